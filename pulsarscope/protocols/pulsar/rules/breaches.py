@@ -10,7 +10,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Whe
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
 from pulsarscope.protocols.pulsar.text.formatting import quantity
@@ -97,16 +97,18 @@ class Breach(msgspec.Struct):
 class BreachRule(ConnectionRule):
     """Rule about breaches of the protocol on one connection."""
 
+    __slots__ = ("_asked", "_breaches", "_connecting", "_context", "_taken", "_versions", "_waiting")
+
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._waiting: dict[tuple[str, int], tuple[Where, str]] = {}
+        self._waiting: dict[tuple[str, int], tuple[Where, str]] = NOTHING
         """Place and command of requests by answer and request id."""
-        self._taken: dict[_Id, Taken] = {}
-        self._asked: dict[str, _Id] = {}
+        self._taken: dict[_Id, Taken] = NOTHING
+        self._asked: dict[str, _Id] = NOTHING
         """Id by name of its PRODUCER or SUBSCRIBE."""
-        self._breaches: dict[str, Breach] = {}
+        self._breaches: dict[str, Breach] = NOTHING
         """By code, and the command where it matters."""
-        self._versions: list[int] = []
+        self._versions: tuple[int, ...] = ()
         """Of client and broker."""
         self._connecting = False
 
@@ -117,7 +119,7 @@ class BreachRule(ConnectionRule):
     def _version(self, row: FrameRow) -> None:
         fields = row.fields or {}
         if isinstance(version := fields.get("protocol_version"), int):
-            self._versions = [version] if row.command == "CONNECT" else [*self._versions[:1], version]
+            self._versions = (version,) if row.command == "CONNECT" else (*self._versions[:1], version)
 
     def _any(self, row: FrameRow) -> None:
         """Judge when a command comes, whatever it asks for."""
@@ -140,6 +142,7 @@ class BreachRule(ConnectionRule):
             what = f"{command} has the request id {number} of {first[1]} ({first[0].name}), which waits for its answer"
             self._add("request-id-reused", row, what, [first[0].name], request_id=number)
         else:
+            self._waiting = self._waiting or {}
             remember(self._waiting, key, (where_of(row), command), WAITING_MAX)
 
     def _open(self, row: FrameRow) -> None:
@@ -148,8 +151,10 @@ class BreachRule(ConnectionRule):
         noun, field = _OPENS[row.command or ""]
         taken_id = noun, fields.get(field, -1)
         topic = bounded_name(row.topic)
+        self._asked = self._asked or {}
         remember(self._asked, where.name, taken_id, WAITING_MAX)
         if (taken := self._taken.get(taken_id)) is None:
+            self._taken = self._taken or {}
             remember(self._taken, taken_id, Taken(where, topic), WAITING_MAX)
             return
         evidence = {field: taken_id[1], "topic": taken.topic, "second_topic": topic}
@@ -192,6 +197,7 @@ class BreachRule(ConnectionRule):
         breach = self._breaches.get(key)
         where = where_of(row)
         if breach is None:
+            self._breaches = self._breaches or {}
             breach = self._breaches[key] = Breach(where, what, before, evidence)
         breach.count += 1
         add_sample(breach.frames, where.name)
