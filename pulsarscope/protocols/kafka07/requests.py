@@ -13,6 +13,13 @@ HEADER_BYTES = 4
 """Size of the length, which does not count itself."""
 
 
+LARGE_BYTES = 1_000_000
+"""Brokers store no larger message by default."""
+
+LARGEST_MESSAGE = "largest_message"
+"""Name in FrameRow.extra of the size of a produced message, where one may be larger than that."""
+
+
 class MessageSet(NamedTuple):
     """Place of a message set in a frame, and its place in a log."""
 
@@ -109,3 +116,17 @@ def only_topic(parts: Sequence[dict[str, Any]]) -> str | None:
     """Return the topic that all parts share; None when they have several."""
     topics = {part.get("topic") for part in parts}
     return topics.pop() if len(topics) == 1 else None
+
+
+def largest_message(data: bytes, sets: Sequence[MessageSet]) -> int:
+    """Return the size of the largest message of produced sets as brokers see it, which open no compressed one: that of its payload."""
+    largest = 0
+    for place in sets:
+        start = place.start
+        while start + HEADER_BYTES < place.end:
+            size = int.from_bytes(data[start : start + HEADER_BYTES], "big", signed=True)
+            if size <= 0:
+                break
+            largest = max(largest, size - (6 if data[start + HEADER_BYTES] else 5))
+            start += HEADER_BYTES + size
+    return largest

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
-from pulsarscope.model.findings import ONE_SIDED, SESSION, table
+from pulsarscope.model.findings import ONE_SIDED, SESSION, join_codes, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.kafka07 import log_rules
 from pulsarscope.protocols.kafka07.commands import (
     ANSWERED_BY,
     FETCH_RESPONSE,
@@ -27,11 +28,6 @@ CODES = table(
         "offset-out-of-range",
         "A consumer asks for an offset that the broker's log does not have.",
         "The log was cleaned past it, or it was lost: compare with OFFSETS, and see autooffset.reset and log.retention.hours.",
-    ),
-    SESSION.error(
-        "produce-lost",
-        "The broker closed a connection after messages were produced on it.",
-        "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
     ),
     SESSION.error(
         "fetch-too-small",
@@ -142,52 +138,33 @@ class ExchangeRule(ConnectionRule):
     exchanges: ClassVar[Handlers] = {"*": _exchange}
 
 
-class _LastRequest(NamedTuple):
-    """Copy of the latest request: the row itself is handed over, and changes."""
-
-    where: Where
-    command: str
-    topic: str | None
-    key: str
-    """Key of the facts about its retry."""
-
-
-class ProduceRule(ConnectionRule):
-    """Rule about messages lost at the end of one connection, and source of the facts on retries."""
+class RetryRule(ConnectionRule):
+    """Source of the facts on requests of one connection that may be sent again on the next."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._last: _LastRequest | None = None
-        """Latest request, until it is answered."""
-        self._messages = 0
-        """Messages of produce requests since the last answer."""
+        self._last: tuple[Where, str] | None = None
+        """Latest request, until it is answered, and the key of the facts about its retry."""
         self._has_request = False
 
     def _request(self, row: FrameRow) -> None:
-        command = row.command or ""
-        key = f"{self._context.client.rpartition(':')[0]} {self._context.server} {command} {summary(row)}"
-        self._last = last = _LastRequest(where_of(row), command, row.topic, key)
-        self._messages += row.num_messages or 0
-        if not self._has_request and command in ANSWERED_BY:
-            self._context.emit_fact(RETRIES, key, last.where, "first", {})
+        command, where = row.command or "", where_of(row)
+        self._last = None
+        if command in ANSWERED_BY:
+            key = f"{self._context.client.rpartition(':')[0]} {self._context.server} {command} {summary(row)}"
+            self._last = where, key
+            if not self._has_request:
+                self._context.emit_fact(RETRIES, key, where, "first", {})
         self._has_request = True
 
     def _response(self, _row: FrameRow) -> None:
         self._last = None
-        self._messages = 0
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report messages without an answer when the broker closed; emit a request that may be sent again."""
-        if (request := self._last) is None:
-            return
-        if request.command in ANSWERED_BY and not self._context.reported(ONE_SIDED):
-            self._context.emit_fact(RETRIES, request.key, request.where, "unanswered", {})
-        elif row.closed_by == SERVER:
-            name = request.where.name
-            count = f"{self._messages:,} message{'' if self._messages == 1 else 's'}"
-            text = f"The broker closed the connection after {request.command} {name}: {count} since the last answer may be lost."
-            evidence = {"frames": [name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
-            self._context.report("produce-lost", request.where, text, evidence)
+        """Emit a request that may be sent again."""
+        if self._last is not None and not self._context.reported(ONE_SIDED):
+            where, key = self._last
+            self._context.emit_fact(RETRIES, key, where, "unanswered", {})
 
     frames: ClassVar[Handlers] = dict.fromkeys(REQUESTS, _request) | dict.fromkeys(RESPONSES, _response)
 
@@ -238,9 +215,9 @@ _NEED_BOTH = frozenset({"request-unanswered", "response-unrequested"})
 """Findings about what the other side did not say."""
 
 RULES = Rules(
-    CODES,
-    (ExchangeRule, ProduceRule, FetchRule),
-    (KeyRule(RETRIES, RETRY_IDLE_NS, _evaluate_retries),),
-    thresholds=THRESHOLDS,
+    join_codes((CODES, log_rules.CODES)),
+    (ExchangeRule, RetryRule, FetchRule, log_rules.LogRule),
+    (KeyRule(RETRIES, RETRY_IDLE_NS, _evaluate_retries), *log_rules.KEYS),
+    thresholds=(*THRESHOLDS, *log_rules.THRESHOLDS),
     needs_both=_NEED_BOTH,
 )

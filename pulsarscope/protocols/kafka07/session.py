@@ -21,7 +21,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.deliveries import Deliveries, Taken, shares
-from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
+from pulsarscope.protocols.kafka07.requests import LARGE_BYTES, LARGEST_MESSAGE, largest_message, only_topic, parts_of, read_request
 from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, possible_commands, read_response, shape
 
 _QUEUE = "requests"
@@ -159,6 +159,8 @@ class Kafka07Session(Session):
         frame.topic = only_topic(parts)
         taken = self._deliveries.take(frame, data, PRODUCE, request.sets, notes)
         frame.topics = shares(parts, request.sets, taken)
+        if (frame.payload_size or 0) > LARGE_BYTES:
+            frame.extra = (frame.extra or {}) | {LARGEST_MESSAGE: largest_message(data, request.sets)}
         if request.command in ANSWERED_BY and frame.status == OK:
             self._ask(frame, _WaitingRequest(request.command, parts, (frame.file, frame.packet)), out)
 

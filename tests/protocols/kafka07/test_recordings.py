@@ -71,6 +71,7 @@ def test_what_went_wrong_is_found() -> None:
         [
             "connection-closed-by-broker",
             "fetch-too-small",
+            "fetched-twice",
             "offset-out-of-range",
             "produce-lost",
             "request-failed",

@@ -1,0 +1,304 @@
+"""Rules about places in the log of Kafka 0.7: messages that are not stored, and those that are passed over or fetched again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.kafka07.commands import (
+    FETCH,
+    FETCH_RESPONSE,
+    MULTIFETCH,
+    MULTIFETCH_RESPONSE,
+    MULTIPRODUCE,
+    OFFSETS,
+    OFFSETS_RESPONSE,
+    PRODUCE,
+    RESPONSE,
+)
+from pulsarscope.protocols.kafka07.requests import LARGEST_MESSAGE, parts_of
+
+CODES = table(
+    SESSION.error(
+        "produce-lost",
+        "The broker closed a connection after messages were produced on it.",
+        "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
+    ),
+    SESSION.note(
+        "produce-unconfirmed",
+        "A broker that stops closed a connection on which messages had been produced, and nobody fetched them since.",
+        "A broker of 0.7 confirms nothing: whether it had stored the last ones shows when they are fetched.",
+    ),
+    SESSION.error(
+        "message-too-large-dropped",
+        "A produced message is larger than brokers of 0.7 store: they drop it, and all that was sent with it, without a word.",
+        "Raise max.message.size on all brokers and the producer's max.message.size, or send less at once.",
+    ),
+    SESSION.warning(
+        "offset-skipped",
+        "A consumer goes on behind the place to which it has read: it never gets what is between.",
+        "It counts wrongly, or was told another offset: compare the two offsets with what it had got.",
+    ),
+    SESSION.note(
+        "fetched-twice",
+        "A consumer fetches again what it has got on the same connection.",
+        "It did not count what it got, or failed on it and tries again: look at the message at that offset.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "message-too-large-bytes",
+        1_000_000,
+        "bytes",
+        "max.message.size of the broker by default.",
+        ("message-too-large-dropped",),
+        1_000_000,
+    ),
+    Threshold(
+        "produce-lost-seconds",
+        1,
+        SECONDS,
+        "A broker closes as soon as it refuses; all connections that it closes within this time end with it.",
+        ("produce-lost", "produce-unconfirmed"),
+    ),
+)
+
+PLACES_MAX = 1_000
+"""Partitions, and the latest produce requests, of one connection that are remembered."""
+
+STEPS_MAX = 100
+"""Latest fetches of one partition that are emitted."""
+
+LOG, LOG_IDLE_NS = "kafka07-log", 600_000_000_000
+"""Name of the key rule, whose keys are brokers, and the time without facts after which one is evaluated."""
+
+
+class Produced(NamedTuple):
+    """A produce request, as far as rules need it."""
+
+    where: Where
+    command: str
+    topic: str | None
+    parts: list[tuple[str | None, int, int]]
+    """Topic, partition and bytes of each set."""
+    messages: int
+
+
+class Progress(msgspec.Struct):
+    """Reading of a partition on a connection."""
+
+    expected: int
+    """Offset behind what was delivered; only that tells what is passed over."""
+    begin: int
+    """Offset of the latest fetch that brought messages."""
+    response: str
+    steps: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """Latest responses: time, and offset behind them."""
+
+
+Place = tuple[str | None, int]
+
+
+class LogRule(ConnectionRule):
+    """Rule about the places that one connection reads and writes, and source of the facts on what the log has."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._produced: list[Produced] = []
+        """Since the last answer."""
+        self._too_large: list[tuple[Where, int]] = []
+        self._progress: dict[Place, Progress] = {}
+        self._waiting: dict[str, None] = {}
+        """Fetches without a response: behind several of them no offset tells anything."""
+        self._asked: Where | None = None
+        """Latest request that is not a produce request."""
+        self._suspects: dict[Place, tuple[str, Where, str, dict[str, Any]]] = {}
+        """Findings about fetches, until the broker takes them."""
+        self._told: set[str] = set()
+        """Codes that were reported: one of each is enough."""
+
+    def _produce(self, row: FrameRow) -> None:
+        fields, command = row.fields or {}, row.command or ""
+        parts = [(part.get("topic"), part.get("partition", -1), part.get("messages_size") or 0) for part in parts_of(command, fields)]
+        if len(self._produced) >= PLACES_MAX:
+            del self._produced[: PLACES_MAX // 2]
+        self._produced.append(Produced(where_of(row), command, row.topic, parts, row.num_messages or 0))
+        largest = (row.extra or {}).get(LARGEST_MESSAGE, 0)
+        if largest > self._context.thresholds["message-too-large-bytes"]:
+            text = f"{command} of {row.topic or 'several topics'} has a message of {largest:,} bytes: the broker stores none of its set."
+            evidence = {"frames": [where_of(row).name], "topic": row.topic, "bytes": largest, "messages": row.num_messages}
+            self._context.report("message-too-large-dropped", where_of(row), text, evidence)
+
+    def _fetch(self, row: FrameRow) -> None:
+        where = self._asked = where_of(row)
+        if not self._waiting:
+            self._suspects.clear()
+            for part in parts_of(row.command or "", row.fields or {}):
+                self._judge(where, (part.get("topic"), part.get("partition", -1)), part.get("offset", -1))
+        if len(self._waiting) < PLACES_MAX:
+            self._waiting[where.name] = None
+
+    def _judge(self, where: Where, place: Place, offset: int) -> None:
+        progress = self._progress.get(place)
+        if progress is None or offset == progress.expected or progress.expected < 0:
+            return
+        code = "offset-skipped" if offset > progress.expected else "fetched-twice" if progress.begin <= offset else ""
+        progress_before, progress.expected = progress.expected, -1
+        if not code or code in self._told or self._context.lost:
+            return
+        topic, partition = place
+        count = abs(offset - progress_before)
+        what = f"passed over {count:,} bytes" if code == "offset-skipped" else f"fetches {count:,} bytes again"
+        text = f"{self._context.client} had read {topic} partition {partition} up to {progress_before}, and goes on at {offset}: it {what}."
+        evidence = {
+            "frames": [progress.response, where.name],
+            "topic": topic,
+            "partition": partition,
+            "expected": progress_before,
+            "offset": offset,
+            "bytes": count,
+        }
+        self._suspects[place] = code, where, text, evidence
+
+    def _response(self, row: FrameRow) -> None:
+        self._produced.clear()
+        self._waiting.pop(row.request or "", None)
+        if row.command == RESPONSE or row.request is None:
+            self._progress.clear()
+            return
+        fields, extra = row.fields or {}, row.extra or {}
+        where = where_of(row)
+        for part, place in zip(fields.get("parts") or (fields,), extra.get("parts") or (extra,), strict=False):
+            key = place.get("topic", row.topic), place.get("partition", -1)
+            begin, behind = place.get("offset"), place.get("next_offset")
+            suspect = self._suspects.pop(key, None)
+            if row.status != "ok" or part.get("error") != "NoError" or begin is None or behind is None:
+                self._progress.pop(key, None)
+                continue
+            if suspect is not None and suspect[0] not in self._told:
+                self._told.add(suspect[0])
+                self._context.report(*suspect)
+            progress = self._progress.get(key)
+            if progress is None:
+                if len(self._progress) >= PLACES_MAX:
+                    continue
+                progress = self._progress[key] = Progress(-1, begin, where.name)
+            if behind > begin:
+                progress.expected, progress.begin, progress.response = behind, begin, where.name
+            progress.steps.append((where.time, behind))
+            if len(progress.steps) > STEPS_MAX:
+                del progress.steps[: STEPS_MAX // 2]
+
+    def _offsets(self, row: FrameRow) -> None:
+        """Expect nothing of a client that asks where to go on."""
+        if row.command == OFFSETS:
+            self._asked = where_of(row)
+        self._waiting.pop(row.request or "", None)
+        if row.command == OFFSETS_RESPONSE:
+            self._produced.clear()
+        for progress in self._progress.values():
+            progress.expected = -1
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Emit what was fetched, and what the broker closed on."""
+        key = self._context.server
+        for (topic, partition), progress in self._progress.items():
+            seen = {"topic": topic, "partition": partition, "steps": progress.steps}
+            self._context.emit_fact(LOG, key, last._replace(time=row.end), "fetched", seen)
+        if row.closed_by != SERVER:
+            return
+        closed = (self._context.closing or ("", row.end))[1]
+        before = [each for each in self._produced if each.where.time <= closed]
+        after = self._produced[len(before) :]
+        values: dict[str, Any] = {"closed": row.closed, "start": row.start, "at": closed, "late": [each.where.name for each in after][:10]}
+        named = before[-1] if before else after[0] if after else None
+        if named is not None and self._asked is not None and named.where < self._asked and self._asked.time <= closed:
+            named = None  # the broker closed instead of answering that
+        if named is not None:
+            values |= {
+                "request": named.command,
+                "time": named.where.time,
+                "refused": bool(before),
+                "topic": named.topic,
+                "parts": [part for each in (before or after) for part in each.parts][-PLACES_MAX:],
+                "messages": sum(each.messages for each in self._produced),
+            }
+        self._context.emit_fact(LOG, key, (last if named is None else named.where)._replace(time=row.end), "closed", values)
+
+    frames: ClassVar[Handlers] = {
+        PRODUCE: _produce,
+        MULTIPRODUCE: _produce,
+        FETCH: _fetch,
+        MULTIFETCH: _fetch,
+        FETCH_RESPONSE: _response,
+        MULTIFETCH_RESPONSE: _response,
+        RESPONSE: _response,
+        OFFSETS: _offsets,
+        OFFSETS_RESPONSE: _offsets,
+    }
+
+
+def _evaluate_log(_server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report what a broker closed on, unless somebody fetched it."""
+    closings = [fact for fact in facts if fact.what == "closed"]
+    fetched = [fact.values for fact in facts if fact.what == "fetched"]
+    soon = thresholds.ns("produce-lost-seconds")
+    for closing in closings:
+        values = closing.values
+        if "request" not in values or (values["refused"] and _is_stored(values, fetched)):
+            continue
+        at, name = values["at"], closing.where.name
+        stops = at - values["time"] > soon or any(_ended_together(closing, other, soon) for other in closings)
+        count = f"{values['messages']:,} message{'' if values['messages'] == 1 else 's'}"
+        evidence = {
+            "frames": [name, *values["late"]] if values["refused"] else values["late"],
+            "topic": values["topic"],
+            "messages": values["messages"],
+            "closed": values["closed"],
+            "after_close": len(values["late"]),
+        }
+        where = closing.where._replace(time=values["time"])
+        late = f", and the client sent {len(values['late'])} more after that" if values["late"] and values["refused"] else ""
+        if not values["refused"]:
+            text = f"{values['request']} {name} was sent after the broker had closed the connection: {count} are lost."
+            report("produce-lost", where, text, evidence)
+        elif stops and not values["late"]:
+            text = f"The broker closed the connection after {values['request']} {name}, and is closing others or was long idle: "
+            report("produce-unconfirmed", where, f"{text}{count} since the last answer may be stored or not.", evidence)
+        else:
+            text = f"The broker closed the connection after {values['request']} {name}: {count} since the last answer may be lost{late}."
+            report("produce-lost", where, text, evidence)
+
+
+def _ended_together(one: Fact, other: Fact, soon: int) -> bool:
+    """Return True when a broker closed two connections at about the same time that were open at once."""
+    first, second = one.values, other.values
+    is_other = one.where.connection != other.where.connection and abs(first["at"] - second["at"]) <= soon
+    return is_other and max(first["start"], second["start"]) < min(first["at"], second["at"])
+
+
+def _is_stored(closing: dict[str, Any], fetched: Sequence[dict[str, Any]]) -> bool:
+    """Return True when fetches brought as much as was produced from the end of the log before."""
+    sizes: dict[Place, int] = {}
+    for topic, partition, size in closing["parts"]:
+        sizes[topic, partition] = sizes.get((topic, partition), 0) + size
+    for (topic, partition), size in sizes.items():
+        grown = 0
+        for number in {each["partition"] for each in fetched if each["topic"] == topic and partition in (-1, each["partition"])}:
+            steps = [tuple(step) for each in fetched if (each["topic"], each["partition"]) == (topic, number) for step in each["steps"]]
+            ends = [behind for time, behind in steps if time <= closing["time"]]
+            grown += max((behind for _, behind in steps), default=0) - max(ends, default=0) if ends else 0
+        if grown < size:
+            return False
+    return bool(sizes)
+
+
+KEYS = (KeyRule(LOG, LOG_IDLE_NS, _evaluate_log),)
