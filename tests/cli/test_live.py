@@ -348,3 +348,25 @@ def test_findings_stand_in_the_timeline_under_the_time_of_day(captures: Path, tm
         assert sniffer.stop() == 0
     assert "producer-busy" in sniffer.out
     assert time.strftime("%H:") in sniffer.out
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "frames"),
+    [
+        ("rules.sizes.SizeRule.end", "rule-failed", 75),
+        ("session.session.PulsarSession.observe", "dissector-failed", 75),
+        ("frame.decoder.FrameDecoder.decode", "dissector-failed", 0),
+    ],
+)
+def test_what_raises_is_a_finding_and_the_capture_goes_on(broken: str, code: str, frames: int, captures: Path) -> None:
+    module, owner, name = broken.rsplit(".", 2)
+    script = (
+        f"from pulsarscope.protocols.pulsar.{module} import {owner}\nfrom pulsarscope.cli import main\n"
+        f"def fail(*_): raise ValueError('why')\n{owner}.{name} = fail\nmain()"
+    )
+    command = [sys.executable, "-c", script, "live", "-i", "-", "--format", "ndjson", "--records", "frame,finding"]
+    result = subprocess.run(command, input=(captures / "errors.pcap").read_bytes(), capture_output=True, check=False)
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.returncode == 0
+    assert code in {row.get("code") for row in rows}
+    assert sum(row["record"] == "frame" and row["status"] != "skipped" for row in rows) == frames
