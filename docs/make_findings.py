@@ -99,6 +99,16 @@ def _codes() -> Iterator[str]:
                 yield f"**{entry.severity}**{whose}: {_cell(meaning)} *Try:* {_cell(hint)}\n"
             yield from _limits(entry.thresholds)
             yield f"{chr(10) * bool(entry.thresholds)}```\n{entry.example}\n```\n"
+            yield from _known_issues(entry)
+
+
+def _known_issues(entry: FindingEntry) -> Iterator[str]:
+    if not entry.known_issues:
+        return
+    yield "Known issues that show so, in the versions before:\n"
+    for product, issue in entry.known_issues:
+        yield f"- [{issue.issue}]({issue.source}) ({product}, {', '.join(issue.fixed)}, {issue.date}): {_cell(issue.title)}"
+    yield ""
 
 
 def _limits(thresholds: Iterable[Threshold]) -> Iterator[str]:

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pulsarscope.analysis.coverage import Coverage
+from pulsarscope.analysis.known_issues import AffectedConnections, IssueMatch, Suspects
 from pulsarscope.analysis.tally import ReportRecord, cut, shorten
+from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
+
+_NONE_KNOWN = KnownIssues()
 
 PLACES_MAX = 20
 """Names of frames kept for findings with the same text."""
@@ -19,7 +23,7 @@ PLACES_MAX = 20
 class Symptom:
     """The findings of one code, in the words of one protocol."""
 
-    def __init__(self, row: FindingRow, meaning: str) -> None:
+    def __init__(self, row: FindingRow, meaning: str, known: KnownIssues) -> None:
         self.code = row.code or ""
         self.severity = row.severity or WARNING
         self.layer = row.layer or ""
@@ -33,6 +37,8 @@ class Symptom:
         """Names, in the order of the findings."""
         self.topics: dict[str, None] = {}
         self.samples: list[ReportRecord] = []
+        self.known = known
+        self.suspects = Suspects(known)
 
     def add(self, row: FindingRow) -> None:
         """Add a finding."""
@@ -42,8 +48,10 @@ class Symptom:
             self.last = row.time if self.last is None else max(self.last, row.time)
         evidence = row.evidence or {}
         others = evidence.get("connections")
-        for name in (row.connection, *(others if isinstance(others, list) else ())):
+        names = [name for name in (row.connection, *(others if isinstance(others, list) else ())) if name is not None]
+        for name in names:
             _remember(self.connections, name)
+        self.suspects.add(row, names)
         topic = evidence.get("topic")
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
         self._sample(row, shorten(evidence))
@@ -80,11 +88,20 @@ class Diagnosis:
     """A fold over the finding and connection rows of a run."""
 
     def __init__(
-        self, codes: Mapping[str, Code], coverage: Coverage | None = None, own_codes: Mapping[str, Mapping[str, Code]] | None = None
+        self,
+        codes: Mapping[str, Code],
+        coverage: Coverage | None = None,
+        own_codes: Mapping[str, Mapping[str, Code]] | None = None,
+        known_issues: Mapping[str, KnownIssues] | None = None,
     ) -> None:
-        """Explain findings by `codes`, those of connections of a dissector by its own, if `own_codes` has them under its name."""
+        """Explain findings by `codes`, those of connections of a dissector by its own, if `own_codes` has them under its name.
+
+        So do `known_issues` for those that fit its findings.
+        """
         self._codes = codes
         self._own_codes = own_codes or {}
+        self._known_issues = known_issues or {}
+        self._affected = AffectedConnections()
         self.coverage = coverage or Coverage()
         self._symptoms: dict[tuple[str, Code | None], Symptom] = {}  # as many as there are codes, for each protocol
         self.connections = 0
@@ -103,7 +120,8 @@ class Diagnosis:
                 code = self._own_codes.get(row.dissector or "", {}).get(row.code) or self._codes.get(row.code)
                 symptom = self._symptoms.get((row.code, code))
                 if symptom is None:
-                    symptom = self._symptoms[row.code, code] = Symptom(row, "" if code is None else code.meaning)
+                    known = self._known_issues.get(row.dissector or "", _NONE_KNOWN)
+                    symptom = self._symptoms[row.code, code] = Symptom(row, "" if code is None else code.meaning, known)
                 symptom.add(row)
                 self.coverage.add_finding(row)
             elif isinstance(row, ConnectionRow):
@@ -114,6 +132,7 @@ class Diagnosis:
                     self.unknown_connections += 1
                     continue
                 self.connections += 1
+                self._affected.add(row, self._known_issues.get(row.dissector, _NONE_KNOWN))
                 self.midstream += row.opened == "midstream"
                 self.missing_bytes += (row.client_missing or 0) + (row.server_missing or 0)
 
@@ -133,6 +152,10 @@ class Diagnosis:
     def symptoms(self) -> list[Symptom]:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire."""
         return sorted(self._symptoms.values(), key=_rank)
+
+    def known_issues(self, symptom: Symptom) -> list[IssueMatch]:
+        """Return the known issues that fit findings of a group and the version at an end of their connection."""
+        return symptom.suspects.matches(self._affected, symptom.known.products)
 
     def by_code(self) -> Counter[str]:
         """Return the number of findings by code, the worst first."""
@@ -167,6 +190,7 @@ class Diagnosis:
                 "connections": list(symptom.connections),
                 "topics": list(symptom.topics),
                 "samples": symptom.samples,
+                "known_issues": [match.record() for match in self.known_issues(symptom)],
             }
             for symptom in self.symptoms()
         ]

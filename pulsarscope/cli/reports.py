@@ -74,7 +74,8 @@ def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:
     dissectors = tuple(run.dissectors.values())
     ports = options.ports.union(options.decode_as, *(dissector.ports for dissector in dissectors))
     coverage = Coverage(ports, Thresholds(VERDICT_THRESHOLDS, options.thresholds))
-    return Diagnosis(finding_codes(dissectors), coverage, {dissector.name: codes_of(dissector) for dissector in dissectors})
+    own_codes = {dissector.name: codes_of(dissector) for dissector in dissectors}
+    return Diagnosis(finding_codes(dissectors), coverage, own_codes, {dissector.name: dissector.known_issues for dissector in dissectors})
 
 
 def read_all(run: AnyRun, request: CommandRequest, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
+from pulsarscope.dissect.known_issues import KnownIssue
 from pulsarscope.dissect.registry import finding_codes, rules_of, threshold_table
 from pulsarscope.model.findings import LAYERS, LIVE_CODES, SEVERITIES, Code
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -31,12 +32,15 @@ class FindingEntry(NamedTuple):
     thresholds: tuple[Threshold, ...]
     example: str
     """A command line that shows such findings of a capture FILE."""
+    known_issues: tuple[tuple[str, KnownIssue], ...]
+    """Issues that it may show, each with its product in words."""
 
     def record(self) -> dict[str, Any]:
         """Return the entry for programs."""
         wordings = [wording._asdict() for wording in self.wordings]
         limits = [{name: getattr(threshold, name) for name in ("name", "value", "unit", "why")} for threshold in self.thresholds]
-        return {**self._asdict(), "wordings": wordings, "thresholds": limits}
+        known = [issue.record() for _, issue in self.known_issues]
+        return {**self._asdict(), "wordings": wordings, "thresholds": limits, "known_issues": known}
 
 
 def codes_of(dissector: Dissector) -> dict[str, Code]:
@@ -48,7 +52,9 @@ def finding_entries(dissectors: Sequence[Dissector]) -> dict[str, FindingEntry]:
     """Return all codes by name, ordered by layer, severity and name."""
     own = {dissector.name: codes_of(dissector) for dissector in dissectors}
     thresholds = threshold_table(dissectors).values()
-    entries = [_entry(code, own, thresholds) for code in finding_codes(dissectors).values()]
+    tables = [dissector.known_issues for dissector in dissectors]
+    known = [(table.products.get(issue.product, issue.product), issue) for table in tables for issue in table.issues]
+    entries = [_entry(code, own, thresholds, known) for code in finding_codes(dissectors).values()]
     ordered = sorted(entries, key=lambda entry: (_position(entry.layer, LAYERS), _position(entry.severity, SEVERITIES), entry.code))
     return {entry.code: entry for entry in ordered}
 
@@ -58,14 +64,17 @@ def _position(name: str, names: Sequence[str]) -> int:
     return names.index(name) if name in names else len(names)
 
 
-def _entry(code: Code, own: Mapping[str, Mapping[str, Code]], thresholds: Iterable[Threshold]) -> FindingEntry:
+def _entry(
+    code: Code, own: Mapping[str, Mapping[str, Code]], thresholds: Iterable[Threshold], known: Iterable[tuple[str, KnownIssue]]
+) -> FindingEntry:
     protocols: dict[tuple[str, str], list[str]] = {}
     for name, codes in own.items():
         if code.code in codes:
             protocols.setdefault((codes[code.code].meaning, codes[code.code].hint), []).append(name)
     wordings = tuple(Wording(tuple(names), *words) for words, names in protocols.items()) or (Wording((), code.meaning, code.hint),)
     limits = tuple(threshold for threshold in thresholds if code.code in threshold.codes)
-    return FindingEntry(code.code, code.severity, code.layer, wordings, limits, _example(code.code, limits))
+    issues = tuple((product, issue) for product, issue in known if code.code in issue.codes)
+    return FindingEntry(code.code, code.severity, code.layer, wordings, limits, _example(code.code, limits), issues)
 
 
 def _example(code: str, thresholds: Sequence[Threshold]) -> str:

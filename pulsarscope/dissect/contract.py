@@ -15,6 +15,7 @@ import msgspec
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, ReadSchema, ReportTable, TopicNames, Vocabulary
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.findings import FRAME, SESSION, Code, table
@@ -172,6 +173,11 @@ class Dissector:
     def rules(self) -> Rules:
         """Rules about its connections."""
         return Rules({})
+
+    @property
+    def known_issues(self) -> KnownIssues:
+        """Issues of its clients and servers, and the versions that have them."""
+        return KnownIssues()
 
     # ---- capabilities: text
 

@@ -257,6 +257,10 @@ DIAGNOSIS_SAMPLES_MAX = 10
 DIAGNOSIS_NAMES_MAX = 1_000
 """Different topics and connections counted per finding code; beyond that their number is a lower bound."""
 
+KNOWN_ISSUE_CONNECTIONS_MAX = 10_000
+"""Connections of affected versions that a diagnosis remembers, and those of findings that may show one known issue: their rows
+come in any order. Those beyond are not named."""
+
 RECOGNITION_WINDOW_BYTES = 6 << 20
 """Start of an unknown stream that is searched for frames: one frame of the default size must end within it."""
 

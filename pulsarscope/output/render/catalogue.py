@@ -40,6 +40,10 @@ def entry_text(entry: FindingEntry, options: ReportOptions) -> bytes:
         report.paragraph(f"Try: {escape(wording.hint)}", 2, hang=5)
     if entry.thresholds:
         _limits(report, "limits", entry.thresholds)
+    if entry.known_issues:
+        report.heading("known issues", "diagnose names one when the version fits as well")
+    for product, issue in entry.known_issues:
+        report.paragraph(escape(f"{issue.issue} ({product}, fixed in {', '.join(issue.fixed)}): {issue.title}"), 2, hang=2)
     report.heading("example")
     report.lines.append(f"  {escape(entry.example)}")
     return report.text()

@@ -138,6 +138,11 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
     hidden = symptom.count - sum(sample["count"] for sample in symptom.samples[:SHOWN_SAMPLES])
     if hidden:
         report.paragraph(f"{report.symbols.dot} and {hidden:,} more", 4, look.dim)
+    for match in diagnosis.known_issues(symptom):
+        where = f"; {count_text(len(match.connections), 'connection')}" if len(symptom.connections) > 1 else ""
+        issue = match.issue
+        text = f"consistent with {issue.issue} ({match.product}, fixed in {', '.join(issue.fixed)}{where}): {issue.title}"
+        report.paragraph(escape(text), 2, hang=2)
     if symptom.hint:
         report.paragraph(f"Try: {escape(symptom.hint)}", 2, look.heading if symptom.severity == ERROR else "", hang=5)
 

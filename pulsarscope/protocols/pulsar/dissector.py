@@ -9,6 +9,7 @@ from typing import Any
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadSchema, ReportTable, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
@@ -96,6 +97,13 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.rules import RULES  # noqa: PLC0415 - most runs judge nothing
 
         return RULES
+
+    @property
+    def known_issues(self) -> KnownIssues:
+        """See the contract; imported on first use."""
+        from pulsarscope.protocols.pulsar.known_issues import known_issues  # noqa: PLC0415 - as above
+
+        return known_issues()
 
     @cached_property
     def summary(self) -> Callable[[FrameRow], str]:

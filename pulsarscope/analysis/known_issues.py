@@ -1,0 +1,69 @@
+"""Known issues that findings and the versions of their connections are consistent with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.dissect.known_issues import KnownIssue, KnownIssues, Version
+from pulsarscope.model.limits import KNOWN_ISSUE_CONNECTIONS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow
+
+
+class IssueMatch(NamedTuple):
+    """A known issue that fits findings of one code."""
+
+    issue: KnownIssue
+    product: str
+    """In words."""
+    connections: list[str]
+    """Names of those whose version has it."""
+
+    def record(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {**self.issue.record(), "connections": self.connections}
+
+
+class AffectedConnections:
+    """Versions of the connections that have a known issue; they come before or after their findings."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, Mapping[str, Version]] = {}
+
+    def add(self, row: ConnectionRow, known: KnownIssues) -> None:
+        """Add a connection."""
+        if row.connection is None or len(self._versions) >= KNOWN_ISSUE_CONNECTIONS_MAX:
+            return
+        versions = known.versions(row)
+        if versions and any(issue.affects(versions) for issue in known.issues):
+            self._versions[row.connection] = versions
+
+    def has(self, connection: str, issue: KnownIssue) -> bool:
+        """Return True when a connection is of a version with this issue."""
+        return issue.affects(self._versions.get(connection, {}))
+
+
+class Suspects:
+    """Connections of the findings of one code, by the known issue that the findings may show."""
+
+    def __init__(self, known: KnownIssues) -> None:
+        self._issues = known.issues
+        self._connections: dict[int, dict[str, None]] = {}
+
+    def add(self, row: FindingRow, connections: Sequence[str]) -> None:
+        """Add a finding about these connections."""
+        for number, issue in enumerate(self._issues):
+            if issue.fits(row):
+                names = self._connections.setdefault(number, {})
+                for name in connections:
+                    if len(names) < KNOWN_ISSUE_CONNECTIONS_MAX:
+                        names[name] = None
+
+    def matches(self, affected: AffectedConnections, products: Mapping[str, str]) -> list[IssueMatch]:
+        """Return the issues that some connection's version has, in the order of the table."""
+        found = []
+        for number, names in sorted(self._connections.items()):
+            issue = self._issues[number]
+            if connections := [name for name in names if affected.has(name, issue)]:
+                found.append(IssueMatch(issue, products.get(issue.product, issue.product), connections))
+        return found
