@@ -35,7 +35,7 @@ class Encoding:
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
         """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
-        findings = [row for row in rows if type(row) is FindingRow]
+        findings = [row for row in rows if type(row) is FindingRow] if FindingRow in set(map(type, rows)) else []
         warnings = [] if self._quiet else damage(findings)
         if selected is None:
             selected = rows

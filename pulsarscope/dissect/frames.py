@@ -6,7 +6,7 @@ reference in Python, and a compiled reader can stand beside it as long as it giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
@@ -107,6 +107,16 @@ class FrameBatch:
         if attachments := self.attachments:
             batch.attachments = {old - start: attachments[old] for old in range(start, stop) if old in attachments}
         return batch
+
+    def each(self) -> Iterator[FrameBatch]:
+        """Give the frames one by one: their rows and attachments, in a batch that is the same each time."""
+        batch = FrameBatch()
+        attached = self.attachments.get
+        for position, row in enumerate(self.rows):
+            attachment = attached(position)
+            batch.rows[:] = (row,)
+            batch.attachments = {} if attachment is None else {0: attachment}
+            yield batch
 
     def sort(self, ranks: Sequence[bool] = ()) -> None:
         """Order the frames by moment, and those of one moment by their ranks, if there are any, else as they stand."""

@@ -17,8 +17,8 @@ class Pairing:
     __slots__ = ("_keys", "_oldest", "_tickets", "_waiting", "names_bytes")
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[tuple[int, Request]]] = NOTHING
-        """By key, each with its ticket."""
+        self._waiting: dict[Hashable, deque[tuple[int, Request, int]]] = NOTHING
+        """By key, each with its ticket and the size of its names."""
         self._keys: dict[int, Hashable] = NOTHING
         """By ticket, the longest-waiting first."""
         self._tickets = 0
@@ -29,22 +29,24 @@ class Pairing:
 
     def ask(self, key: Hashable, request: Request) -> Sequence[Request]:
         """Let a request wait under a key; return those that are given up for it, oldest first: too many wait, or too long names."""
-        self._tickets += 1
+        self._tickets = ticket = self._tickets + 1
         self._waiting, self._keys = self._waiting or {}, self._keys or {}
-        self._keys[self._tickets] = key
+        keys = self._keys
+        keys[ticket] = key
+        size = len(request.topic or "") + len(request.producer_name or "") + len(request.subscription or "")
+        self.names_bytes += size
         queue = self._waiting.get(key)
         if queue is None:
-            self._waiting[key] = deque(((self._tickets, request),))
+            self._waiting[key] = deque(((ticket, request, size),))
         else:
-            queue.append((self._tickets, request))
-        self.names_bytes += _names_bytes(request)
-        if len(self._keys) <= PENDING_REQUESTS_MAX and self.names_bytes <= PENDING_NAMES_MAX_BYTES:
+            queue.append((ticket, request, size))
+        if len(keys) <= PENDING_REQUESTS_MAX and self.names_bytes <= PENDING_NAMES_MAX_BYTES:
             return ()
         given_up = []
-        while len(self._keys) > PENDING_REQUESTS_MAX or (self.names_bytes > PENDING_NAMES_MAX_BYTES and len(self._keys) > 1):
-            while self._oldest not in self._keys:  # the first of a table that is emptied from its front takes ever longer to find
+        while len(keys) > PENDING_REQUESTS_MAX or (self.names_bytes > PENDING_NAMES_MAX_BYTES and len(keys) > 1):
+            while self._oldest not in keys:  # the first of a table that is emptied from its front takes ever longer to find
                 self._oldest += 1
-            if (oldest := self.answer(self._keys[self._oldest])) is not None:
+            if (oldest := self.answer(keys[self._oldest])) is not None:
                 given_up.append(oldest)
         return given_up
 
@@ -53,13 +55,13 @@ class Pairing:
         queue = self._waiting.get(key)
         if queue is None:
             return None
-        ticket, request = queue.popleft()
+        ticket, request, size = queue.popleft()
         del self._keys[ticket]
         if not queue:
             del self._waiting[key]
             if not self._waiting:  # as most connections wait for nothing most of the time
                 self._waiting = self._keys = NOTHING
-        self.names_bytes -= _names_bytes(request)
+        self.names_bytes -= size
         return request
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
@@ -82,8 +84,4 @@ class Pairing:
         entries = sorted((entry for queue in self._waiting.values() for entry in queue), key=itemgetter(0))
         self._waiting = self._keys = NOTHING
         self.names_bytes = 0
-        return [request for _, request in entries]
-
-
-def _names_bytes(request: Request) -> int:
-    return len(request.topic or "") + len(request.producer_name or "") + len(request.subscription or "")
+        return [request for _, request, _ in entries]

@@ -200,10 +200,9 @@ class Engine:
     def count(self, rows: Iterable[Any]) -> list[Any]:
         """Count the findings among rows, and leave them out when nobody asked for any."""
         rows = list(rows)
-        findings = [row for row in rows if type(row) is FindingRow]
-        if not findings:
+        if FindingRow not in set(map(type, rows)):
             return rows
-        self.totals.count(findings)
+        self.totals.count([row for row in rows if type(row) is FindingRow])
         return rows if FindingRow.kind in self._options.records else [row for row in rows if type(row) is not FindingRow]
 
     def place(self, row: FrameRow) -> tuple[int, int]:

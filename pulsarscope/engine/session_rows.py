@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -78,7 +77,8 @@ class SessionRows:
             self._session.observe(frames, self._events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
-        deque(frames.walk, maxlen=0)  # the last events, and what a session did not look at
+        for _ in frames.walk:  # the last events, and what a session did not look at
+            pass
         if rows is not out:
             out.extend(map(self._checked, rows))
 
@@ -155,19 +155,21 @@ class SessionRows:
 
     def write(self, frame: FrameRow | None, out: list[Any]) -> None:
         """Append the rows of the events; `frame`: the one behind which they stand."""
-        self._write(iter(self._events), frame, out)
+        events = iter(self._events)
+        while True:
+            try:
+                self._write_each(events, frame, out)
+                break
+            except Exception as error:  # noqa: BLE001 - an event of other people's code: the others are written
+                self.fail("session", error)
         self._events.clear()
-
-    def _write(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
-        try:
-            self._write_each(events, frame, out)
-        except Exception as error:  # noqa: BLE001 - an event of other people's code: the others are written
-            self.fail("session", error)
-            self._write(events, frame, out)
 
     def _write_each(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
         for event in events:
-            if isinstance(event, Exchange):
+            if isinstance(event, MessageEntry):  # most are, where there are many
+                if self._messages is not None:
+                    self._messages.add_entry(event, out)
+            elif isinstance(event, Exchange):
                 self._write_exchange(event, out)
             elif isinstance(event, Remark):
                 out.append(self._finding(event))
@@ -178,8 +180,6 @@ class SessionRows:
                     out.extend([self._finding(Remark(code, frame, text, evidence)) for code, text in event.notes])
             elif self._messages is None:
                 pass
-            elif isinstance(event, MessageEntry):
-                self._messages.add_entry(event, out)
             elif isinstance(event, SingleMessage):
                 self._messages.add(event, out)
             elif isinstance(event, LaterMessages):
@@ -244,13 +244,15 @@ class _ShownFrames:
 
     @staticmethod
     def _plain(rows: SessionRows, batch: FrameBatch, out: list[Any], events: list[Event]) -> Iterator[FrameRow]:
-        append, wants_frames = out.append, rows.wants_frames
-        for frame in batch.rows:
-            if wants_frames:
-                append(frame)
+        frames = batch.rows
+        given = 0 if rows.wants_frames else len(frames)
+        for count, frame in enumerate(frames, 1):
             yield frame
             if events:
+                out += frames[given:count]
+                given = max(given, count)
                 rows.write(frame, out)
+        out += frames[given:]
 
     def _attached(self, rows: SessionRows, batch: FrameBatch, out: list[Any], events: list[Event]) -> Iterator[FrameRow]:
         attached = batch.attachments.get

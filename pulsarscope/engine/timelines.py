@@ -270,7 +270,7 @@ class Timelines:
     def _pieces(self, frames: FrameBatch) -> Iterable[FrameBatch]:
         """Return the frames one by one where each may give very many rows."""
         if self._rows_max < sys.maxsize and self._gives_messages:
-            return (frames.part(position, position + 1) for position in range(len(frames)))
+            return frames.each()
         return (frames,)
 
     def payload_bytes(self, rows: list[Any]) -> int:

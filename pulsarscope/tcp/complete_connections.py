@@ -6,6 +6,7 @@ Connections with a reset, a closed window or a segment out of order do not take 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, Stream
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
 
+_packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
 
@@ -63,8 +65,14 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
     connection.end = latest
     connection.closing = True
     closing = max(client_end, server_end)
-    ending = latest if closing == last[0] else max([segment[1] for segment in (*client, *server) if segment[0] <= closing])
+    ending = latest if closing == last[0] else max(_latest(client, closing), _latest(server, closing))
     return CompleteConnection(closing, ending, connection, pieces)
+
+
+def _latest(segments: Sequence[Segment], packet: int) -> int:
+    """Return the latest time of the segments up to a packet."""
+    latest: int = max(map(_time_of, segments[: bisect_right(segments, packet, key=_packet_of)]))
+    return latest
 
 
 def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from threading import Condition
 from typing import Any, BinaryIO
@@ -68,6 +67,8 @@ class Spool:
             return False
         try:
             if self._disk is None:
+                import tempfile  # noqa: PLC0415 - few runs need it
+
                 self._disk = tempfile.TemporaryFile(prefix="pulsarscope-")  # noqa: SIM115 - open until the spool is closed
             self._disk.seek(self._disk_end)
             self._disk.write(message)

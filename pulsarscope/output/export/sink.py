@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO
 
 from pulsarscope.model.errors import OutputError, UsageError
@@ -94,7 +93,7 @@ class FileSink(Sink):
     def __init__(self, path: str, inputs: Collection[FileIdentity] = ()) -> None:
         """Create the unfinished file. Raises UsageError when the place is a link or one of the inputs, or OutputError."""
         self._place = Path(path).absolute()
-        self._partial = self._place.with_name(f"{self._place.name}.{token_hex(4)}{PARTIAL}")
+        self._partial = self._place.with_name(f"{self._place.name}.{os.urandom(4).hex()}{PARTIAL}")
         with write_errors(path):
             # Through a link in a folder of others, files would be replaced that the kernel's protection of links saves.
             if self._place.is_symlink():

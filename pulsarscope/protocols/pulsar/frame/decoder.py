@@ -14,7 +14,7 @@ from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, Reader
 from pulsarscope.protocols.pulsar.frame.payload_head import PayloadHeadReader, read_payload_head
-from pulsarscope.protocols.pulsar.frame.protobuf import INT32, Plan, Plans, WireError, walk
+from pulsarscope.protocols.pulsar.frame.protobuf import INT32, Plan, Plans, WireError, varint, walk
 from pulsarscope.protocols.pulsar.frame.repeated import REPEATED_COMMANDS, RepeatedFrames
 from pulsarscope.protocols.pulsar.frame.templates import MAKERS, keep_template, learn
 
@@ -65,7 +65,7 @@ class FrameDecoder:
         head = data[start + 4 : start + 12]
         known = self._heads.get(head) or self._know(head)
         if known is None:
-            return self.decode_by_reference(data[start:end])
+            return self._decode_long(data, start, end) or self.decode_by_reference(data[start:end])
         name, body, size, read, payload, has_template, repeats = known
         if repeats and (again := self._repeated.read(data, start, end)) is not None:
             return again
@@ -102,6 +102,20 @@ class FrameDecoder:
         name = command.name
         known = self._heads[head] = name, body, size + 8, command.read, command.payload, name in MAKERS, name in REPEATED_COMMANDS
         return known
+
+    def _decode_long(self, data: bytes, start: int, end: int) -> Decoded | None:
+        """Decode a command with a longer body than the common form has, as an ACK of many messages; None when that takes the reference."""
+        try:
+            command = self.commands[data[start + 9]]
+            length_at = start + 10 + len(command.tag)
+            size, body = varint(data, length_at)
+            if command.payload or data[start + 8] != 8 or data[start + 10 : length_at] != command.tag or body + size != end:
+                return None
+            if _U32.unpack_from(data, start + 4)[0] != end - start - 8:
+                return None
+            return command.name, command.read(data, body, end), None, None, None, None, OK, None
+        except FALLBACK_ERRORS:
+            return None
 
     def decode_by_reference(self, data: bytes) -> Decoded:
         """Decode any frame, alone in `data`: the bytes behind it cannot be mistaken for a part of it."""

@@ -160,9 +160,14 @@ def walk(
                 position = _unusual(data, position, end, tag, plan, out, notes, depth)
                 continue
             name, kind, repeated, _ = row
-            value, position = _short_varint(data, position)
+            value = data[position]
+            if value < 128:  # as most are: the call costs as much as all else that is done for a number
+                position += 1
+            else:
+                value, position = _long_varint(data, position)
             if kind <= ENUM:
-                value = _number(value, row, plan, notes)
+                if kind > UINT32 or value > 0x7FFF_FFFF:
+                    value = _number(value, row, plan, notes)
             else:
                 start = position
                 position += value
@@ -189,11 +194,14 @@ def walk(
     return out
 
 
-def _short_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Do as `varint`, quickly for the one byte that most have."""
-    value = data[position]
-    if value < 128:
-        return value, position + 1
+def _long_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Do as `varint`, quickly for the two or three bytes that most have."""
+    second = data[position + 1]
+    if second < 128:
+        return data[position] - 128 | second << 7, position + 2
+    third = data[position + 2]
+    if third < 128:
+        return data[position] - 128 | (second - 128) << 7 | third << 14, position + 3
     try:
         return varint(data, position)
     except WireError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from datetime import datetime, timezone
-from json import loads
 
 TOKEN_MAX_BYTES = 16_384
 """Larger than any header or command line that a token fits in."""
@@ -22,6 +21,8 @@ def expiry(token: bytes) -> int | None:
     match = _TOKEN.fullmatch(token) if len(token) <= TOKEN_MAX_BYTES else None
     if match is None:
         return None
+    from json import loads  # noqa: PLC0415 - most captures hold no token
+
     try:
         claims = loads(urlsafe_b64decode(match[1] + b"=" * (-len(match[1]) % 4)))
     except (ValueError, RecursionError):

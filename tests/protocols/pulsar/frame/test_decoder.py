@@ -397,3 +397,28 @@ class TestEveryFrame:
             except Exception:  # noqa: BLE001 - whatever it is that upb raises
                 decoded = decode(sized(sized(base)))
                 assert (decoded[0], decoded[6]) == (None, MALFORMED)
+
+
+class TestLongCommands:
+    """Those with a body of more than 127 bytes."""
+
+    ACK = command_frame(
+        "ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 5, "entryId": entry} for entry in range(100, 400)]
+    )
+
+    @pytest.mark.parametrize("before", [0, 7])
+    def test_the_reference_is_not_asked_for_the_common_form(self, before: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        frame = self.ACK
+        expected = DECODER.decode_by_reference(frame)
+        monkeypatch.setattr(FrameDecoder, "decode_by_reference", None)
+        assert DECODER.decode(bytes(before) + frame + frame, before, before + len(frame)) == expected
+
+    @given(st.integers(0, len(ACK) - 1), st.integers(0, 255))
+    def test_any_byte_of_them_may_be_another(self, at: int, byte: int) -> None:
+        frame = self.ACK[:at] + bytes([byte]) + self.ACK[at + 1 :]
+        assert DECODER.decode(frame + self.ACK, 0, len(frame)) == DECODER.decode_by_reference(frame)
+
+    @pytest.mark.parametrize("more", [b"\0", b"\x08\x06"])
+    def test_what_follows_them_is_seen(self, more: bytes) -> None:
+        for frame in (sized(self.ACK[4:] + more), sized(sized(self.ACK[8:] + more))):
+            assert decode(frame) == DECODER.decode_by_reference(frame)
