@@ -9,11 +9,12 @@ import msgspec
 
 from pulsarscope.model.findings import Finding
 
-Segment = tuple[int, int, int, int, int, int, bytes, int]
-"""(packet, time_ns, sequence, acknowledgment, flags, window, payload, missing).
+Segment = tuple[int, int, int, int, int, int, bytes, int, int, bytes]
+"""(packet, time_ns, sequence, acknowledgment, flags, window, payload, missing, identification, options).
 
 `packet` is the number in its file, from 1, counting packets of any kind. `time_ns` is since the epoch. `flags` are the low eight TCP flag
 bits, `window` is the raw field. `payload` is the captured part of the TCP payload, `missing` the number of bytes cut off behind it.
+`identification` is that of the IPv4 header, 0 without one; `options` are the bytes of the TCP header from its checksum on.
 """
 
 CONTROL_FLAGS = 0x07

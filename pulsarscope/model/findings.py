@@ -154,6 +154,11 @@ CAPTURE_CODES = table(
     ),
     CAPTURE.note("packet-duplicate", "The same packets were captured twice.", "Capture on one interface only."),
     CAPTURE.note(
+        "captured-twice",
+        "The same packets were captured at two points, or in two captures.",
+        "Counts and latencies are those of the copies that come first; --source-by keeps the points apart.",
+    ),
+    CAPTURE.note(
         "capture-order",
         "A response stands before its request in the capture.",
         "The two directions were captured out of order; no latency is given.",

@@ -280,6 +280,9 @@ OVERLAP_WINDOW_PACKETS = 8_192
 DUPLICATE_NANOSECONDS = 1_000_000
 """Time within which an exact copy counts as captured twice: retransmission timers are at least 5 ms (RFC 8985, RFC 6298)."""
 
+COPY_TIMES_MAX = 64
+"""Copies of a stream's segments of which the time is kept: enough for a typical one."""
+
 DUPLICATE_SEGMENTS_PERCENT = 20
 """Share of such copies in a connection's data segments above which they are reported."""
 

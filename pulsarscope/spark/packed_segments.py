@@ -39,8 +39,8 @@ STRETCH_BYTES = 4 << 20
 STRETCH_PACKETS = 50_000
 """Number of packets of a stretch, about 25 MiB of objects."""
 
-_COLUMNS = "qqIIBHI"
-"""Array types of a segment's numbers: packet, time, sequence, acknowledgment, flags, window, missing."""
+_COLUMNS = "qqIIBHIH"
+"""Array types of a segment's numbers: packet, time, sequence, acknowledgment, flags, window, missing, identification."""
 
 Sides = tuple[list[Segment], list[Segment]]
 """Segments of the direction of the flow key, and of the other direction, each in packet order."""
@@ -51,10 +51,11 @@ def pack(sides: Sides) -> bytes:
     parts = [array("I", map(len, sides)).tobytes()]
     for segments in sides:
         if segments:
-            *numbers, payloads, missing = zip(*segments, strict=True)
-            for code, values in zip(_COLUMNS, (*numbers, missing), strict=True):
+            *numbers, payloads, missing, identifications, options = zip(*segments, strict=True)
+            for code, values in zip(_COLUMNS, (*numbers, missing, identifications), strict=True):
                 parts.append(array(code, values).tobytes())
-            parts += (array("I", map(len, payloads)).tobytes(), *payloads)
+            for texts in (options, payloads):
+                parts += (array("I", map(len, texts)).tobytes(), *texts)
     return b"".join(parts)
 
 
@@ -65,17 +66,25 @@ def unpack(data: bytes) -> Sides:
     sides: list[list[Segment]] = []
     for count in counts:
         columns: list[list[int]] = []
-        for code in _COLUMNS + "I":
+        for code in _COLUMNS:
             end = position + count * array(code).itemsize
             columns.append(_numbers(code, data[position:end]))
             position = end
-        *numbers, missing, lengths = columns
-        payloads = []
-        for length in lengths:
-            payloads.append(data[position : position + length])
-            position += length
-        sides.append(list(zip(*numbers, payloads, missing, strict=True)))
+        *numbers, missing, identifications = columns
+        options, position = _texts(data, position, count)
+        payloads, position = _texts(data, position, count)
+        sides.append(list(zip(*numbers, payloads, missing, identifications, options, strict=True)))
     return sides[0], sides[1]
+
+
+def _texts(data: bytes, position: int, count: int) -> tuple[list[bytes], int]:
+    """Return byte strings behind their lengths, and the position behind them."""
+    end = position + 4 * count
+    texts = []
+    for length in _numbers("I", data[position:end]):
+        texts.append(data[end : end + length])
+        end += length
+    return texts, end
 
 
 def _numbers(code: str, data: bytes) -> list[int]:

@@ -41,6 +41,8 @@ _FIELDS: Any = [
     pa.field("window", pa.int64(), nullable=False, metadata={"description": "TCP window, not scaled."}),
     pa.field("payload", pa.binary(), nullable=False, metadata={"description": "TCP payload, as far as captured."}),
     pa.field("missing", pa.int64(), nullable=False, metadata={"description": "Bytes of payload that were not captured."}),
+    pa.field("identification", pa.int64(), nullable=False, metadata={"description": "Identification of the IPv4 header, 0 without one."}),
+    pa.field("options", pa.binary(), nullable=False, metadata={"description": "TCP header from its checksum on."}),
     pa.field("finding", pa.string(), metadata={"description": "In the place of a packet: a finding about the file, as JSON."}),
     pa.field("secrets", pa.string(), metadata={"description": "In the place of a packet: TLS secrets for later packets, as JSON."}),
 ]
@@ -118,12 +120,14 @@ class _Columns:
         self._sources.append(source)
         self._flows.append(b"")
         self._backwards.append(False)
-        self._segments.append((packet or 0, time or 0, 0, 0, 0, 0, b"", 0))
+        self._segments.append((packet or 0, time or 0, 0, 0, 0, 0, b"", 0, 0, b""))
         self._findings.append(None if finding is None else msgspec.json.encode(finding).decode())
         self._secrets.append(None if secrets is None else msgspec.json.encode(secrets).decode())
 
     def batch(self, file: int) -> pa.RecordBatch:
-        numbers, times, sequences, acknowledgments, flags, windows, payloads, missing = zip(*self._segments, strict=True)
+        numbers, times, sequences, acknowledgments, flags, windows, payloads, missing, identifications, options = zip(
+            *self._segments, strict=True
+        )
         count = self.packets
         return pa.RecordBatch.from_arrays(
             [
@@ -139,6 +143,8 @@ class _Columns:
                 _integers(windows),
                 _bytes(payloads),
                 _integers(missing),
+                _integers(identifications),
+                _bytes(options),
                 pa.array(self._findings, pa.string()),
                 pa.array(self._secrets, pa.string()),
             ],
@@ -177,7 +183,8 @@ def pack_packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _segments(batch: pa.RecordBatch) -> list[Segment]:
     numbers = (_integer_values(batch.column(name)) for name in ("packet", "time", "sequence", "acknowledgment", "flags", "window"))
-    return list(zip(*numbers, batch.column("payload").to_pylist(), _integer_values(batch.column("missing")), strict=True))
+    others = (_integer_values(batch.column(name)) for name in ("missing", "identification"))
+    return list(zip(*numbers, batch.column("payload").to_pylist(), *others, batch.column("options").to_pylist(), strict=True))
 
 
 def _integer_values(column: Any) -> list[int]:

@@ -23,6 +23,7 @@ from pulsarscope.model.limits import (
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable, position
+from pulsarscope.tcp.copies import Identity, note_handshake_copy
 from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays, begins_another, is_stray
@@ -60,6 +61,7 @@ class Assembler(ConnectionTable):
                 if run:
                     stream.segments += len(run[0])
                     stream.deliver(file, *run)
+                    stream.newest = _newest(segments)
                 connection.packets += len(segments)
                 packet, time, *_ = segments[-1]
                 if packet > connection.last_packet:
@@ -151,7 +153,7 @@ class Assembler(ConnectionTable):
 
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """Process one packet in capture order."""
-        packet, time, seq, ack, flags, window, payload, cut = segment
+        packet, time, seq, ack, flags, window, payload, cut, identification, options = segment
         connection = self._table.get(key)
         if (
             connection is not None
@@ -194,7 +196,10 @@ class Assembler(ConnectionTable):
             if seq == stream.sequence and stream.buffer is None:
                 stream.segments += 1
                 stream.deliver(file, [(payload, packet, time, packet)], len(payload))
+                stream.newest = identification, options, len(payload)
                 return
+        if flags & SYN:
+            note_handshake_copy(connection, index, segment)
         if connection.ended:
             stream.receive_late(segment, copied=file > connection.ended_file or time < connection.ending)
         elif flags & RST:
@@ -277,12 +282,18 @@ class Assembler(ConnectionTable):
             connection.doubt_reset(index, segment, file)
             return
         connection.reset = None
-        packet, time, seq, ack, flags, window, payload, cut = segment
+        packet, time, seq, ack, flags, window, payload, cut, identification, options = segment
         if payload or cut:
             # A RST may carry its reason as data (RFC 9293 section 3.5.3).
-            stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut), file)
+            stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut, identification, options), file)
         self._note_reset(connection, index, connection.last)
         self._close(connection, "rst")
+
+
+def _newest(segments: list[Segment]) -> Identity:
+    """Return the identity of the last of them with data."""
+    last = next(segment for segment in reversed(segments) if segment[6])
+    return last[8], last[9], len(last[6])
 
 
 def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int] | tuple[()] | None:
@@ -295,7 +306,7 @@ def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int
     first = expected = stream.sequence
     pieces: list[Piece] = []
     append = pieces.append
-    for packet, time, seq, _, _, window, payload, cut in segments:
+    for packet, time, seq, _, _, window, payload, cut, _, _ in segments:
         if payload and seq == expected and window and not cut:
             append((payload, packet, time, packet))
             expected = seq + len(payload)

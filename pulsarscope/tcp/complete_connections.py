@@ -40,10 +40,10 @@ class CompleteConnection(msgspec.Struct, gc=False):
 
 def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[Segment], file: int) -> CompleteConnection | None:
     """Return the connection of these segments, from SYN to both FINs; None when they need the general path. `key` is the client's."""
-    packet, start, seq, _, flags, window, payload, cut = client[0]
+    packet, start, seq, _, flags, window, payload, cut, _, _ = client[0]
     if flags & (CONTROL_FLAGS | ACK) != SYN or payload or cut or not window or len(client) < 2:
         return None
-    answer, _, _, ack, flags, window, payload, cut = server[0]
+    answer, _, _, ack, flags, window, payload, cut, _, _ = server[0]
     if flags & (CONTROL_FLAGS | ACK) != SYN | ACK or payload or cut or not window or ack != (seq + 1) & SEQUENCE_MASK:
         return None
     last = max(client[-1], server[-1])
@@ -80,7 +80,8 @@ def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece
     first = expected = (segments[0][2] + 1) & SEQUENCE_MASK
     append = pieces.append
     end = 0
-    for packet, time, seq, _, flags, window, payload, cut in segments[1:]:
+    newest = *segments[0][8:], 0
+    for packet, time, seq, _, flags, window, payload, cut, identification, options in segments[1:]:
         if not window or cut or flags & (SYN | RST):
             return 0
         if payload or flags & FIN:
@@ -89,9 +90,11 @@ def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece
             if payload:
                 append((payload, packet, time, packet))
                 expected = (seq + len(payload)) & SEQUENCE_MASK
+                newest = identification, options, len(payload)
             if flags & FIN:
                 end = packet
     stream.captured = stream.handshake = True
+    stream.newest = newest
     stream.sequence = expected
     stream.length = stream.fin = (expected - first) & SEQUENCE_MASK
     stream.segments = len(pieces)

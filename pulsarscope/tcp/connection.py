@@ -87,7 +87,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def is_superseded_by(self, index: int, segment: Segment) -> bool:
         """Return True when a packet on the same 4-tuple begins a new connection: by its SYN, or after long silence."""
-        _, time, seq, ack, flags, _, _, _ = segment
+        _, time, seq, ack, flags, *_ = segment
         if time - self.end > (CLOSED_CONNECTION_NANOSECONDS if self.ended else IDLE_CONNECTION_NANOSECONDS):
             return True
         if not flags & SYN or flags & RST:
@@ -106,7 +106,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def accepts_reset(self, index: int, segment: Segment) -> bool:
         """Return True for a RST with the next sequence number (RFC 5961), or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""
-        _, _, seq, ack, flags, _, _, _ = segment
+        _, _, seq, ack, flags, *_ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
         if own.sequence != UNKNOWN:
@@ -128,7 +128,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def trust_reset(self, index: int, segment: Segment) -> None:
         """Forget the doubtful RST when its sender goes on after it; data before it may have been captured late."""
-        _, _, seq, _, flags, _, payload, _ = segment
+        _, _, seq, _, flags, _, payload, *_ = segment
         if self.reset is None or self.reset[0] != index or flags & RST:
             return
         if not payload or sequence_difference(self.reset[1], seq) + len(payload) > 0:
@@ -141,7 +141,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def take_handshake(self, index: int, segment: Segment) -> bool:
         """Take sequence numbers and roles from a SYN or SYN|ACK; return False when it belongs to another connection."""
-        _, _, seq, ack, flags, _, _, _ = segment
+        _, _, seq, ack, flags, *_ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
         if flags & ACK and other.handshake and own.sequence == UNKNOWN and not self._acknowledges(other, ack):
@@ -151,6 +151,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         if own.first_sequence() != (seq + 1) & SEQUENCE_MASK:
             own.alternative_start = (seq + 1) & SEQUENCE_MASK
             return False
+        if not own.handshake:
+            own.newest = segment[8], segment[9], 0
         own.handshake = True
         if flags & ACK and other.sequence == UNKNOWN:
             # The capture lacks the SYN: the acknowledged number is that of the client's first byte.
@@ -162,7 +164,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
 def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
     """Return a connection that begins with a packet of this flow key, without processing the packet."""
-    packet, time, _, _, flags, _, _, _ = segment
+    packet, time, _, _, flags, *_ = segment
     handshake = bool(flags & SYN and not flags & RST)
     return Connection(
         key=key,

@@ -15,6 +15,7 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
+from pulsarscope.tcp.copies import are_apart, typical_time
 from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
@@ -90,20 +91,34 @@ class ConnectionTable:
             stream.end(connection.last)
         if connection.closed == "open" and first.ended and second.ended:
             connection.closed = "fin"
-        if self._note_copies(connection, first.duplicates + second.duplicates):
+        if self._note_copies(connection, first.duplicates + second.duplicates, "packet-duplicate"):
             for stream in (first, second):
                 stream.retransmitted -= stream.duplicates
         connection.ended = connection.closing = True
         connection.ending = connection.end
         connection.ended_file = connection.last_file
 
-    def _note_copies(self, connection: Connection, copies: int) -> bool:
+    def _note_repeated(self, connection: Connection) -> None:
+        """Report the segments that are copies of others."""
+        found = [stream.copies for stream in connection.streams if stream.copies is not None]
+        copies = sum(each.count for each in found)
+        later = typical_time(connection)
+        if not are_apart(later) or not any(each.proven for each in found):
+            self._note_copies(connection, copies, "packet-duplicate")
+        elif later is None:
+            self._note_copies(connection, copies, "captured-twice")
+        else:
+            how = f", the copies typically {abs(later) / 1e6:.3f} ms {'later' if later > 0 else 'earlier'}"
+            self._note_copies(connection, copies, "captured-twice", how, later)
+
+    def _note_copies(self, connection: Connection, copies: int, code: str, how: str = "", later: int | None = None) -> bool:
         """Report segments that were captured twice; return False when there are few."""
         segments = sum(stream.segments for stream in connection.streams)
         if not copies or copies * 100 < segments * DUPLICATE_SEGMENTS_PERCENT:
             return False
-        text = f"{copies} of {segments} segments were captured twice."
-        self._note(connection, "packet-duplicate", text, {"copies": copies, "segments": segments})
+        text = f"{copies} of {segments} segments were captured twice{how}."
+        evidence = {"copies": copies, "segments": segments} | ({} if later is None else {"later_ns": later})
+        self._note(connection, code, text, evidence)
         return True
 
     def _finish(self, connection: Connection) -> None:
@@ -122,7 +137,7 @@ class ConnectionTable:
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
-        self._note_copies(connection, sum(stream.copies for stream in connection.streams))
+        self._note_repeated(connection)
         connection.strays = None
         self._open -= 1
 

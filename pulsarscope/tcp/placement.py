@@ -77,7 +77,7 @@ class Placement:
 
 def _bytes_of(segment: Segment, stream: Stream) -> tuple[int, int]:
     """Return start and end offset of a segment in its stream, of which the position after the block is known."""
-    _, _, sequence, _, flags, _, payload, _ = segment
+    _, _, sequence, _, flags, _, payload, *_ = segment
     if payload and stream.sequence != UNKNOWN:
         distance = sequence_difference(stream.sequence, sequence + bool(flags & SYN))
         if abs(distance) <= SEQUENCE_JUMP_MAX_BYTES:

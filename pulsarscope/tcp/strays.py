@@ -45,7 +45,7 @@ class Strays(msgspec.Struct, gc=False, eq=False):
 
     def hold(self, stream: Stream, segment: Segment, file: int) -> None:
         """Keep a segment of a stream, as far as the bounds allow."""
-        _, _, seq, _, _, _, payload, cut = segment
+        _, _, seq, _, _, _, payload, cut, _, _ = segment
         if self.size < OUT_OF_ORDER_MAX_BYTES and len(self.segments) < OUT_OF_ORDER_MAX_SEGMENTS:
             self.segments.append((stream.key, segment, file))
             self.size += len(payload)
@@ -55,7 +55,7 @@ class Strays(msgspec.Struct, gc=False, eq=False):
 
 def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
     """Return True for data that lie behind the end of their stream, or outside any window of it."""
-    _, _, seq, ack, flags, _, payload, cut = segment
+    _, _, seq, ack, flags, _, payload, cut, _, _ = segment
     own, other = connection.streams[index], connection.streams[1 - index]
     if not payload or flags & (SYN | RST) or own.sequence == UNKNOWN:
         return False
@@ -73,7 +73,7 @@ def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
 
 def begins_another(connection: Connection, index: int, segment: Segment) -> bool:
     """Return True when a packet shows that it, and the strays before it, are of another connection."""
-    _, _, seq, ack, flags, _, payload, _ = segment
+    _, _, seq, ack, flags, _, payload, _, _, _ = segment
     if flags & (SYN | RST):
         return False
     own, other = connection.streams[index], connection.streams[1 - index]

@@ -13,7 +13,6 @@ import msgspec
 
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import (
-    DUPLICATE_NANOSECONDS,
     OUT_OF_ORDER_MAX_BYTES,
     OUT_OF_ORDER_MAX_SEGMENTS,
     OVERLAP_WINDOW_BYTES,
@@ -22,6 +21,8 @@ from pulsarscope.model.limits import (
     SEQUENCE_JUMP_MAX_BYTES,
     STREAM_FINDINGS_MAX,
 )
+from pulsarscope.tcp.closed_window import ClosedWindow
+from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, is_copy
 from pulsarscope.tcp.delivered import DeliveredBytes
 from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
@@ -44,15 +45,6 @@ UNKNOWN = -1
 _NO_ITEMS: list[Item] = []
 _NO_LOG: Log = []
 # Shared between blocks and never appended to: a list per stream would cost memory, and the garbage collector time.
-
-
-class ClosedWindow(msgspec.Struct, gc=False):
-    """Closed receive window: first place, number of times, time of the last close and total duration in ns."""
-
-    first: Where
-    count: int = 0
-    since: int = UNKNOWN
-    closed: int = 0
 
 
 class Stream(msgspec.Struct, gc=False, eq=False):
@@ -88,8 +80,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Offsets of the dropped bytes, to count repeated ones once."""
     duplicates: int = 0
     """Retransmitted segments that followed so soon that they may have been captured twice."""
-    copies: int = 0
-    """Segments captured again in another file, or behind the end of their connection."""
+    copies: Copies | None = None
+    newest: Identity = UNKNOWN_IDENTITY
+    """That of the segment, or retransmission, that brought the newest bytes."""
     snaplen_gaps: int = 0
     """Gaps caused by the snap length."""
     snaplen_bytes: int = 0
@@ -171,7 +164,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     def receive(self, segment: Segment, file: int) -> None:
         """Process any segment except a RST."""
-        packet, time, seq, _, flags, window, payload, cut = segment
+        packet, time, seq, _, flags, window, payload, cut, identification, options = segment
         size = len(payload)
         if window and not (size or cut or self.window_closed or flags & CONTROL_FLAGS):
             return
@@ -208,11 +201,15 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 return
             payload = payload[: self.fin - start]
             cut = max(0, self.fin - start - size)
-        self._insert(start, payload, cut, (file, packet, time))
+        fresh, copy_of = self._insert(start, payload, cut, (file, packet, time))
+        if fresh:
+            self.newest = identification, options, size
+        else:
+            self._count_again(segment, copy_of)
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
         """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be one from before."""
-        _, _, seq, _, flags, _, payload, cut = segment
+        _, _, seq, _, flags, _, payload, cut, _, _ = segment
         start = self.length + bool(flags & SYN) + (0 if self.sequence == UNKNOWN else sequence_difference(self.sequence, seq))
         end = start + len(payload)
         fresh = self.drop(start, end)
@@ -220,8 +217,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if fresh or end + cut > max(start, self.length):
             self.ignored += 1
         elif payload or cut:
-            self.copies += copied
-            self.retransmitted += not copied
+            self._count_again(segment, None, copied=copied)
 
     def drop(self, start: int, end: int) -> int:
         """Count the bytes of a range that are not in the stream; return how many of them no segment has brought before."""
@@ -238,8 +234,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         """Return the offset of the last byte seen, where a keep-alive may carry a garbage byte (RFC 9293 section 3.8.4)."""
         return max(self.length, self.buffer.end if self.buffer is not None else 0) - 1
 
-    def _insert(self, start: int, payload: bytes, cut: int, where: Where) -> None:
-        """Insert a payload at offset `start`, followed by `cut` bytes that the snap length cut off."""
+    def _insert(self, start: int, payload: bytes, cut: int, where: Where) -> tuple[bool, int | None]:
+        """Insert a payload at offset `start`, followed by `cut` bytes that the snap length cut off.
+
+        Return True when it brings new bytes, and if not the time of its original, None when that is not known.
+        """
         file, packet, time = where
         length = self.length
         end = start + len(payload)
@@ -248,8 +247,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             if start < 0 or self.gaps is not None:
                 self.drop(start, min(end, length))
             if end + cut <= length:
-                self._count_retransmission(copy_of, time)
-                return
+                return False, copy_of
             payload = payload[length - start :]
             cut = end + cut - max(end, length)
             start = length
@@ -259,7 +257,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 self.deliver(file, [(payload, packet, time, packet)], end - start)
             if cut:
                 self._declare(end + cut, SNAPLEN, where)
-            return
+            return True, None
         if self.buffer is None:
             self.buffer = ReorderBuffer()
         fresh, copy_of = 0, None
@@ -268,13 +266,12 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self._report_overlaps(conflicts, where)
         if cut and self.buffer.add_cut(end, end + cut):
             fresh += cut
-        if not fresh:
-            self._count_retransmission(copy_of, time)
-        elif start > length:
+        if fresh and start > length:
             self.out_of_order += 1
         self._drain(where)
         while self._overfull():
             self._declare_hole(where)
+        return fresh > 0, copy_of
 
     def _overfull(self) -> bool:
         buffer = self.buffer
@@ -354,11 +351,19 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.delivered = ()
         self.finding_counts = None
 
-    def _count_retransmission(self, copy_of: int | None, time: int) -> None:
-        """Count a segment without new bytes; `copy_of` is the time of its original."""
+    def _count_again(self, segment: Segment, copy_of: int | None, *, copied: bool = False) -> None:
+        """Count a segment without new bytes; `copy_of` is the time of its original, `copied` decides when nothing else does."""
+        later = None if copy_of is None else segment[1] - copy_of
+        proven = is_copy(segment, self.newest)
+        if proven or (proven is None and copied):
+            self.copies = self.copies or Copies()
+            self.copies.add(later, proven=proven is True)
+            return
         self.retransmitted += 1
-        if copy_of is not None and abs(time - copy_of) <= DUPLICATE_NANOSECONDS:
+        if proven is None and later is not None and not are_apart(later):
             self.duplicates += 1
+        if proven is False:
+            self.newest = segment[8], segment[9], len(segment[6])
 
     def _compare(self, start: int, payload: bytes, where: Where) -> int | None:
         """Compare a retransmission with the delivered bytes; return the time of its original, None when it is no copy."""
@@ -382,17 +387,13 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return -RESET_WINDOW_BYTES <= distance <= ahead + RESET_WINDOW_BYTES
 
     def _watch_window(self, window: int, where: Where) -> None:
-        state = self.window
         if window:
-            if state is not None and self.window_closed:
-                state.closed += max(0, where[2] - state.since)
-            self.window_closed = False
+            if self.window is not None and self.window_closed:
+                self.window.open(where[2])
         elif not self.window_closed:
-            if state is None:
-                state = self.window = ClosedWindow(where)
-            state.count += 1
-            state.since = where[2]
-            self.window_closed = True
+            self.window = self.window or ClosedWindow(where)
+            self.window.close(where[2])
+        self.window_closed = not window
 
     def _report(self, code: str, text: str, evidence: dict[str, Any], where: Where, place: Where | None = None) -> None:
         """Report a finding detected at `where`, which stands at `place` if given; above STREAM_FINDINGS_MAX only count it."""
@@ -443,7 +444,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         state = self.window
         if state is not None:
             if self.window_closed:
-                state.closed += max(0, where[2] - state.since)
+                state.open(where[2])
             text = f"{self.source} closed its receive window {state.count} times, for {state.closed} ns in total."
             evidence = {"direction": self.index, "count": state.count, "closed_ns": state.closed}
             self.log.append((where[1], finding("zero-window", text, evidence, state.first)))

@@ -22,6 +22,8 @@ SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
     st.integers(0, 2**16 - 1),
     st.binary(max_size=40),
     st.integers(0, 2**18),
+    st.integers(0, 2**16 - 1),
+    st.binary(max_size=40),
 )
 
 
@@ -61,7 +63,7 @@ def test_nothing_is_taken_up_but_in_a_stream() -> None:
     suspended = next(iter(FlowReader([to_record_batch([suspended_row(None, flow, open_flow)], SCHEMA)], resumes=True)))
     assert isinstance(suspended, PackedFlow)
     assert (suspended.state, suspended.silent) == (open_flow, True)
-    packet: Segment = (1, 2, 3, 4, 16, 5, b"payload", 0)
+    packet: Segment = (1, 2, 3, 4, 16, 5, b"payload", 0, 7, b"options")
     packed = next(iter(FlowReader([to_record_batch([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
     assert isinstance(packed, PackedFlow)
     assert packed.state is None

@@ -49,12 +49,14 @@ class Tape:
         ack: int = 0,
         connection: int = 0,
         after: int = 10 * 1_000_000,
+        identification: int = 0,
+        options: bytes = b"",
     ) -> int:
         """Append a segment at a stream offset, `after` nanoseconds behind the last packet."""
         self.number += 1
         self.time += after
         seq = (self.bases[side] + offset) & 0xFFFF_FFFF
-        segment = (self.number, self.time, seq, ack & 0xFFFF_FFFF, flags, window, payload, missing)
+        segment = (self.number, self.time, seq, ack & 0xFFFF_FFFF, flags, window, payload, missing, identification, options)
         self.packets.append((self.file, flow_key(side, connection), segment))
         return self.number
 

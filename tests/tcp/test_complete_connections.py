@@ -37,7 +37,7 @@ def short_connection(tape: Tape, connection: int, random: Random) -> None:
 def disturb(tape: Tape, random: Random) -> None:
     """Change one property of one packet."""
     index = random.randrange(len(tape.packets))
-    file, key, (packet, time, seq, ack, flags, window, payload, cut) = tape.packets[index]
+    file, key, (packet, time, seq, ack, flags, window, payload, cut, identification, options) = tape.packets[index]
     kind = random.randrange(8)
     if kind == 0:
         seq = (seq + random.choice((-3, -1, 1, 5))) & 0xFFFF_FFFF
@@ -55,7 +55,7 @@ def disturb(tape: Tape, random: Random) -> None:
         time += random.choice((-1, 1)) * random.choice((1, CLOSED_CONNECTION_NANOSECONDS + 1))
     else:
         key = flow_key(random.choice((CLIENT, SERVER)), random.randrange(3))
-    tape.packets[index] = file, key, (packet, time, seq, ack, flags, window, payload, cut)
+    tape.packets[index] = file, key, (packet, time, seq, ack, flags, window, payload, cut, identification, options)
 
 
 @given(randoms)

@@ -193,10 +193,10 @@ class Decoder(ABC):
             code, reason = result.value
             self._anomalies.add(code, number, time, reason=reason)
             return None
-        key, sequence, acknowledgment, flags, window, payload, missing = result
+        key, sequence, acknowledgment, flags, window, payload, missing, identification, options = result
         if missing and cut <= 0 and not self._decapsulator.is_joined(number):  # missing bytes of fragments are counted with the fragments
             self._anomalies.add("snaplen-truncated", number, time, amount=missing)
-        return key, (number, time, sequence, acknowledgment, flags, window, payload, missing)
+        return key, (number, time, sequence, acknowledgment, flags, window, payload, missing, identification, options)
 
     def _count_step_back(self, number: int, time: int, previous: int) -> None:
         self._ordered = False

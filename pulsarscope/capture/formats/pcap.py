@@ -64,7 +64,7 @@ class PcapDecoder(Decoder):
 
         layout = layout_of(self._link_type)
         bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._skips_hot_loop(self._link_type) else -1
-        link_bytes, _, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
+        link_bytes, minimum, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
         shapes, unknown_shape = self._shapes, layout.unknown_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second, largest = SECOND // unit, PACKET_MAX_BYTES
@@ -80,9 +80,10 @@ class PcapDecoder(Decoder):
                     seconds, fraction, captured, wire_bytes = unpack_record(data, position)
                     start = position + header_bytes
                     shape_total, shape_offset, unpack = shapes.get(captured, unknown_shape)
-                    kind, version, total, fragment_and_protocol, key, sequence, acknowledgment, offset, flags, window, payload = unpack(
-                        data, start
-                    )
+                    (
+                        kind, version, total, identification, fragment_and_protocol, key, sequence, acknowledgment, offset, flags, window,
+                        options, payload,
+                    ) = unpack(data, start)  # fmt: skip
                     if not (
                         captured == wire_bytes and kind == marker and version == 0x45 and fragment_and_protocol & mask == unfragmented_tcp
                     ):
@@ -91,6 +92,7 @@ class PcapDecoder(Decoder):
                         payload_start, payload_end = payload_starts[offset], link_bytes + total
                         if not (payload_start <= payload_end <= captured <= bound and start + captured <= size):
                             break
+                        options = data[start + minimum - 4 : start + payload_start]
                         payload = data[start + payload_start : start + payload_end]
                         if len(shapes) >= SHAPES_MAX:
                             shapes.clear()
@@ -102,7 +104,7 @@ class PcapDecoder(Decoder):
                         base = second * SECOND
                     last_fraction = fraction
                     time = base + fraction * unit
-                    flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
+                    flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0, identification, options))
                     if flags & control_flags:
                         control.add(key)
             except error:

@@ -74,9 +74,9 @@ class PcapngDecoder(Decoder):
                     and length <= longest
                     and unpack_word(data, next_position - 4)[0] == length
                 ):
-                    kind, version, total, fragment_and_protocol, key, sequence, acknowledgment, offset, flags, window = unpack_packet(
-                        data, start
-                    )
+                    (
+                        kind, version, total, identification, fragment_and_protocol, key, sequence, acknowledgment, offset, flags, window,
+                    ) = unpack_packet(data, start)  # fmt: skip
                     if kind == marker and version == 0x45 and fragment_and_protocol & UNFRAGMENTED_MASK == UNFRAGMENTED_TCP:
                         payload_start = start + payload_starts[offset]
                         payload_end = start + link_bytes + total
@@ -85,7 +85,8 @@ class PcapngDecoder(Decoder):
                             number += 1
                             last_time = time
                             payload = data[payload_start:payload_end]
-                            flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
+                            options = data[start + minimum - 4 : payload_start]
+                            flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0, identification, options))
                             if flags & CONTROL_FLAGS:
                                 control.add(key)
                             position = next_position

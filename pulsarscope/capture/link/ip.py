@@ -47,7 +47,8 @@ def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
         last = not fragment & _MORE_FRAGMENTS
         return Fragment(key, addresses, protocol, (fragment & _FRAGMENT_OFFSET) * 8, last, start + header_bytes, end)
     if protocol == PROTOCOL_TCP:
-        return _tcp_segment(packet, addresses, start + header_bytes, end, wire_bytes)
+        identification = int.from_bytes(packet[start + 4 : start + 6], "big")
+        return _tcp_segment(packet, addresses, start + header_bytes, end, wire_bytes, identification)
     return _upper_layer(packet, addresses, protocol, start + header_bytes, end, wire_bytes)
 
 
@@ -97,7 +98,7 @@ def _upper_layer(packet: bytes, addresses: bytes, protocol: int, position: int, 
     return Reject.EXTENSION_HEADERS
 
 
-def _tcp_segment(packet: bytes, addresses: bytes, start: int, end: int, wire_bytes: int) -> Tcp | Reject | None:
+def _tcp_segment(packet: bytes, addresses: bytes, start: int, end: int, wire_bytes: int, identification: int = 0) -> Tcp | Reject | None:
     """Decode the TCP segment at `start` of an IP packet that ends at `end` on the wire."""
     if start + _TCP_BYTES > end:
         return Reject.TCP_HEADER
@@ -109,4 +110,5 @@ def _tcp_segment(packet: bytes, addresses: bytes, start: int, end: int, wire_byt
         return Reject.TCP_HEADER
     payload = packet[payload_start:end]
     missing = end - payload_start - len(payload)
-    return addresses + packet[start : start + 4], sequence, acknowledgment, flags, window, payload, missing
+    options = packet[start + 16 : payload_start]
+    return addresses + packet[start : start + 4], sequence, acknowledgment, flags, window, payload, missing, identification, options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-Tcp = tuple[bytes, int, int, int, int, bytes, int]
-"""(flow key, sequence, acknowledgment, flags, window, payload, missing)."""
+Tcp = tuple[bytes, int, int, int, int, bytes, int, int, bytes]
+"""(flow key, sequence, acknowledgment, flags, window, payload, missing, identification, options), as in a `Segment`."""
 
 
 class Encapsulated(NamedTuple):

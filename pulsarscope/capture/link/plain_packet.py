@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.layers import ETHERTYPE_IPV4
 
-_IPV4_AND_TCP = "BxHxxI2x12sIIBBH"
+_IPV4_AND_TCP = "BxHHI2x12sIIBBH"
 UNFRAGMENTED_MASK, UNFRAGMENTED_TCP = 0x3FFF_00FF, 6
 """Mask and value of fragment field, time to live and protocol, read as one number, of an unfragmented TCP packet."""
 
@@ -26,16 +26,16 @@ SHAPES_MAX = 4096
 Shape = tuple[int, int, Callable[..., tuple[Any, ...]]]
 """(total length, data offset, unpack) of packets of one captured length.
 
-`unpack` returns the fields of the layout and the payload, which saves the tenth of the hot loop that a slice takes. It fails when the data
-end within the packet.
+`unpack` returns the fields of the layout, the rest of the TCP header and the payload, which saves the tenth of the hot loop that a slice
+takes. It fails when the data end within the packet.
 """
 
 
 class Layout(NamedTuple):
     """Layout of a plain packet of one link type.
 
-    `unpack` returns (marker, version and header length, total length, number to compare with UNFRAGMENTED_TCP, flow key, sequence,
-    acknowledgment, data offset, flags, window). The packet is IPv4 if the marker equals `marker`.
+    `unpack` returns (marker, version and header length, total length, identification, number to compare with UNFRAGMENTED_TCP,
+    flow key, sequence, acknowledgment, data offset, flags, window). The packet is IPv4 if the marker equals `marker`.
     """
 
     link_bytes: int
@@ -51,14 +51,14 @@ class Layout(NamedTuple):
     @property
     def unknown_shape(self) -> Shape:
         """Return the shape for a new length, which has an empty payload."""
-        return -1, -1, Struct(self.form + "0s").unpack_from
+        return -1, -1, Struct(self.form + "0s0s").unpack_from
 
 
 @lru_cache(SHAPES_MAX)
 def shape_of(form: str, captured: int, total: int, offset: int, payload_start: int, payload_end: int) -> Shape:
     """Return the shape of packets: lengths and positions in bytes, `offset` that of the byte with the TCP data offset."""
     options, rest = payload_start - Struct(form).size, captured - payload_end
-    return total, offset, Struct(f"{form}{options}x{payload_end - payload_start}s{rest}x").unpack_from
+    return total, offset, Struct(f"{form}{options}s{payload_end - payload_start}s{rest}x").unpack_from
 
 
 def _layout(link_bytes: int, link_format: str, marker: int | bytes) -> Layout:

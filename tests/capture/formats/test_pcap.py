@@ -34,7 +34,7 @@ PLAIN = segment_packet(b"hello")
 )
 def test_every_magic_is_read_with_its_time(magic: int, time_ns: int, byte_order: str) -> None:
     blocks = blocks_of(pcap([Record(PLAIN, time_ns), Record(PLAIN, time_ns)], magic=magic, byte_order=byte_order))
-    assert segments_of(blocks) == [
+    assert [segment[:8] for segment in segments_of(blocks)] == [
         (1, time_ns, 1000, 77, 0x10, 512, b"hello", 0),
         (2, time_ns, 1000, 77, 0x10, 512, b"hello", 0),
     ]

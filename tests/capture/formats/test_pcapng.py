@@ -34,7 +34,7 @@ LITTLE, BIG = Pcapng("<"), Pcapng(">")
 @pytest.mark.parametrize("ng", [LITTLE, BIG], ids=["little-endian", "big-endian"])
 def test_enhanced_packets_are_read_in_both_byte_orders(ng: Pcapng) -> None:
     blocks = blocks_of(ng.file([PLAIN, PLAIN]))
-    assert segments_of(blocks) == [
+    assert [segment[:8] for segment in segments_of(blocks)] == [
         (1, START, 1000, 77, 0x10, 512, b"hello", 0),
         (2, START, 1000, 77, 0x10, 512, b"hello", 0),
     ]
@@ -97,7 +97,7 @@ def test_simple_packets_take_the_time_of_the_packet_before() -> None:
 def test_a_simple_packet_is_cut_by_the_interface() -> None:
     data = LITTLE.section() + LITTLE.interface(snaplen=len(PLAIN) - 2)
     blocks = blocks_of(data + LITTLE.simple_packet(PLAIN[:-2], wire_bytes=len(PLAIN)))
-    assert segments_of(blocks)[0][6:] == (b"hel", 2)
+    assert segments_of(blocks)[0][6:8] == (b"hel", 2)
     assert findings_of(blocks)["snaplen-truncated"].evidence == {"packets": 1, "bytes": 2}
 
 

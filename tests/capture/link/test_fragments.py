@@ -73,7 +73,7 @@ def test_fragments_of_any_size_in_any_order_with_copies_are_the_packet(packet: b
     blocks = joined(*[parts[index] for index in sequence])
     (segment,) = segments_of(blocks)
     completed = next(at for at in range(1, len(sequence) + 1) if len(set(sequence[:at])) == len(parts))
-    assert segment == (completed, START + (completed - 1) * STEP, 1000, 77, 0x10, 512, DATA, 0)
+    assert segment[:8] == (completed, START + (completed - 1) * STEP, 1000, 77, 0x10, 512, DATA, 0)
     assert list(flows_of(blocks)) == [key]
     assert findings_of(blocks) == {}
     assert sorted(pairs(blocks)) == [(number, completed) for number in range(1, len(sequence) + 1) if number != completed]
@@ -248,7 +248,7 @@ def test_fragments_cut_by_the_snap_length_give_what_was_captured() -> None:
         blocks = blocks_of(pcap(records))
         (segment,) = segments_of(blocks)
         known = min(sum(len(part) - 34 for part in parts[: cut + 1]) - 10 - 20, 200)
-        assert segment[6:] == (DATA[:known], 200 - known)
+        assert segment[6:8] == (DATA[:known], 200 - known)
         assert findings_of(blocks)["snaplen-truncated"].evidence == {"packets": 1, "bytes": 10}
 
 

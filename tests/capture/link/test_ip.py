@@ -61,7 +61,7 @@ def test_a_segment_is_found_behind(frame: bytes, key: bytes) -> None:
     blocks = frames_to_blocks(frame)
     assert list(flows_of(blocks)) == [key]
     (segment,) = segments_of(blocks)
-    assert segment[2:] == (1000, 77, 0x10, 512, b"data", 0)
+    assert segment[2:8] == (1000, 77, 0x10, 512, b"data", 0)
     assert findings_of(blocks) == {}
 
 
@@ -128,10 +128,10 @@ def test_a_packet_cut_anywhere_is_no_malformed_one(complete: bytes) -> None:
 def test_a_cut_packet_of_unknown_ip_length_misses_what_the_wire_had() -> None:
     complete = ethernet(ipv4(tcp(b"0123456789"), total=0))
     blocks = blocks_of(pcap([Record(complete[:-4], wire_bytes=len(complete))]))
-    assert segments_of(blocks)[0][6:] == (b"012345", 4)
+    assert segments_of(blocks)[0][6:8] == (b"012345", 4)
 
 
 def test_an_ip_length_beyond_an_uncut_packet_is_told_as_a_cut() -> None:
     blocks = frames_to_blocks(ethernet(ipv4(tcp(b"data"), total=50)))
-    assert segments_of(blocks)[0][6:] == (b"data", 6)
+    assert segments_of(blocks)[0][6:8] == (b"data", 6)
     assert findings_of(blocks)["snaplen-truncated"].evidence == {"packets": 1, "bytes": 6}

@@ -52,7 +52,7 @@ READ = [
 def test_a_segment_is_found_in(link_type: int, frame: bytes, key: bytes) -> None:
     blocks = frames_to_blocks(frame, link_type=link_type)
     assert list(flows_of(blocks)) == [key]
-    assert segments_of(blocks)[0][2:] == (1000, 77, 0x10, 512, b"data", 0)
+    assert segments_of(blocks)[0][2:8] == (1000, 77, 0x10, 512, b"data", 0)
     assert findings_of(blocks) == {}
 
 

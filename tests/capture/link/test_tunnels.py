@@ -62,7 +62,7 @@ def test_a_segment_is_found_in(frame: bytes, key: bytes) -> None:
     assert list(flows_of(blocks)) == [key]
     (segment,) = segments_of(blocks)
     assert segment[0] == 1
-    assert segment[2:] == (1000, 77, 0x10, 512, b"data", 0)
+    assert segment[2:8] == (1000, 77, 0x10, 512, b"data", 0)
     assert findings_of(blocks) == {}
     assert all(block.fragments == [] for block in blocks)
 
@@ -163,8 +163,8 @@ def test_a_payload_ends_where_its_tunnel_does() -> None:
     """Use an inner length of 0 (segmentation offload): the outer header determines the length."""
     inner = ipv4(tcp(b"data"), total=0)
     for packet in (outer4(inner, 4), outer4(gre(inner, 0x0800), 47), outer4(udp(VXLAN + framed(inner), 4789), 17)):
-        assert segments_of(frames_to_blocks(framed(packet) + b"trailer"))[0][6:] == (b"data", 0)
-    assert segments_of(frames_to_blocks(ethernet(pppoe(ppp(inner)) + b"trailer", ethertype=0x8864)))[0][6:] == (b"data", 0)
+        assert segments_of(frames_to_blocks(framed(packet) + b"trailer"))[0][6:8] == (b"data", 0)
+    assert segments_of(frames_to_blocks(ethernet(pppoe(ppp(inner)) + b"trailer", ethertype=0x8864)))[0][6:8] == (b"data", 0)
 
 
 def test_17_labels_are_too_many() -> None:
@@ -174,7 +174,7 @@ def test_17_labels_are_too_many() -> None:
 
 def test_mirrored_packets_that_were_shortened_miss_bytes() -> None:
     blocks = frames_to_blocks(framed(outer4(gre(framed(ipv4(tcp(b"0123456789")))[:-4], 0x88BE), 47)))
-    assert segments_of(blocks)[0][6:] == (b"012345", 4)
+    assert segments_of(blocks)[0][6:8] == (b"012345", 4)
     assert findings_of(blocks)["snaplen-truncated"].evidence == {"packets": 1, "bytes": 4}
 
 

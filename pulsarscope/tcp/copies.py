@@ -1,0 +1,107 @@
+"""Packets captured twice: copies of one packet, from two vantage points or two interfaces, told from retransmissions.
+
+A sender counts its packets: by the timestamps of TCP (RFC 7323), by the identification of IPv4. A retransmission is sent after the bytes
+that are already in the stream, so that both have grown; of a copy they are at most those of the newest data, whatever its time.
+"""
+
+from __future__ import annotations
+
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.model.limits import COPY_TIMES_MAX, DUPLICATE_NANOSECONDS
+from pulsarscope.tcp.sequence import sequence_difference
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Segment
+    from pulsarscope.tcp.connection import Connection
+
+Identity = tuple[int, bytes, int]
+"""(identification, options, payload bytes) of a segment, as in `Segment`."""
+
+UNKNOWN_IDENTITY: Identity = (0, b"", 0)
+
+_TIMESTAMP, _NO_OPERATION = 8, 1
+_ALIGNED = b"\1\1\x08\x0a"
+_SEGMENT_MAX_BYTES = 1460
+"""Largest segment on Ethernet; a sender's capture has larger ones, which the network card cuts and numbers one by one."""
+
+
+_NEAR = 1024
+"""Distance of an identification from 0 within which 0 is one, too."""
+
+
+def is_copy(segment: Segment, newest: Identity) -> bool | None:
+    """Return True when a segment of old bytes was sent no later than the newest data, None when neither of them tells."""
+    identification, options, size = newest
+    before, now = _timestamp(options), _timestamp(segment[9])
+    if before is not None and now is not None and before != now:
+        return sequence_difference(before, now) < 0
+    ahead = (segment[8] - identification + 0x8000 & 0xFFFF) - 0x8000
+    # 0 often stands for no number: it counts only next to one.
+    if (identification and segment[8]) or (identification != segment[8] and abs(ahead) < _NEAR):
+        return ahead <= size // (_SEGMENT_MAX_BYTES + 1)
+    return None if before is None or now is None else True
+
+
+class Copies(msgspec.Struct, gc=False):
+    """Copies among the segments of a stream, captured again in another file or at another point."""
+
+    count: int = 0
+    proven: int = 0
+    """Those that the sender's numbers show; the others stand in another file, or behind the end of their connection."""
+    times: list[int] = []
+    """By how many ns the first of them are later than their originals."""
+
+    def add(self, later: int | None, *, proven: bool) -> None:
+        """Count a copy; `later` is None when the time of the original is not known."""
+        self.count += 1
+        self.proven += proven
+        if later is not None and len(self.times) < COPY_TIMES_MAX:
+            self.times.append(later)
+
+
+def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
+    """Keep the difference in time between a copy of the first SYN and that."""
+    stream = connection.streams[index]
+    if (
+        index == 0
+        and stream.handshake
+        and connection.opened == "syn"
+        and stream.first_sequence() == (segment[2] + 1) & 0xFFFF_FFFF
+        and is_copy(segment, stream.newest)
+    ):
+        stream.copies = stream.copies or Copies()
+        stream.copies.times.insert(0, segment[1] - connection.start)
+        del stream.copies.times[COPY_TIMES_MAX:]
+
+
+def typical_time(connection: Connection) -> int | None:
+    """Return by how many ns the copies of a connection's packets are typically later, None when that is not known."""
+    times = [time for stream in connection.streams if stream.copies for time in stream.copies.times]
+    return median_low(times) if times else None
+
+
+def are_apart(time: int | None) -> bool:
+    """Return True when copies come so late that they are not of one host's interfaces."""
+    return time is None or abs(time) > DUPLICATE_NANOSECONDS
+
+
+def _timestamp(options: bytes) -> int | None:
+    """Return the TSval of the rest of a TCP header, None without one."""
+    position = 4  # behind checksum and urgent pointer
+    if options.startswith(_ALIGNED, position):
+        return int.from_bytes(options[8:12], "big") if len(options) >= 12 else None
+    while position + 1 < len(options) and options[position]:
+        kind, size = options[position], options[position + 1]
+        if kind == _NO_OPERATION:
+            position += 1
+            continue
+        if kind == _TIMESTAMP and size == 10 and position + 6 <= len(options):
+            return int.from_bytes(options[position + 2 : position + 6], "big")
+        if size < 2:
+            return None
+        position += size
+    return None
