@@ -80,8 +80,9 @@ def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece
     first = expected = (segments[0][2] + 1) & SEQUENCE_MASK
     append = pieces.append
     end = 0
-    newest = *segments[0][8:], 0
-    for packet, time, seq, _, flags, window, payload, cut, identification, options in segments[1:]:
+    newest = segments[0]
+    for segment in segments[1:]:
+        packet, time, seq, _, flags, window, payload, cut, _, _ = segment
         if not window or cut or flags & (SYN | RST):
             return 0
         if payload or flags & FIN:
@@ -90,11 +91,11 @@ def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece
             if payload:
                 append((payload, packet, time, packet))
                 expected = (seq + len(payload)) & SEQUENCE_MASK
-                newest = identification, options, len(payload)
+                newest = segment
             if flags & FIN:
                 end = packet
     stream.captured = stream.handshake = True
-    stream.newest = newest
+    stream.newest = newest[8], newest[9], len(newest[6])
     stream.sequence = expected
     stream.length = stream.fin = (expected - first) & SEQUENCE_MASK
     stream.segments = len(pieces)
