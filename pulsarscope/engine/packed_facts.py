@@ -22,14 +22,15 @@ _LIST = b"\xdd"
 """Begins a list in MessagePack, with its length in four bytes behind it: packed facts that stand together need no more to be one."""
 
 _PICKLED = "\0pickled"
-"""Stands for the word of a fact that MessagePack cannot hold: times off the wire, multiplied, may take more than 64 bits."""
+"""Stands for the word of a fact that MessagePack cannot hold: times off the wire, multiplied, may take more than 64 bits,
+and a path that is no UTF-8 has surrogates."""
 
 
 def pack(fact: Fact) -> bytes:
     """Return a fact as bytes, a quarter of its objects. Its values come out plain: tuples as lists, enumerations as their values."""
     try:
         return _encode(fact)
-    except (OverflowError, TypeError):
+    except (OverflowError, TypeError, UnicodeEncodeError):
         return _encode(Fact(Where(None, 0, 0, 0, 0, ""), _PICKLED, {"": pickle.dumps(fact, pickle.HIGHEST_PROTOCOL)}))
 
 

@@ -18,7 +18,7 @@ from tests.places import ROOT
 
 DISSECTORS = make_dissectors()
 TABLE = threshold_table(DISSECTORS)
-RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").glob("*.py"), ROOT / "pulsarscope/protocols/kafka07/rules.py"]
+RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").glob("*.py"), *(ROOT / "pulsarscope/protocols/kafka07").glob("*rules.py")]
 
 
 def constants(path: Path) -> Iterator[str]:

@@ -23,11 +23,9 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold("key-shared-blocked-seconds", 2.5, SECONDS, "Consumers that work acknowledge within this time.", ("key-shared-blocked",)),
+    Threshold("key-shared-delivery-seconds", 1, SECONDS, "Brokers deliver within milliseconds.", ("key-shared-blocked",)),
     Threshold("key-shared-blocked-entries", 5, "entries", "That no consumer got; a few may be on their way.", ("key-shared-blocked",), 1),
 )
-
-DELIVERY_NS = 1_000_000_000
-"""Age of an entry that no consumer got: brokers deliver within milliseconds."""
 
 SPAN_MAX = 20_000
 """Entries of a ledger that are looked at."""
@@ -77,12 +75,13 @@ def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], 
     groups: dict[str, list[Fact]] = {}
     for fact in shares:
         groups.setdefault(fact.values["subscription"], []).append(fact)
+    delivery = thresholds.ns("key-shared-delivery-seconds")
     for group in groups.values():
         end = max(fact.values.get("seen", fact.where.time) for fact in facts)
-        published = [tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= end - DELIVERY_NS]
+        published = [tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= end - delivery]
         joined = max(group, key=lambda fact: fact.values["begun"])
         holders = [fact for fact in group if fact.values["held"] and fact.values["since"] < joined.values["begun"] <= end - least]
-        holders = [fact for fact in holders if not fact.values["closed"] or fact.where.time >= end - DELIVERY_NS]
+        holders = [fact for fact in holders if not fact.values["closed"] or fact.where.time >= end - delivery]
         if not holders or not published:
             continue
         holder = min(holders, key=lambda fact: fact.values["since"])
