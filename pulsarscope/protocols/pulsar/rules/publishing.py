@@ -28,6 +28,11 @@ CODES = table(
         "SENDs got neither a receipt nor an error while the connection went on.",
         "The producer gives up after its send time-out and may send them again: look at the broker's log at that time.",
     ),
+    SESSION.warning(
+        "replication-stalled",
+        "A replicator waits for its receipts, or falls further behind the clients that publish.",
+        "Look at the remote cluster first: its write latency, quotas and dispatch limits; then at the link between the two.",
+    ),
 )
 
 THRESHOLDS = (
@@ -54,6 +59,14 @@ THRESHOLDS = (
         ("slow-publish",),
     ),
     Threshold("send-unanswered-seconds", 1, SECONDS, "A receipt may be on its way when the connection ends.", ("send-unanswered",)),
+    Threshold("replication-stalled-seconds", 1, SECONDS, "Receipts cross continents in less.", ("replication-stalled",)),
+    Threshold(
+        "replication-lag-seconds", 2, SECONDS, "Growth of the age of what is sent: batches and retries take less.", ("replication-stalled",)
+    ),
+    Threshold("replication-lag-sends", 10, "SENDs", "Fewer ages show no trend.", ("replication-stalled",), 1),
+    Threshold(
+        "replication-lag-share", 0.5, "of the time", "Growth in that time: a backlog that is worked off shrinks.", ("replication-stalled",)
+    ),
 )
 
 PRODUCERS_MAX = 10_000
@@ -66,6 +79,21 @@ UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
 
 BROKER_WINDOW = "zero-window"
+
+
+class ReplicationLag(msgspec.Struct):
+    """Ages of the messages that a replicator sends: capture time less publish time, ns. Only differences count: clocks differ."""
+
+    first: Where
+    first_age: int
+    last: Where
+    last_age: int
+    sends: int = 0
+
+    @property
+    def growth(self) -> int:
+        """Nanoseconds that the last message is older than the first."""
+        return self.last_age - self.first_age
 
 
 class Publisher(msgspec.Struct):
@@ -84,6 +112,10 @@ class Publisher(msgspec.Struct):
     reset: Where | None = None
     """Latest PRODUCER or CLOSE_PRODUCER: a client sends again what it had sent before that."""
     closed: bool = False
+    lag: ReplicationLag | None = None
+    """Age of what a replicator sends; None of other producers."""
+    is_known: bool = False
+    """True after its first SEND, which tells whether it is a replicator."""
 
     @property
     def title(self) -> str:
@@ -126,6 +158,9 @@ class PublishRule(ConnectionRule):
         if (publisher := self._publisher(str((row.fields or {}).get("producer_id", -1)))) is not None:
             publisher.in_flight += 1
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
+            if publisher.lag is not None or not publisher.is_known:
+                publisher.is_known = True
+                _note_lag(publisher, row)
 
     def _reset(self, row: FrameRow) -> None:
         number = str((row.fields or {}).get("producer_id", -1))
@@ -140,6 +175,7 @@ class PublishRule(ConnectionRule):
         if not publisher.closed or publisher.in_flight > 0:
             return
         del self._publishers[number]
+        self._evaluate_lag(publisher)
         remember(self._closed, number, None, PRODUCERS_MAX)
         if (slow := _evaluate_latency(publisher, self._context.thresholds)) is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
@@ -171,6 +207,7 @@ class PublishRule(ConnectionRule):
             if (slow_publisher := _evaluate_latency(publisher, self._context.thresholds)) is not None:
                 self._report_slow(slow_publisher)
             self._evaluate_unanswered(publisher, row.end)
+            self._evaluate_lag(publisher)
 
     def _report_slow(self, slow: SlowPublisher) -> None:
         windows = [finding for finding in self._context.reported(BROKER_WINDOW) if finding.text.startswith(f"{self._context.server} ")]
@@ -181,7 +218,8 @@ class PublishRule(ConnectionRule):
         self._context.report("slow-publish", slow.where, f"{slow.text}{text}{gap_note(lost=self._context.lost)}.", evidence)
 
     def _evaluate_unanswered(self, publisher: Publisher, end: int) -> None:
-        answer_ns = self._context.thresholds.ns("send-unanswered-seconds")
+        limit = "send-unanswered-seconds" if publisher.lag is None else "replication-stalled-seconds"
+        answer_ns = self._context.thresholds.ns(limit)
         late = [where for where in publisher.unanswered if end - where.time > answer_ns and not publisher.is_resent(where)]
         if not late or publisher.closed:
             return
@@ -193,12 +231,52 @@ class PublishRule(ConnectionRule):
             "count": len(late),
             "waited_ns": waited,
         }
+        if publisher.lag is not None:
+            code, title = "replication-stalled", f"Replicator {publisher.name or '?'}{f' of {publisher.topic}' if publisher.topic else ''}"
+            evidence |= self._context.thresholds.evidence(limit)
+        else:
+            code, title = "send-unanswered", publisher.title
         rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
-        text = f"{publisher.title} got no answer to {quantity(len(late), 'SEND')}, {rest}."
-        self._context.report("send-unanswered", late[0], text, evidence)
+        self._context.report(code, late[0], f"{title} got no answer to {quantity(len(late), 'SEND')}, {rest}.", evidence)
+
+    def _evaluate_lag(self, publisher: Publisher) -> None:
+        """Report a replicator whose messages get older and older."""
+        lag, thresholds = publisher.lag, self._context.thresholds
+        if lag is None or lag.sends < thresholds["replication-lag-sends"] or publisher.unanswered:
+            return
+        took = lag.last.time - lag.first.time
+        if lag.growth < max(thresholds.ns("replication-lag-seconds"), thresholds["replication-lag-share"] * took):
+            return
+        topic = f" of {publisher.topic}" if publisher.topic else ""
+        text = (
+            f"Replicator {publisher.name or '?'}{topic} falls behind: within {duration(took)} the age of what it sends grew by "
+            f"{duration(lag.growth)}, over {quantity(lag.sends, 'SEND')}{gap_note(lost=self._context.lost)}."
+        )
+        evidence: dict[str, Any] = {
+            "frames": [lag.first.name, lag.last.name],
+            "topic": publisher.topic,
+            "producer_name": publisher.name,
+            "sends": lag.sends,
+            "growth_ns": lag.growth,
+            **thresholds.evidence("replication-lag-seconds", "replication-lag-sends", "replication-lag-share"),
+        }
+        self._context.report("replication-stalled", lag.last, text, evidence)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
     exchanges: ClassVar[Handlers] = {"SEND": _exchange}
+
+
+def _note_lag(publisher: Publisher, row: FrameRow) -> None:
+    """Note the age of what a replicator sends: its messages name the cluster that they come from."""
+    metadata = row.metadata or {}
+    published = metadata.get("publish_time")
+    if not metadata.get("replicated_from") or type(published) is not int:
+        return
+    where, age = where_of(row), row.time - published * 1_000_000
+    if publisher.lag is None:
+        publisher.lag = ReplicationLag(where, age, where, age)
+    lag = publisher.lag
+    lag.last, lag.last_age, lag.sends = where, age, lag.sends + 1
 
 
 def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:

@@ -1,0 +1,94 @@
+"""Replicators that wait for their receipts, or fall behind, and those that keep up."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.commands import close_producer, created, producer, receipt, send
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+
+CODE = "replication-stalled"
+NAME = "pulsar.repl.west-->east"
+
+
+def replicating(
+    ages: list[int],
+    *,
+    answered: int | None = None,
+    every: int = 200,
+    midstream: bool = False,
+    end: str = "open",
+    source: str | None = "west",
+) -> Conversation:
+    """A replicator that sends a message of each age, ms, `every` ms; the first `answered` are answered, all by default."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
+    if not midstream:
+        talk.client(producer(name=NAME)).server(created(name=NAME))
+    for number, age in enumerate(ages):
+        metadata: dict[str, Any] = {"publish_time": talk.time_ns // MILLISECOND - age}
+        if source is not None:
+            metadata["replicated_from"] = source
+        talk.client(send(1, number, b"x", metadata))
+        if answered is None or number < answered:
+            talk.server(receipt(1, number, entry=number))
+        talk.wait(every * MILLISECOND)
+    if end == "closed":
+        talk.client(close_producer(1, 9))
+    return talk.reset("client") if end == "rst" else talk if end == "open" else talk.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "answered", "every", "midstream", "end"), [*product((8, 30), (0, 2), (300, 1000), (False, True), ("open", "fin", "rst"))]
+)
+def test_a_replicator_without_receipts_is_named(tmp_path: Path, count: int, answered: int, every: int, midstream: bool, end: str) -> None:
+    diagnosis = diagnose(tmp_path, replicating([50] * count, answered=answered, every=every, midstream=midstream, end=end))
+    row, evidence = diagnosis.only(CODE)
+    assert diagnosis.frames[evidence["frames"][0]].fields["sequence_id"] == answered  # type: ignore[index]
+    assert evidence["count"] >= count - answered - 4
+    assert diagnosis.of("send-unanswered") == []
+    assert row.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("count", "growth", "every", "midstream", "end"),
+    [*product((15, 60), (0.6, 0.95), (300, 1000), (False, True), ("open", "fin", "closed"))],
+)
+def test_a_replicator_that_falls_behind_is_named(tmp_path: Path, count: int, growth: float, every: int, midstream: bool, end: str) -> None:
+    ages = [40 + int(number * every * growth) for number in range(count)]
+    diagnosis = diagnose(tmp_path, replicating(ages, every=every, midstream=midstream, end=end))
+    row, evidence = diagnosis.only(CODE)
+    assert diagnosis.commands(row) == ["SEND", "SEND"]
+    assert evidence["sends"] == count
+    assert abs(evidence["growth_ns"] / MILLISECOND - (ages[-1] - ages[0])) < 20
+
+
+KEEPS_UP = {
+    "keeps up": [50] * 40,
+    "is far away, by a clock that is wrong": [3_600_000] * 40,
+    "works off a backlog": [60_000 - number * 900 for number in range(40)],
+    "had one slow moment": [50] * 20 + [1_900] * 5 + [50] * 15,
+    "has a little jitter": [50 + number % 7 * 30 for number in range(40)],
+    "falls behind by less than matters": [50 + number * 40 for number in range(40)],
+    "is seen for too short": [50 + number * 400 for number in range(9)],
+    "has one message": [50],
+}
+
+
+@pytest.mark.parametrize(("ages", "midstream", "end"), [*product(KEEPS_UP.values(), (False, True), ("open", "fin"))])
+def test_a_replicator_that_keeps_up_is_healthy(tmp_path: Path, ages: list[int], midstream: bool, end: str) -> None:
+    assert diagnose(tmp_path, replicating(ages, every=1000, midstream=midstream, end=end)).of(CODE) == []
+
+
+@pytest.mark.parametrize("ages", [[number * 900 for number in range(40)], [50] * 30])
+def test_a_client_that_sends_old_messages_is_no_replicator(tmp_path: Path, ages: list[int]) -> None:
+    assert diagnose(tmp_path, replicating(ages, every=1000, source=None)).of(CODE) == []
+
+
+def test_a_receipt_may_be_on_its_way_at_the_end(tmp_path: Path) -> None:
+    assert diagnose(tmp_path, replicating([50] * 30, answered=29, every=500)).of(CODE) == []
