@@ -28,7 +28,7 @@ CODES = table(
         "non-persistent-dropped",
         "The broker dropped messages of a non-persistent topic.",
         "It handles only so many of one connection at once: send with fewer in flight, spread producers over connections, or raise "
-        "maxConcurrentNonPersistentMessagePerConnection.",
+        "maxConcurrentNonPersistentMessagePerConnection. Nor does it keep any for a consumer without permits: let that read faster.",
     ),
     SESSION.warning(
         "sequence-regression",

@@ -15,8 +15,9 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 CODES = table(
     SESSION.error(
         "producer-busy",
-        "A producer was refused because another holds its name, or the topic for itself.",
-        "Two applications with one producer name, or a connection that died unnoticed: the broker frees it after its keep-alive time.",
+        "A producer was refused because another holds its name, or the topic for itself, or because a limit is reached.",
+        "Two applications with one producer name, or a connection that died unnoticed: the broker frees it after its keep-alive time. "
+        "Where the broker names a limit: close producers that are not used, or raise it.",
     ),
     SESSION.error(
         "producer-fenced",
@@ -25,9 +26,9 @@ CODES = table(
     ),
     SESSION.error(
         "consumer-busy",
-        "A consumer was refused because another holds the subscription.",
+        "A consumer was refused because another holds the subscription, or because a limit is reached.",
         "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder is removed after the "
-        "keep-alive time.",
+        "keep-alive time. Where the broker names a limit: close consumers that are not used, or raise it.",
     ),
 )
 

@@ -17,7 +17,7 @@ CODES = table(
     SESSION.warning(
         "reconnect-loop",
         "A client connects again and again, and fails each time.",
-        "Each failure has its reason: the client cannot work until that is fixed.",
+        "Look at what ends each connection. When CONNECT is all that was said: a client without TLS at a TLS port, or without a token.",
     ),
 )
 
