@@ -23,7 +23,7 @@ from pulsarscope.model.limits import (
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable, position
-from pulsarscope.tcp.copies import Identity, note_handshake_copy
+from pulsarscope.tcp.copies import Identity, identity, note_handshake_copy
 from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays, begins_another, is_stray
@@ -196,7 +196,7 @@ class Assembler(ConnectionTable):
             if seq == stream.sequence and stream.buffer is None:
                 stream.segments += 1
                 stream.deliver(file, [(payload, packet, time, packet)], len(payload))
-                stream.newest = identification, options, len(payload)
+                stream.newest = identity(identification, options, len(payload))
                 return
         if flags & SYN:
             note_handshake_copy(connection, index, segment)
@@ -293,7 +293,7 @@ class Assembler(ConnectionTable):
 def _newest(segments: list[Segment]) -> Identity:
     """Return the identity of the last of them with data."""
     last = next(segment for segment in reversed(segments) if segment[6])
-    return last[8], last[9], len(last[6])
+    return identity(last[8], last[9], len(last[6]))
 
 
 def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int] | tuple[()] | None:

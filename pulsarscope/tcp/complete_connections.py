@@ -15,6 +15,7 @@ import msgspec
 
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.connection import Connection, open_connection
+from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import Piece
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, Stream
@@ -95,7 +96,7 @@ def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece
             if flags & FIN:
                 end = packet
     stream.captured = stream.handshake = True
-    stream.newest = newest[8], newest[9], len(newest[6])
+    stream.newest = identity(newest[8], newest[9], len(newest[6]))
     stream.sequence = expected
     stream.length = stream.fin = (expected - first) & SEQUENCE_MASK
     stream.segments = len(pieces)

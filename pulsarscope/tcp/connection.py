@@ -8,6 +8,7 @@ import msgspec
 
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
 from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Log, Where
@@ -152,7 +153,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             own.alternative_start = (seq + 1) & SEQUENCE_MASK
             return False
         if not own.handshake:
-            own.newest = segment[8], segment[9], 0
+            own.newest = identity(segment[8], segment[9], 0)
         own.handshake = True
         if flags & ACK and other.sequence == UNKNOWN:
             # The capture lacks the SYN: the acknowledged number is that of the client's first byte.

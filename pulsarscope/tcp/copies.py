@@ -7,6 +7,7 @@ that are already in the stream, so that both have grown; of a copy they are at m
 from __future__ import annotations
 
 from statistics import median_low
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from pulsarscope.capture import Segment
     from pulsarscope.tcp.connection import Connection
 
-Identity = tuple[int, bytes, int]
-"""(identification, options, payload bytes) of a segment, as in `Segment`."""
+_head = Struct("<HI")
 
-UNKNOWN_IDENTITY: Identity = (0, b"", 0)
+Identity = bytes
+"""Identification, payload bytes and options of a segment, packed: each stream keeps one."""
+
+UNKNOWN_IDENTITY: Identity = bytes(_head.size)
 
 _TIMESTAMP, _NO_OPERATION = 8, 1
 _ALIGNED = b"\1\1\x08\x0a"
@@ -33,9 +36,17 @@ _NEAR = 1024
 """Distance of an identification from 0 within which 0 is one, too."""
 
 
+def identity(identification: int, options: bytes, size: int) -> Identity:
+    """Return the identity of a segment with `size` bytes of payload."""
+    return _head.pack(identification & 0xFFFF, size) + options
+
+
 def is_copy(segment: Segment, newest: Identity) -> bool | None:
     """Return True when a segment of old bytes was sent no later than the newest data, None when neither of them tells."""
-    identification, options, size = newest
+    identification: int
+    size: int
+    identification, size = _head.unpack_from(newest)
+    options = newest[_head.size :]
     before, now = _timestamp(options), _timestamp(segment[9])
     if before is not None and now is not None and before != now:
         return sequence_difference(before, now) < 0

@@ -22,7 +22,7 @@ from pulsarscope.model.limits import (
     STREAM_FINDINGS_MAX,
 )
 from pulsarscope.tcp.closed_window import ClosedWindow
-from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, is_copy
+from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
 from pulsarscope.tcp.delivered import DeliveredBytes
 from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
@@ -203,7 +203,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             cut = max(0, self.fin - start - size)
         fresh, copy_of = self._insert(start, payload, cut, (file, packet, time))
         if fresh:
-            self.newest = identification, options, size
+            self.newest = identity(identification, options, size)
         else:
             self._count_again(segment, copy_of)
 
@@ -363,7 +363,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if proven is None and later is not None and not are_apart(later):
             self.duplicates += 1
         if proven is False:
-            self.newest = segment[8], segment[9], len(segment[6])
+            self.newest = identity(segment[8], segment[9], len(segment[6]))
 
     def _compare(self, start: int, payload: bytes, where: Where) -> int | None:
         """Compare a retransmission with the delivered bytes; return the time of its original, None when it is no copy."""

@@ -72,10 +72,13 @@ def test_a_fault_is_found_made_smaller_and_kept(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(PulsarDissector, "decode", property(decode))
     monkeypatch.setattr(fuzz, "FAILURES_MAX", 1)
     monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 5)
-    outcome = work(Share(seed=3, first=0, step=1, end=400, seconds=None, keep=tmp_path))
-    assert len(outcome.failures) == 1
-    assert "ZeroDivisionError" in outcome.failures[0]
-    (kept,) = tmp_path.iterdir()
-    records = pcap_records(kept.read_bytes())
+    for first in range(0, 2000, 400):
+        outcome = work(Share(seed=3, first=first, step=1, end=first + 400, seconds=None, keep=tmp_path))
+        assert len(outcome.failures) == 1
+        assert "ZeroDivisionError" in outcome.failures[0]
+        (kept,) = tmp_path.iterdir()
+        if (records := pcap_records(kept.read_bytes())) is not None:  # else a pcapng, which is kept whole
+            break
+        kept.unlink()
     assert records is not None
     assert len(records[1]) <= 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.tcp.copies import is_copy
+from pulsarscope.tcp.copies import identity, is_copy
 from tests.tcp.tape import ACK, CLIENT, SYN, Outcome, Tape, outcomes
 
 MILLISECOND = 1_000_000
@@ -107,10 +107,10 @@ def test_segments_that_a_network_card_cut_are_copies() -> None:
     "rest", [b"", bytes(4), bytes(4) + b"\x08", bytes(4) + b"\x08\x0a\1", bytes(4) + b"\5\0\0\0", bytes(4) + b"\1" * 9]
 )
 def test_odd_options_tell_nothing(rest: bytes) -> None:
-    assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, 0, rest), (0, rest, 1)) is None
+    assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, 0, rest), identity(0, rest, 1)) is None
 
 
 def test_timestamps_behind_other_options_are_read() -> None:
-    newest = (0, bytes(4) + b"\2\4\5\xb4" + options(7, padded=False)[4:], 1)
+    newest = identity(0, bytes(4) + b"\2\4\5\xb4" + options(7, padded=False)[4:], 1)
     assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, 0, options(6)), newest) is True
     assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, 0, options(8)), newest) is False
