@@ -21,7 +21,7 @@ class _Pending(msgspec.Struct, gc=False):
     time: int
     messages: int
     left: int = -1
-    """Bits of the batch's messages that are not acknowledged; -1 before an acknowledgment of some of them."""
+    """Bits of the batch's messages that are not acknowledged; -1 for all, before the broker or an ACK names some."""
 
 
 class _Consumer(msgspec.Struct):
@@ -109,10 +109,12 @@ class Consumers:
         if fields.get("redelivery_count", 0):
             consumer.redelivered += messages
         position = position_of(fields.get("message_id"))
+        left = bitmap(ack_set) if (ack_set := fields.get("ack_set")) else -1
         if position in consumer.pending:
-            consumer.pending[position].messages = messages
+            waiting = consumer.pending[position]
+            waiting.messages, waiting.left = messages, left
         elif self._waiting < TABLE_ENTRIES_MAX:
-            consumer.pending[position] = _Pending(row.time, messages)
+            consumer.pending[position] = _Pending(row.time, messages, left)
             self._waiting += 1
         else:
             consumer.untracked += messages

@@ -70,6 +70,14 @@ def test_messages_of_a_batch_are_acknowledged_one_by_one(ack_sets: list[int], le
     assert (record["acknowledged"], record["unacknowledged"]) == (4 - left, left)
 
 
+@pytest.mark.parametrize(("ack_set", "left"), [(0b1101101, 0), (0b1101111, 1), (0b11111111, 3)])
+def test_of_a_batch_that_comes_in_part_only_that_part_waits(ack_set: int, left: int) -> None:
+    frame = Frames()
+    again = delivery(frame, 1, 3, ack_set=[0b10010010])
+    record = only(subscribed(frame), again, ack(frame, message_id(1, ack_set=[ack_set])))
+    assert (record["acknowledged"], record["unacknowledged"]) == (3 - left, left)
+
+
 def test_what_comes_again_waits_once() -> None:
     frame = Frames()
     again = frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", {"consumer_id": 3, "message_ids": [message_id(1)]})
