@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+
+_SETTLED_MAX = 1_000
+"""Settled positions that stay in their order until it is made anew."""
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -42,11 +46,28 @@ class _Consumer(msgspec.Struct):
     untracked: int = 0
     """Messages of entries beyond the bound on those that wait."""
     pending: dict[Position, _Pending] = {}
+    order: list[Position] = []
+    """Positions in `pending`, ascending, with some that are settled."""
     last_delivery: int | None = None
     last_flow: int | None = None
     last_flow_frame: str | None = None
     last_ack: int | None = None
     last_ack_frame: str | None = None
+
+    def wait_for(self, position: Position, entry: _Pending) -> None:
+        """Add a delivered entry."""
+        self.pending[position] = entry
+        if len(self.order) > 2 * len(self.pending) + _SETTLED_MAX:
+            self.order = sorted(self.pending)
+        else:
+            insort(self.order, position)
+
+    def before(self, position: Position) -> list[Position]:
+        """Take the positions before one; each is looked at once, however many acknowledgments come."""
+        count = bisect_left(self.order, position)
+        earlier = self.order[:count]
+        del self.order[:count]
+        return earlier
 
 
 class Consumers:
@@ -80,7 +101,9 @@ class Consumers:
         if consumer is None or row.command == "SUBSCRIBE":
             if len(self.found) >= STATISTICS_NAMES_MAX:
                 return consumer
-            consumer = self._open[key] = _Consumer(row.connection, number, subscription=row.subscription, topic=row.topic, pending={})
+            consumer = self._open[key] = _Consumer(
+                row.connection, number, subscription=row.subscription, topic=row.topic, pending={}, order=[]
+            )
             self.found.append(consumer)
         return consumer
 
@@ -114,7 +137,7 @@ class Consumers:
             waiting = consumer.pending[position]
             waiting.messages, waiting.left = messages, left
         elif self._waiting < TABLE_ENTRIES_MAX:
-            consumer.pending[position] = _Pending(row.time, messages, left)
+            consumer.wait_for(position, _Pending(row.time, messages, left))
             self._waiting += 1
         else:
             consumer.untracked += messages
@@ -128,7 +151,7 @@ class Consumers:
                 continue
             position = position_of(message_id)
             if cumulative:
-                for earlier in [each for each in consumer.pending if each < position]:
+                for earlier in consumer.before(position):
                     self._settle(consumer, earlier, None)
             self._settle(consumer, position, message_id.get("ack_set"))
 
@@ -161,8 +184,11 @@ class Consumers:
         consumer.state = "closed by broker" if row.direction == "server" else "closed"
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each consumer: those with the oldest unacknowledged messages first."""
-        return sorted(map(self._record, self.found), key=lambda record: (-record["unacknowledged"], record["oldest_since"] or 0))
+        """Return a record for each consumer: open ones first, of them those with the most unacknowledged messages."""
+        return sorted(
+            map(self._record, self.found),
+            key=lambda record: (record["state"] != "open", -record["unacknowledged"], record["oldest_since"] or 0),
+        )
 
     def _record(self, consumer: _Consumer) -> dict[str, Any]:
         oldest = min(consumer.pending, default=None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -76,6 +77,28 @@ def test_of_a_batch_that_comes_in_part_only_that_part_waits(ack_set: int, left: 
     again = delivery(frame, 1, 3, ack_set=[0b10010010])
     record = only(subscribed(frame), again, ack(frame, message_id(1, ack_set=[ack_set])))
     assert (record["acknowledged"], record["unacknowledged"]) == (3 - left, left)
+
+
+def test_cumulative_acknowledgments_look_at_each_entry_once() -> None:
+    frame, steps = Frames(), 0
+    rows: list[Any] = [subscribed(frame)]
+    for entry in range(3_000):
+        rows += [delivery(frame, entry), *([ack(frame, message_id(entry // 2), cumulative=True)] if entry % 2 else [])]
+    fold = TABLE.make()
+
+    def count(*_: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return count
+
+    sys.settrace(lambda _frame, event, _argument: count() if event == "call" else None)
+    try:
+        fold.feed(rows, {})
+    finally:
+        sys.settrace(None)
+    (record,) = fold.records()
+    assert (record["acknowledged"], record["unacknowledged"]) == (1_500, 1_500)
+    assert steps < 100 * len(rows)
 
 
 def test_what_comes_again_waits_once() -> None:
