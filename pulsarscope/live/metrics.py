@@ -123,6 +123,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     """Server of few connections at a time: each takes a descriptor and a thread of the process that records packets."""
 
     daemon_threads = True
+    request_queue_size = 128  # with socketserver's 5, who comes beside a burst of others tries again after a second, then two, then four
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._free = threading.Semaphore(METRICS_CONNECTIONS_MAX)

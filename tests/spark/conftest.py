@@ -14,11 +14,12 @@ from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import installed_version, missing_distributions, session
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests of the session in one process; tests of a cluster come last."""
+    """Mark the tests that start Spark; tests of its machines come last."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if "can_run" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cluster)
     items.sort(key=lambda item: "machines" in getattr(item, "fixturenames", ()))
 
 

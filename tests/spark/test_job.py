@@ -83,7 +83,6 @@ def corrupt(files: list[Path]) -> None:
     other.write_bytes(b"\xd4\xc3\xb2\xa1 but no capture")
 
 
-@pytest.mark.cluster
 def test_a_ring_of_mixed_traffic_partly_compressed_listed_in_any_order(spark: Any, tmp_path: Path) -> None:
     bulk, folder = tmp_path / "bulk.cap", tmp_path / "ring"
     mixed(bulk, 10)

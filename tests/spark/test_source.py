@@ -42,7 +42,6 @@ def test_packets_are_rows_and_become_records(spark: Any, captures: Path) -> None
     assert sum("go-tls13-dsb" in row and "'SEND'" in row for row in tables["frame"]) > 3
 
 
-@pytest.mark.cluster
 def test_all_that_opens_them_reaches_the_tasks(spark: Any, captures: Path, tmp_path: Path) -> None:
     """Secrets of the options and in a capture; some of both are invalid."""
     whole = (captures / "go-tls13-dsb.pcapng").read_bytes()
@@ -63,7 +62,6 @@ def test_all_that_opens_them_reaches_the_tasks(spark: Any, captures: Path, tmp_p
     assert sum("tls-key-log-malformed" in row for row in tables["finding"]) == 2
 
 
-@pytest.mark.cluster
 def test_interfaces_are_vantage_points_of_packets_in_a_data_frame(spark: Any, captures: Path, tmp_path: Path) -> None:
     both = bridged(packets_of(captures / "errors.pcap"), lost=20)
     paths = [str(write_pcapng(tmp_path / f"{index}.pcapng", part)) for index, part in enumerate((both[:70], both[70:]))]

@@ -75,7 +75,6 @@ class Killed(Exception):  # noqa: N818 - it stands for a signal
     """End of the driver."""
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize("moment", ["listed", "decoded", "committed", "named", "done"])
 def test_a_batch_is_done_once_wherever_the_driver_stops(
     spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -123,7 +122,6 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
     assert not [path for path in watched.out.rglob("_*") if path.is_file()]
 
 
-@pytest.mark.cluster
 def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: Path) -> None:
     watched = Watched(spark, tmp_path, Options(frozenset({"connection", "message"})), "json")
     inputs = cut(captures / "quickstart.pcapng", watched.landing, [0.3, 0.6])
@@ -176,7 +174,6 @@ def until(found: Callable[[], bool], seconds: float = 240) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.cluster
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp_path: Path) -> None:
     """Before a commit, and right after one; then it is stopped at a random moment. A ring of twelve files lands meanwhile."""
     chance = Random(os.environ.get("CHANCE"))
