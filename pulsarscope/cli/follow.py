@@ -36,7 +36,10 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     producer: Annotated[str | None, typer.Option("--producer", metavar="NAME", help="Producer name; includes its deliveries.")] = None
     consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="Consumer id, name or subscription.")] = None
     topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Topic; its last part is enough where that is unique.")] = None
-    message: Annotated[str | None, typer.Option("--message", metavar="LEDGER:ENTRY[:BATCH]", help="Message id.")] = None
+    message: Annotated[
+        str | None,
+        typer.Option("--message", metavar="ID", help="LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET."),
+    ] = None
     txn: Annotated[str | None, typer.Option("--txn", metavar="MOST:LEAST", help="The two numbers of a transaction id.")] = None
     filter: FilterOption = None
     format: RowFormatOption = None

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import stat
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,12 +19,12 @@ from pulsarscope.cli.extract import ExtractRequest
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
+from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.run_command import limited_rows
-from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.local import PacketBatch, packets
 from pulsarscope.engine.options import Options
-from pulsarscope.model.errors import CaptureError, UsageError
+from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.output.export.pcapng import PcapngWriter
@@ -40,8 +35,6 @@ from pulsarscope.output.render.view import count_text
 if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
-
-_STANDARD_INPUT = "-"
 
 NO_STREAM = (None, "", 0, 0, 0)
 """Place of a packet without a TCP connection."""
@@ -55,7 +48,7 @@ def write_packets(request: ExtractRequest) -> int:
 
     def run_extraction(output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
-        with _rereadable(request.files, output.interrupts) as files:
+        with rereadable(request.files, output.interrupts) as files:
             first = start_run(files, _options(request, kinds, row_filter), request.jobs)
             sink = output.open(request, first.inputs.paths)
             selection = _select(request, kinds, row_filter, first)
@@ -78,36 +71,6 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
         rules=True,
         places=True,
     )
-
-
-@contextmanager
-def _rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[str]]:
-    """Yield the files, with temporary copies of those that can be read only once: standard input and pipes."""
-    with ExitStack() as stack:
-        copies = {file: _copy_of(file, stack, interrupts) for file in dict.fromkeys(files) if _reads_once(file)}
-        yield [copies.get(file, file) for file in files]
-
-
-def _reads_once(file: str) -> bool:
-    try:
-        return file == _STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
-    except (OSError, ValueError):
-        return False  # its reader raises the error
-
-
-def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
-    """Return the path of a copy that lives as long as the stack. Raises CaptureError when the file cannot be copied."""
-    standard = file == _STANDARD_INPUT
-    try:
-        with interrupts.deferred():  # a folder that nobody knows of yet is not removed
-            folder = stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))
-        place = Path(folder) / "input"
-        with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
-            shutil.copyfileobj(stream, copy)
-    except OSError as error:
-        name = "standard input" if standard else file
-        raise CaptureError(f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}") from error
-    return str(place)
 
 
 def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: AnyRun) -> PacketSelection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +18,7 @@ from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.options import NEVER, CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
+from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
@@ -46,9 +47,19 @@ def run_command(request: CommandRequest) -> int:
         row_filter = row_filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
         options = run_options(request, kinds, row_filter)
+        if row_filter is None or row_filter.learn is None:
+            return run_once(command_output, request.files, row_filter, encoding, options)
+        with rereadable(request.files, command_output.interrupts) as files:
+            for batch in start_run(files, msgspec.structs.replace(options, records=frozenset({MessageRow.kind})), request.jobs):
+                row_filter.learn(batch.rows)
+            return run_once(command_output, files, row_filter, encoding, options)
+
+    def run_once(
+        command_output: CommandOutput, files: Sequence[str], row_filter: RowFilter | None, encoding: Encoding | None, options: Options
+    ) -> int:
         # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
         elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
-        run = start_run(request.files, options, request.jobs, encoding if elsewhere else None)
+        run = start_run(files, options, request.jobs, encoding if elsewhere else None)
         sink = command_output.open(request, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
@@ -187,6 +198,8 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         run_kinds |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
     elif not request.quiet:
         run_kinds.add("finding")
+    if row_filter is not None and row_filter.learn is not None:
+        run_kinds.add(MessageRow.kind)
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset(run_kinds),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import FrameRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.inputs.zookeeper import DumpNote, Node
@@ -44,10 +44,24 @@ class Vocabulary(msgspec.Struct, frozen=True):
 FollowTest = Callable[[FrameRow], bool]
 """A test for the frames of a followed conversation. It sees all frames of a run in their order."""
 
+
+class MessageTest(Protocol):
+    """A test for the frames that carried one message, by rows of messages: it learns from those of one run, and tests those of another."""
+
+    def learn(self, row: MessageRow) -> bool:
+        """Take the next row of the first run. Return True when its frame is known by now to have carried the message."""
+
+    def carries(self, row: MessageRow) -> bool:
+        """Return True when the frame of a row of the second run carried the message."""
+
+    def others(self) -> str:
+        """Return the end of a sentence that says which messages there are instead; it begins with a colon, or is empty."""
+
+
 FOLLOW_SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
 """Kinds of subjects to follow: options of `follow`."""
 
-FollowKinds = Mapping[str, Callable[[str], FollowTest]]
+FollowKinds = Mapping[str, Callable[[str], FollowTest | MessageTest]]
 """Makers of tests by kind, one of `FOLLOW_SUBJECTS`, from a name in the user's words. They raise UsageError for a name of another
 form."""
 

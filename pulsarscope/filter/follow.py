@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, join_topic_names
+from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest, join_topic_names
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import PluginWarning, contained, failure
 from pulsarscope.filter.follow_subject import Subject
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.limits import FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
-from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
+from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame
 from pulsarscope.model.tables import remember
 
 FramePlace = tuple[int | None, int | None, int | None]
@@ -42,6 +42,7 @@ class FollowFilter:
         dissectors = tuple(dissectors)
         self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
         self._tests = [] if self._subject.test is None else [self._subject.test]
+        self._message_tests: list[tuple[Dissector, MessageTest]] = []
         refusals: list[str] = []  # each protocol has its own form of names
         lacking: list[str] = []
         for dissector in dissectors:
@@ -52,9 +53,11 @@ class FollowFilter:
                 continue
             if test is None:
                 lacking.append(dissector.name)
-            else:
+            elif callable(test):
                 self._tests.append(partial(_contained_test, dissector, test))
-        if not self._tests:
+            else:
+                self._message_tests.append((dissector, test))
+        if not (self._tests or self._message_tests):
             if refusals and lacking:
                 refusals.append(f"no {kind} can be followed in {', '.join(lacking)}")
             raise UsageError("; ".join(refusals) or f"unknown to every protocol: {kind}")
@@ -62,11 +65,21 @@ class FollowFilter:
         """Frames of earlier batches that did not pass, by name: their answers may."""
         self._passed: dict[str, None] = {}
         """Names of the latest frames that passed."""
+        self._carriers: dict[str, None] = {}
+        """Names of frames that carried a followed message, as another run showed."""
+        self.learn = self._learn if self._message_tests else None
+        """Takes the rows of messages of another run of the same capture, if they must be known first; `select` needs them, too, then."""
+
+    def _learn(self, rows: Iterable[Any]) -> None:
+        for dissector, test, row in self._tested(rows):
+            if contained(dissector, "follow_kinds", test.learn, False, row) and len(self._carriers) < FOLLOW_NAMES_MAX:
+                self._carriers[frame_name(row.file, row.packet, row.sub)] = None
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, as `Filter.select` does."""
         del endpoints
-        earlier_requests: list[FrameRow] = []
+        carriers = self._carriers | self._carriers_in(rows) if self._message_tests else self._carriers
+        earlier: list[FrameRow] = []
         selected: set[int] = set()
         others: dict[str, int] = {}
         for index, row in enumerate(rows):
@@ -76,7 +89,7 @@ class FollowFilter:
             self.seen[row.kind] += 1
             name = frame_name(row.file, row.packet, row.sub)
             request = row.request
-            if any(test(row) for test in self._tests) or (request is not None and request in self._passed):
+            if name in carriers or any(test(row) for test in self._tests) or (request is not None and request in self._passed):
                 selected.add(index)
                 self._remember_passed(name)
                 if request is not None and request not in self._passed:
@@ -84,14 +97,16 @@ class FollowFilter:
                     if request in others:
                         selected.add(others[request])
                     elif request in self._unanswered:
-                        earlier_requests.append(self._unanswered.pop(request))
+                        earlier.append(self._unanswered.pop(request))
             elif request is None:
                 others[name] = index
             else:
                 self._unanswered.pop(request, None)
+        if self._message_tests:
+            earlier += [frame for name in carriers if (frame := self._unanswered.pop(name, None)) is not None]
         self._remember_unanswered((name, rows[index]) for name, index in others.items() if index not in selected)
-        passed = [*earlier_requests, *_with_explanations(rows, selected)]
-        count = len(earlier_requests) + len(selected)
+        passed = [*earlier, *_with_explanations(rows, selected)]
+        count = len(earlier) + len(selected)
         self.kept[FrameRow.kind] += count
         if self.start is None and count:
             self.start = next(row.time for row in passed if isinstance(row, FrameRow))
@@ -101,7 +116,26 @@ class FollowFilter:
         """Return in words what can be followed instead, when nothing has passed; else None."""
         if self.kept[FrameRow.kind]:
             return None
-        return f"none of {self.seen[FrameRow.kind]:,} frames {self.description}{self._subject.others()}"
+        others = self._subject.others()
+        for dissector, test in self._message_tests:
+            others = others or contained(dissector, "follow_kinds", test.others, "")
+        return f"none of {self.seen[FrameRow.kind]:,} frames {self.description}{others}"
+
+    def _carriers_in(self, rows: Sequence[Any]) -> dict[str, None]:
+        """Return the names of the frames that carried a followed message, as rows of messages say."""
+        carriers = (
+            frame_name(row.file, row.packet, row.sub)
+            for dissector, test, row in self._tested(rows)
+            if contained(dissector, "follow_kinds", test.carries, False, row)
+        )
+        return dict.fromkeys(carriers)
+
+    def _tested(self, rows: Iterable[Any]) -> Iterator[tuple[Dissector, MessageTest, MessageRow]]:
+        """Yield the messages among rows, each with the tests of its dissector."""
+        for dissector, test in self._message_tests:
+            for row in rows:
+                if type(row) is MessageRow and row.dissector == dissector.name:
+                    yield dissector, test, row
 
     def _remember_passed(self, name: str) -> None:
         remember(self._passed, name, None, PENDING_REQUESTS_MAX)
@@ -117,6 +151,7 @@ class JoinedFilter:
 
     def __init__(self, follow_filter: FollowFilter, display_filter: Filter) -> None:
         self.description = f"{follow_filter.description} and {display_filter.description}"
+        self.learn = follow_filter.learn
         self.payload = follow_filter.payload
         self.seen, self.kept = follow_filter.seen, display_filter.kept
         self._follow_filter = follow_filter
@@ -147,12 +182,14 @@ def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
         if isinstance(row, (FrameRow, RawFrame)):
             if index in selected:
                 passed.append(row)
-        elif type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in places:
+        elif type(row) is not MessageRow and (
+            type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in places
+        ):
             passed.append(row)
     return passed
 
 
-def _test_of(dissector: Dissector, kind: str, name: str) -> FollowTest | None:
+def _test_of(dissector: Dissector, kind: str, name: str) -> FollowTest | MessageTest | None:
     kinds = dissector.follow_kinds
     for unknown in sorted(kinds.keys() - set(FOLLOW_SUBJECTS)):
         reason = ValueError(f"unknown kind {unknown}: the kinds are {', '.join(FOLLOW_SUBJECTS)}")

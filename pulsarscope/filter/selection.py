@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pulsarscope.filter.check import Checker
@@ -27,6 +27,8 @@ class Filter:
         self.text = text
         self.description = "match the filter"
         """The end of a sentence about the rows that pass."""
+        self.learn: Callable[[Iterable[Any]], None] | None = None
+        """Nothing must be known of a capture before its rows are selected; see `FollowFilter`."""
         syntax_tree = parse(text)
         checker = Checker(text, catalogue)
         checker.check(syntax_tree, kinds)

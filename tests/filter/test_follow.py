@@ -104,8 +104,10 @@ def test_a_kind_without_an_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_nobody_can_follow_is_said() -> None:
     with pytest.raises(UsageError, match="unknown to every protocol: message"):
         FollowFilter("message", "26:14", ())
-    with pytest.raises(UsageError, match=r'"2" is no message id: .*; no message can be followed in kafka07$'):
+    with pytest.raises(UsageError, match=r'"2" is no message id: .*; "2" is no place in a log: '):
         FollowFilter("message", "2", make_dissectors())
+    with pytest.raises(UsageError, match=r'"2" is no .*; no txn can be followed in kafka07$'):
+        FollowFilter("txn", "2", make_dissectors())
     with pytest.raises(UsageError, match='invalid connection "x"'):
         FollowFilter("connection", "x", ())
 

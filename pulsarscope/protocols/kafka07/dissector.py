@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.capabilities import Ranges, ReadRegistry, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
@@ -86,6 +86,13 @@ class Kafka07Dissector(Dissector):
         from pulsarscope.protocols.kafka07.vocabulary import VOCABULARY  # noqa: PLC0415
 
         return VOCABULARY
+
+    @cached_property
+    def follow_kinds(self) -> FollowKinds:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
+
+        return FOLLOW_KINDS
 
     @cached_property
     def registry(self) -> ReadRegistry:

@@ -1,0 +1,46 @@
+"""Inputs that a command reads twice: pipes become temporary files."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pulsarscope.cli.signals import Interrupts
+from pulsarscope.model.errors import CaptureError
+
+_STANDARD_INPUT = "-"
+
+
+@contextmanager
+def rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[str]]:
+    """Yield the files, with temporary copies of those that can be read only once: standard input and pipes."""
+    with ExitStack() as stack:
+        copies = {file: _copy_of(file, stack, interrupts) for file in dict.fromkeys(files) if _reads_once(file)}
+        yield [copies.get(file, file) for file in files]
+
+
+def _reads_once(file: str) -> bool:
+    try:
+        return file == _STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
+    except (OSError, ValueError):
+        return False  # its reader raises the error
+
+
+def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
+    """Return the path of a copy that lives as long as the stack. Raises CaptureError when the file cannot be copied."""
+    standard = file == _STANDARD_INPUT
+    try:
+        with interrupts.deferred():  # a folder that nobody knows of yet is not removed
+            folder = stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))
+        place = Path(folder) / "input"
+        with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
+            shutil.copyfileobj(stream, copy)
+    except OSError as error:
+        name = "standard input" if standard else file
+        raise CaptureError(f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}") from error
+    return str(place)
