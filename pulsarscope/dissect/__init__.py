@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import FieldType, FollowKinds, Ranges, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import FieldType, FollowKinds, MessageTest, Ranges, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.events import Event, Exchange, Remark, SingleMessage, message_row
 from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
@@ -33,6 +33,7 @@ __all__ = [
     "Framing",
     "Handlers",
     "KeyRule",
+    "MessageTest",
     "Ranges",
     "Remark",
     "RuleContext",
