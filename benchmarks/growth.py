@@ -2,8 +2,8 @@
 
     python -m benchmarks.growth [--only NAME] [--size 100000]
 
-Exit code 1 when a process fails, when its processor time grows faster than the capture (the slope of its logarithm is above
-SLOPE_MAX), or when it takes more memory than `benchmarks.memory` allows.
+Exit code 1 when a process fails, when its processor time without its start grows faster than the capture (the slope of its logarithm is
+above SLOPE_MAX, in each of some rounds), or when it takes more memory than `benchmarks.memory` allows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,12 @@ from tests.scenarios import command_frame, ethernet, ipv4
 SLOPE_MAX = 1.2
 
 GROWTH = 4
+
+ROUNDS_MAX = 3
+"""Rounds in which the slope may come down: other work on the machine makes single runs slow."""
+
+LEAST_SECONDS = 0.01
+"""Processor time below which a difference to the start means nothing."""
 
 TOGETHER = 100
 """Frames of one write."""
@@ -131,9 +137,24 @@ SHAPES: dict[str, Callable[[Capture, int], None]] = {
 }
 
 
-def slope(measurements: list[Measurement]) -> float:
-    """Return how fast the processor time grows: 1 when it is proportional to the number."""
-    return log(measurements[-1].best / measurements[0].best) / log(GROWTH)
+def slope(start: Measurement, measurements: list[Measurement]) -> float:
+    """Return how fast the processor time grows: 1 when it is proportional to the number. `start` is of a capture with one thing."""
+    first, last = (max(each.best - start.best, LEAST_SECONDS) for each in (measurements[0], measurements[-1]))
+    return log(last / first) / log(GROWTH)
+
+
+def measure(start: Measurement, measurements: list[Measurement], out: Path) -> str:
+    """Run until the slope is small enough, or ROUNDS_MAX times. Return what went wrong, "" for nothing."""
+    for _ in range(ROUNDS_MAX):
+        for measurement in (start, *measurements):
+            run(measurement, out)
+            if measurement.failure:
+                return measurement.failure
+        if slope(start, measurements) <= SLOPE_MAX:
+            break
+    else:
+        return f"slope above {SLOPE_MAX}"
+    return "" if measurements[-1].most <= LIMIT_MIB else f"more than {LIMIT_MIB} MiB"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -145,19 +166,17 @@ def main(arguments: list[str] | None = None) -> int:
     failed = False
     with TemporaryDirectory() as folder:
         for name in options.only or SHAPES:
-            captures = [Path(folder) / f"{times}.pcap" for times in (1, 2, GROWTH)]
-            for times, capture in zip((1, 2, GROWTH), captures, strict=True):
-                write(capture, SHAPES[name], options.size * times)
+            captures = [Path(folder) / f"{number}.pcap" for number in (1, *(options.size * times for times in (1, 2, GROWTH)))]
+            for capture in captures:
+                write(capture, SHAPES[name], int(capture.stem))
             for line in COMMANDS:
-                measurements = [command(capture, line) for capture in captures]
-                for measurement in measurements:
-                    run(measurement, Path(folder) / "out")
-                failure = next((measurement.failure for measurement in measurements if measurement.failure), "")
-                is_bad = bool(failure) or slope(measurements) > SLOPE_MAX or max(each.most for each in measurements) > LIMIT_MIB
-                failed = failed or is_bad
-                figures = "  ".join(f"{each.best:6.2f} s {each.most:4,.0f} MiB" for each in measurements if not each.failure)
-                told = failure or f"{figures}  slope {slope(measurements):.2f}"
-                print(f"{'BAD' if is_bad else 'ok ':3} {name:15} {line:40} {told}", flush=True)
+                start, *measurements = [command(capture, line) for capture in captures]
+                failure = measure(start, measurements, Path(folder) / "out")
+                failed = failed or bool(failure)
+                figures = "  ".join(f"{each.best:6.2f} s {each.most:4,.0f} MiB" for each in measurements if each.cpu)
+                if all(each.cpu for each in (start, *measurements)):
+                    figures += f"  slope {slope(start, measurements):.2f}"
+                print(f"{'BAD' if failure else 'ok ':3} {name:15} {line:40} {figures} {failure}".rstrip(), flush=True)
     return int(failed)
 
 

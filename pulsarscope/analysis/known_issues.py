@@ -48,11 +48,15 @@ class Suspects:
 
     def __init__(self, known: KnownIssues) -> None:
         self._issues = known.issues
+        self._of_code: dict[str | None, list[tuple[int, KnownIssue]]] = {}
         self._connections: dict[int, dict[str, None]] = {}
 
     def add(self, row: FindingRow, connections: Sequence[str]) -> None:
         """Add a finding about these connections."""
-        for number, issue in enumerate(self._issues):
+        if (issues := self._of_code.get(row.code)) is None:
+            issues = [(number, issue) for number, issue in enumerate(self._issues) if row.code in issue.codes]
+            self._of_code[row.code] = issues
+        for number, issue in issues:
             if issue.fits(row):
                 names = self._connections.setdefault(number, {})
                 for name in connections:
