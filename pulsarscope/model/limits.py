@@ -41,8 +41,11 @@ PORTION_HEADERS_MAX_BYTES = 64 << 10
 """Headers, interfaces and their statistics in a pcapng file that is read in portions, each of which needs those before it: hundreds of
 interfaces fit."""
 
+PCAPNG_OPTIONS_MAX = 256
+"""Options read of one pcapng block that describes an interface: the standard has 15, of which names and addresses may repeat."""
+
 SECRETS_MAX_BYTES = 16 << 20
-"""TLS key logs kept of one pcapng file: those of about 100,000 connections."""
+"""TLS key logs kept of one pcapng file, with their blocks: those of about 100,000 connections."""
 
 TLS_SECRETS_MAX = 1 << 20
 """TLS secrets kept of all key logs of a run, about 250 bytes each; a connection needs up to five."""

@@ -7,7 +7,7 @@ from struct import Struct
 
 from pulsarscope.capture.block import CaptureInterface
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, layout_of
-from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES
+from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_OPTIONS_MAX
 from pulsarscope.model.text import printable
 from pulsarscope.model.units import SECOND
 
@@ -76,9 +76,11 @@ class Interface:
 
 
 def options(body: bytes, start: int, byte_order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield code and value of the complete options of a block, up to opt_endofopt (section 3.5)."""
+    """Yield code and value of the complete options of a block, up to opt_endofopt (section 3.5), PCAPNG_OPTIONS_MAX at most."""
     header = Struct(byte_order + "HH")
-    while start + 4 <= len(body):
+    for _ in range(PCAPNG_OPTIONS_MAX):
+        if start + 4 > len(body):
+            return
         code, length = header.unpack_from(body, start)
         start += 4
         if code == 0 or start + length > len(body):

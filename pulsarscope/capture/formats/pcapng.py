@@ -17,6 +17,9 @@ MAGIC = b"\n\r\r\n"
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_SECRETS_ENTRY_BYTES = 128
+"""Memory of a key log besides its text: a block may hold a single byte."""
+
 _TLS_KEY_LOG = 0x544C534B  # "TLSK" (section 4.7)
 
 BLOCK_MIN_BYTES = 12
@@ -203,12 +206,13 @@ class PcapngDecoder(Decoder):
         if len(body) >= 8:
             kind, length = Struct(self._byte_order + "II").unpack_from(body)
             secrets = body[8 : 8 + length]
-            if kind != _TLS_KEY_LOG:
+            if kind != _TLS_KEY_LOG or not secrets:
                 return
-            if self._secrets_bytes + len(secrets) > SECRETS_MAX_BYTES:
+            kept = len(secrets) + _SECRETS_ENTRY_BYTES
+            if self._secrets_bytes + kept > SECRETS_MAX_BYTES:
                 self._malformed_block("too-many-secrets")
                 return
-            self._secrets_bytes += len(secrets)
+            self._secrets_bytes += kept
             self.secrets.append((self.packets, secrets))
 
     def _read_packet(self, body: bytes, block_type: int, flows: Flows, control: set[bytes]) -> None:

@@ -6,9 +6,10 @@ import struct
 import pytest
 
 from pulsarscope.capture import BlockReader
+from pulsarscope.capture.formats.interface import Interface
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.model.flow import source_of_key, without_source
-from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
+from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, SECRETS_MAX_BYTES
 from pulsarscope.output.export.pcapng import interface_block, section_block
 from tests.scenarios.capture_bytes import (
     KEY,
@@ -145,7 +146,7 @@ def test_tls_key_logs_are_kept_with_their_places_until_they_are_taken() -> None:
 
 
 def test_more_key_logs_than_are_kept_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.capture.formats.pcapng.SECRETS_MAX_BYTES", 10)
+    monkeypatch.setattr("pulsarscope.capture.formats.pcapng.SECRETS_MAX_BYTES", 2 * 128 + 10)
     logs = LITTLE.secrets(b"# six\n") + LITTLE.secrets(b"# five") + LITTLE.secrets(b"# 4\n")
     reader = reader_of(LITTLE.section() + LITTLE.interface() + logs + LITTLE.packet(PLAIN))
     blocks = list(reader)
@@ -254,6 +255,21 @@ def test_many_interfaces_and_empty_blocks_take_linear_time() -> None:
     assert len(segments_of(blocks)) == 1
     reasons = findings_of(blocks)["capture-malformed"].evidence["reasons"]
     assert reasons == {"too-many-interfaces": 70_000 - 65_536, "interface-undefined": 1}
+
+
+def test_key_logs_without_text_are_nothing_and_tiny_ones_are_bounded_with_their_blocks() -> None:
+    flood = LITTLE.secrets(b"") * 50_000 + LITTLE.secrets(b"\n") * 200_000
+    reader = reader_of(LITTLE.section() + LITTLE.interface() + flood + LITTLE.packet(PLAIN))
+    blocks = list(reader)
+    kept = len(reader.take_secrets())
+    assert 100_000 < kept < SECRETS_MAX_BYTES // 128
+    assert findings_of(blocks)["capture-malformed"].evidence["reasons"] == {"too-many-secrets": 200_000 - kept}
+
+
+def test_only_the_first_options_of_an_interface_are_read() -> None:
+    resolution = struct.pack("<HHB3x", 9, 1, 9)
+    empty = struct.pack("<HH", 2, 0)
+    assert [Interface(bytes(8) + empty * count + resolution, "<", 0).unit for count in (0, 255, 256, 4_000_000)] == [1, 1, 1000, 1000]
 
 
 def test_time_is_compared_from_the_first_packet_that_has_one() -> None:
