@@ -370,3 +370,16 @@ def test_what_raises_is_a_finding_and_the_capture_goes_on(broken: str, code: str
     assert result.returncode == 0
     assert code in {row.get("code") for row in rows}
     assert sum(row["record"] == "frame" and row["status"] != "skipped" for row in rows) == frames
+
+
+def test_a_rule_that_does_not_return_is_named_and_the_capture_goes_on(captures: Path) -> None:
+    script = (
+        "import time\nfrom pulsarscope.protocols.pulsar.rules.sizes import SizeRule\nfrom pulsarscope.cli import main\n"
+        "def hang(*_): time.sleep(6.5)\nSizeRule.end = hang\nmain()"
+    )
+    command = [sys.executable, "-c", script, "live", "-i", "-", "--format", "ndjson", "--records", "frame,finding"]
+    result = subprocess.run(command, input=(captures / "quickstart.pcapng").read_bytes(), capture_output=True, check=False)
+    assert result.returncode == 0
+    (line,) = [line for line in result.stderr.decode().splitlines() if "has been running" in line]
+    assert "has been running for 5 s; Ctrl-C ends it" in line
+    assert b'"record":"frame"' in result.stdout
