@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pulsarscope.model.findings import LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
 from pulsarscope.model.flow import SERVER
@@ -12,14 +13,15 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
 
-STILL_OPEN = "still-open"
+STILL_OPEN, NEVER_OPENED = "still-open", "never-opened"
 
 
 class Unjudged(NamedTuple):
     """A part of the capture on which the verdict says nothing."""
 
     code: str
-    counts: dict[str, int]
+    counts: dict[str, Any]
+    """Numbers, and names of servers."""
 
 
 class Refusals(NamedTuple):
@@ -47,6 +49,8 @@ class Coverage:
         """Of the judged connections."""
         self._counts = Counter[str]()
         self._missing_bytes = 0
+        self._named: dict[str, dict[str, str]] = {}
+        """Servers of the first connections behind some counts, by code and name of the connection."""
         self._refusals: dict[tuple[str, str], Refusals] = {}
         self._opened: dict[tuple[str, int], int] = {}
         """Start of the latest connection that opened, by the client's host and the server's port."""
@@ -60,7 +64,7 @@ class Coverage:
         """Count a connection."""
         host, port = row.client.rpartition(":")[0], int(row.server.rpartition(":")[2])
         if failure := self._failure_at_start(row):
-            self._counts[failure] += 1
+            self._count(failure, row)
             is_last_syn = row.packets == 1  # the answer may have come when the capture was over
             if not is_last_syn and ((host, row.server) in self._refusals or len(self._refusals) < DIAGNOSIS_NAMES_MAX):
                 before = self._refusals.get((host, row.server), Refusals(host, row.server, 0, row.start))
@@ -70,7 +74,7 @@ class Coverage:
             self._opened[host, port] = max(row.start, self._opened.get((host, port), 0))
         if row.dissector is None:
             if row.tls is not None and " content=" not in row.tls:
-                self._counts["encrypted"] += 1
+                self._count("encrypted", row)
             else:
                 self._counts["unknown-protocol"] += bool(row.client_bytes or row.server_bytes)
             return
@@ -88,6 +92,12 @@ class Coverage:
             self._end = max(row.end, self._end)
             self.judged += 1
 
+    def _count(self, code: str, row: ConnectionRow) -> None:
+        self._counts[code] += 1
+        names = self._named.setdefault(code, {})
+        if row.connection is not None and len(names) < DIAGNOSIS_NAMES_MAX:
+            names[row.connection] = row.server
+
     @property
     def refused(self) -> list[Refusals]:
         """Return the refusals by brokers: of clients that reached no address with this port later, where another protocol may listen."""
@@ -103,9 +113,18 @@ class Coverage:
         """Return True when there was something to judge, and nothing within the capture escaped it."""
         return bool(self.judged) and all(part.code == STILL_OPEN for part in self.not_judged())
 
-    def not_judged(self) -> list[Unjudged]:
-        """Return the parts that could not be judged, those that hide most first."""
-        duration, counts = self._end - self._start, self._counts
+    def not_judged(self, explained: Mapping[str, Collection[str]] = MappingProxyType({})) -> list[Unjudged]:
+        """Return the parts that could not be judged, those that hide most first.
+
+        `explained`: names of connections of which something else says why, by code: encrypted, never-opened.
+        """
+        duration, counts = self._end - self._start, self._counts.copy()
+        unopened: dict[str, None] = {}
+        for code, names in self._named.items():
+            why = explained.get(code if code == "encrypted" else NEVER_OPENED, ())
+            counts[code] -= sum(name in why for name in names)
+            if code != "encrypted":
+                unopened.update(dict.fromkeys(server for name, server in names.items() if name not in why))
         parts = []
         if self.judged and duration < self._thresholds.ns("too-short-seconds"):
             parts.append(Unjudged("too-short", {"duration_ns": duration, "least_ns": self._thresholds.ns("too-short-seconds")}))
@@ -120,7 +139,8 @@ class Coverage:
         if payloads := counts["encrypted-payload"]:
             parts.append(Unjudged("encrypted-payloads", {"findings": payloads}))
         if counts["refused"] or counts["unanswered"]:
-            parts.append(Unjudged("never-opened", {"refused": counts["refused"], "unanswered": counts["unanswered"]}))
+            never_opened = {"refused": counts["refused"], "unanswered": counts["unanswered"], "servers": [*unopened]}
+            parts.append(Unjudged(NEVER_OPENED, never_opened))
         for code in ("unknown-protocol", STILL_OPEN):
             parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
         return parts

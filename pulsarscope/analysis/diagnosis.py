@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.analysis.coverage import Coverage
+from pulsarscope.analysis.coverage import Coverage, Unjudged
 from pulsarscope.analysis.known_issues import AffectedConnections, IssueMatch, Suspects
 from pulsarscope.analysis.tally import ReportRecord, cut, shorten
 from pulsarscope.dissect.known_issues import KnownIssues
@@ -23,8 +23,10 @@ PLACES_MAX = 20
 class Symptom:
     """The findings of one code, in the words of one protocol."""
 
-    def __init__(self, row: FindingRow, meaning: str, known: KnownIssues) -> None:
+    def __init__(self, row: FindingRow, meaning: str, known: KnownIssues, explains: tuple[str, ...] = ()) -> None:
         self.code = row.code or ""
+        self.explains = explains
+        """Codes of what has the same cause on the same connections."""
         self.severity = row.severity or WARNING
         self.layer = row.layer or ""
         self.meaning = meaning
@@ -81,7 +83,7 @@ def places_of(row: FindingRow) -> list[str]:
         return [str(cut(str(name))) for name in named[:PLACES_MAX]]
     if row.packet is None:
         return []
-    return [f"{row.file or 0}:{row.packet}" if row.sub is None else f"{row.file or 0}:{row.packet}.{row.sub}"]
+    return [f"{row.file or 0}:{row.packet}.{row.sub}" if row.sub else f"{row.file or 0}:{row.packet}"]
 
 
 class Diagnosis:
@@ -121,7 +123,9 @@ class Diagnosis:
                 symptom = self._symptoms.get((row.code, code))
                 if symptom is None:
                     known = self._known_issues.get(row.dissector or "", _NONE_KNOWN)
-                    symptom = self._symptoms[row.code, code] = Symptom(row, "" if code is None else code.meaning, known)
+                    symptom = self._symptoms[row.code, code] = (
+                        Symptom(row, "", known) if code is None else Symptom(row, code.meaning, known, code.explains)
+                    )
                 symptom.add(row)
                 self.coverage.add_finding(row)
             elif isinstance(row, ConnectionRow):
@@ -153,6 +157,30 @@ class Diagnosis:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire."""
         return sorted(self._symptoms.values(), key=_rank)
 
+    def explanations(self) -> dict[Symptom, Symptom]:
+        """Return the groups that others explain, by each of these: of the same connections, and not more severe."""
+        symptoms = self.symptoms()
+        found: dict[Symptom, Symptom] = {}
+        for symptom in symptoms:
+            for cause in symptoms:
+                if (
+                    symptom.code in cause.explains
+                    and 0 < len(symptom.connections) < DIAGNOSIS_NAMES_MAX
+                    and symptom.connections.keys() <= cause.connections.keys()
+                    and SEVERITIES.index(cause.severity) <= SEVERITIES.index(symptom.severity)
+                ):
+                    found[symptom] = cause
+                    break
+        return {symptom: _root(cause, found) for symptom, cause in found.items()}
+
+    def not_judged(self) -> list[Unjudged]:
+        """Return the parts of the capture that could not be judged, without connections of which a finding says why."""
+        explained: dict[str, set[str]] = {}
+        for symptom in self._symptoms.values():
+            for code in symptom.explains:
+                explained.setdefault(code, set()).update(symptom.connections)
+        return self.coverage.not_judged(explained)
+
     def known_issues(self, symptom: Symptom) -> list[IssueMatch]:
         """Return the known issues that fit findings of a group and the version at an end of their connection."""
         return symptom.suspects.matches(self._affected, symptom.known.products)
@@ -177,9 +205,11 @@ class Diagnosis:
 
     def records(self) -> list[ReportRecord]:
         """Return the groups, for programs."""
+        explanations = self.explanations()
         return [
             {
                 "code": symptom.code,
+                "explained_by": explanations[symptom].code if symptom in explanations else None,
                 "severity": symptom.severity,
                 "layer": symptom.layer,
                 "count": symptom.count,
@@ -194,6 +224,13 @@ class Diagnosis:
             }
             for symptom in self.symptoms()
         ]
+
+
+def _root(cause: Symptom, found: Mapping[Symptom, Symptom]) -> Symptom:
+    """Return what explains a cause in turn; codes do not explain each other in a circle."""
+    while (further := found.get(cause)) is not None:
+        cause = further
+    return cause
 
 
 def _rank(symptom: Symptom) -> tuple[int, int, int, str]:

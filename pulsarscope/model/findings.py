@@ -28,6 +28,8 @@ class Code(msgspec.Struct, frozen=True):
     layer: str
     meaning: str
     hint: str
+    explains: tuple[str, ...] = ()
+    """Codes of findings of the same connections, and of what was not judged of them (`Coverage`), that have the same cause."""
 
     def at(
         self,
@@ -65,13 +67,13 @@ class Layer(NamedTuple):
 
     name: str
 
-    def error(self, code: str, meaning: str, hint: str) -> Code:
+    def error(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
         """Return a code of this layer with severity error."""
-        return Code(code, ERROR, self.name, meaning, hint)
+        return Code(code, ERROR, self.name, meaning, hint, explains)
 
-    def warning(self, code: str, meaning: str, hint: str) -> Code:
+    def warning(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
         """Return a code of this layer with severity warning."""
-        return Code(code, WARNING, self.name, meaning, hint)
+        return Code(code, WARNING, self.name, meaning, hint, explains)
 
     def note(self, code: str, meaning: str, hint: str) -> Code:
         """Return a code of this layer with severity note."""

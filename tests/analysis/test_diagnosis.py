@@ -99,3 +99,47 @@ def test_a_protocol_explains_its_findings_in_its_own_words() -> None:
     groups = [(group["code"], group["count"], group["meaning"], group["hint"]) for group in diagnosis.records()]
     assert groups == [("slow", 2, "The tape was slow.", "Oil it."), ("slow", 1, "It was slow.", "Wait.")]
     assert diagnosis.by_code() == {"slow": 3}
+
+
+EXPLAINING = table(
+    Code("cut", WARNING, "session", "", "", ("closed", "reset")),
+    Code("storm", WARNING, "session", "", "", ("cut",)),
+    Code("closed", WARNING, "session", "", ""),
+    Code("reset", NOTE, "tcp", "", ""),
+    Code("lost", ERROR, "tcp", "", ""),
+)
+
+
+def explained(*some: tuple[str, str]) -> dict[str, str]:
+    """Return the codes that are explained, by code, of findings given as code and connection."""
+    diagnosis = Diagnosis(EXPLAINING)
+    diagnosis.feed(
+        rows.finding(code=code, severity=EXPLAINING[code].severity, layer=EXPLAINING[code].layer, connection=connection)
+        for code, connection in some
+    )
+    found = {symptom.code: cause.code for symptom, cause in diagnosis.explanations().items()}
+    assert {record["code"]: record["explained_by"] for record in diagnosis.records() if record["explained_by"]} == found
+    return found
+
+
+def test_a_finding_explains_others_of_the_same_connections() -> None:
+    assert explained(("cut", "0:1"), ("cut", "0:2"), ("closed", "0:1"), ("reset", "0:2")) == {"closed": "cut", "reset": "cut"}
+    assert explained(("cut", "0:1"), ("closed", "0:1"), ("closed", "0:3")) == {}
+    assert explained(("closed", "0:1"), ("lost", "0:1")) == {}
+
+
+def test_what_explains_an_explanation_explains_all_of_it() -> None:
+    assert explained(("storm", "0:1"), ("cut", "0:1"), ("closed", "0:1")) == {"cut": "storm", "closed": "storm"}
+
+
+def test_what_is_more_severe_stands_for_itself() -> None:
+    codes = table(Code("mild", NOTE, "session", "", "", ("lost",)), EXPLAINING["lost"])
+    diagnosis = Diagnosis(codes)
+    diagnosis.feed(rows.finding(code=code, severity=codes[code].severity, layer="tcp", connection="0:1") for code in codes)
+    assert diagnosis.explanations() == {}
+
+
+def test_what_has_no_connection_is_not_explained() -> None:
+    diagnosis = Diagnosis(EXPLAINING)
+    diagnosis.feed([rows.finding(code=code, severity="warning", connection=None) for code in ("cut", "closed")])
+    assert diagnosis.explanations() == {}

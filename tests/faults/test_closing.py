@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import close_producer, created, error, producer, receipt, send, subscribe, success
+from tests.scenarios.commands import CONNECT, close_producer, created, error, producer, receipt, send, subscribe, success
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
@@ -69,3 +69,17 @@ def test_clients_that_work_on_after_a_refusal_are_not(times: int, tmp_path: Path
         talk = connected(40000 + number, start=number * SECOND).client(subscribe()).server(error(2, "PersistenceError"))
         talks.append(talk.client(producer()).server(created()).client(close_producer(1, 2)).server(success(2)).close())
     assert with_code(findings_of(tmp_path, *talks), "reconnect-loop") == []
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("port", [6651, 6650, 7000])
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_client_without_tls_at_the_port_for_tls_is_told(answered: bool, port: int, end: str, tmp_path: Path) -> None:
+    server = ("10.0.0.2", port)
+    if answered:
+        talk = connected(server=server).client(producer())
+    else:
+        talk = Conversation(("10.0.0.1", 40000), server, acknowledge=False).handshake().client(CONNECT)
+    rows = findings_of(tmp_path, talk.reset("server") if end == "rst" else talk.close("server"))
+    text, _ = only(rows, "connection-closed-by-broker")
+    assert ("at port 6651, where brokers expect TLS" in text) == (port == 6651 and not answered)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from pulsarscope.analysis.diagnosis import Diagnosis, Symptom
 from pulsarscope.analysis.tally import ReportRecord
@@ -30,8 +32,7 @@ def _state(diagnosis: Diagnosis, packets: int, *, filtered: bool) -> str:
     counts = diagnosis.severities
     bad = [count_text(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
     notes = f"; {count_text(counts[NOTE], NOTE)}" if counts[NOTE] else ""
-    severe = {symptom.code for symptom in diagnosis.symptoms() if symptom.severity in (ERROR, WARNING)}
-    codes = [f"{code} ({count:,})" for code, count in diagnosis.by_code().items() if code in severe]
+    codes = _codes(diagnosis)
     where = f" in {count_text(diagnosis.troubled, 'connection')}" if diagnosis.troubled else ""
     parts = [f"{', '.join(bad)}{where}: {', '.join(codes)}"] if bad else []
     if not filtered and (refused := diagnosis.coverage.refused):
@@ -52,26 +53,45 @@ def _state(diagnosis: Diagnosis, packets: int, *, filtered: bool) -> str:
     return f"Nothing to diagnose: {count_text(packets, 'packet')}, {seen}{notes}."
 
 
+def _codes(diagnosis: Diagnosis) -> list[str]:
+    """Return the codes of errors and warnings with their numbers, each with those that it explains."""
+    counts = Counter[str]()
+    explained: dict[str, Counter[str]] = {}
+    explanations = diagnosis.explanations()
+    for symptom in diagnosis.symptoms():
+        if symptom.severity in (ERROR, WARNING):
+            cause = explanations.get(symptom)
+            (counts if cause is None else explained.setdefault(cause.code, Counter()))[symptom.code] += symptom.count
+    return [
+        f"{code} ({count:,})" + (f" explaining {_numbered(explained[code])}" if code in explained else "") for code, count in counts.items()
+    ]
+
+
+def _numbered(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{code} ({count:,})" for code, count in counts.items())
+
+
 def not_judged(diagnosis: Diagnosis) -> list[ReportRecord]:
     """Return what could not be judged, for programs: code, text and counts."""
-    parts = diagnosis.coverage.not_judged()
+    parts = diagnosis.not_judged()
     return [{"code": part.code, "text": _UNJUDGED[part.code](part.counts), "counts": part.counts} for part in parts]
 
 
-def _connections(counts: Mapping[str, int]) -> str:
+def _connections(counts: Mapping[str, Any]) -> str:
     return count_text(counts["connections"], "connection")
 
 
-def _too_short(counts: Mapping[str, int]) -> str:
+def _too_short(counts: Mapping[str, Any]) -> str:
     return f"what takes longer than the {duration_text(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
 
 
-def _never_opened(counts: Mapping[str, int]) -> str:
+def _never_opened(counts: Mapping[str, Any]) -> str:
     how = [f"{counts[name]:,} {name}" for name in ("refused", "unanswered") if counts[name]]
-    return f"{count_text(sum(counts.values()), 'connection')} never opened ({', '.join(how)})"
+    total = count_text(counts["refused"] + counts["unanswered"], "connection")
+    return f"{total} to {_named(counts['servers'])} never opened ({', '.join(how)})"
 
 
-_UNJUDGED: Mapping[str, Callable[[Mapping[str, int]], str]] = {
+_UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "too-short": _too_short,
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
@@ -108,7 +128,8 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
     for part in hidden_parts:
         report.paragraph(f"{report.symbols.dot} {escape(part['text'])}", 2, hang=2)
     report.file_names()
-    symptoms = diagnosis.symptoms()
+    explanations = diagnosis.explanations()
+    symptoms = [symptom for symptom in diagnosis.symptoms() if symptom not in explanations]
     for symptom in symptoms[: options.limit]:
         _symptom(report, diagnosis, symptom)
     hidden = len(symptoms) - options.limit
@@ -132,9 +153,7 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
         if len(names) > 1 or (names and noun == "topic"):
             report.paragraph(_listed(noun, names), 4, hang=2)
     for sample in symptom.samples[:SHOWN_SAMPLES]:
-        places = _places(report, sample["places"])
-        again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
-        report.paragraph(f"{report.symbols.dot} {places}{escape(sample['text'] or '')}{again}", 4, hang=2)
+        report.paragraph(f"{report.symbols.dot} {_sample_text(report, sample)}", 4, hang=2)
     hidden = symptom.count - sum(sample["count"] for sample in symptom.samples[:SHOWN_SAMPLES])
     if hidden:
         report.paragraph(f"{report.symbols.dot} and {hidden:,} more", 4, look.dim)
@@ -143,8 +162,16 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
         issue = match.issue
         text = f"consistent with {issue.issue} ({match.product}, fixed in {', '.join(issue.fixed)}{where}): {issue.title}"
         report.paragraph(escape(text), 2, hang=2)
+    for other, cause in diagnosis.explanations().items():
+        if cause is symptom:
+            report.paragraph(f"Explains {escape(other.code)} ({other.count:,}): {_sample_text(report, other.samples[0])}", 2, hang=2)
     if symptom.hint:
         report.paragraph(f"Try: {escape(symptom.hint)}", 2, look.heading if symptom.severity == ERROR else "", hang=5)
+
+
+def _sample_text(report: TextReport, sample: ReportRecord) -> str:
+    again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
+    return f"{_places(report, sample['places'])}{escape(sample['text'] or '')}{again}"
 
 
 def _places(report: TextReport, names: list[str]) -> str:

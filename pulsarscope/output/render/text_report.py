@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from textwrap import wrap
 
@@ -20,6 +21,9 @@ NAME_WIDTH = 18
 
 NAME_WIDTH_MIN = 10
 """Least cells of a column of names; below, the last columns are cut."""
+
+_UNITS = re.compile(r" (?<=\d )(?=(?:ns|µs|ms|s|B|kB|MB|GB|TB)\b)")
+"""Spaces between a number and its unit, which stay on one line."""
 
 FILES_MAX = 10
 """Files shown by name."""
@@ -97,8 +101,9 @@ class TextReport:
         space = " " * indent
         room = max(self.width - indent, NAME_WIDTH_MIN)
         end = self.palette.reset if color else ""
+        text = _UNITS.sub("\N{NO-BREAK SPACE}", text)
         for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False):
-            self.lines.append(f"{space}{color}{line}{end}")
+            self.lines.append(f"{space}{color}{line}{end}".replace("\N{NO-BREAK SPACE}", " "))
 
     def table(self, columns: Sequence[ReportColumn], more: int = 0, noun: str = "") -> None:
         """Add a table, made to fit; columns without any value are omitted, and headings without rows."""

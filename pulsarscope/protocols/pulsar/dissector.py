@@ -20,10 +20,9 @@ from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
+from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
 from pulsarscope.protocols.pulsar.topics import base_topic, short_topic
-
-PLAIN_PORT, TLS_PORT = 6650, 6651
 
 
 class PulsarDissector(Dissector):

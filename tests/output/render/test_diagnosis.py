@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.analysis.diagnosis import Diagnosis
-from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.diagnosis import diagnosis_text, verdict
 from pulsarscope.output.render.text_report import ReportOptions
@@ -77,13 +77,13 @@ def shown(*some: Any, **values: Any) -> str:
         ),
         (
             [WHOLE, *[rows.connection(**REFUSED, client=f"10.0.0.{number}:5") for number in (1, 2, 2)]],
-            "3 connections to 10.0.0.2:6650 failed at the start. Not judged: 3 connections never opened (3 refused).",
+            "3 connections to 10.0.0.2:6650 failed at the start. Not judged: 3 connections to 10.0.0.2:6650 never opened (3 refused).",
         ),
         (
             [WHOLE, rows.finding(), rows.connection(**REFUSED)],
             (
                 "1 error in 1 connection: checksum-mismatch (1); 1 connection to 10.0.0.2:6650 failed at the start. "
-                "Not judged: 1 connection never opened (1 refused)."
+                "Not judged: 1 connection to 10.0.0.2:6650 never opened (1 refused)."
             ),
         ),
         ([], "Nothing to diagnose: 20 packets, no TCP connections."),
@@ -128,6 +128,25 @@ def test_a_group_says_what_happened_where_why_it_matters_and_what_to_try() -> No
 def test_findings_that_say_the_same_are_one_line() -> None:
     some = [rows.finding(packet=packet) for packet in range(1, 7)]
     assert "· at 1.1, 2.1, 3.1, 4.1 and 2 more: CRC32-C is 11111111, computed e3069283. (6 times)" in shown(*some, width=120)
+
+
+def test_what_a_finding_explains_stands_below_it_in_one_paragraph() -> None:
+    cut = Code("cut", WARNING, "session", "It was cut.", "Keep alive.", ("closed", "reset"))
+    diagnosis = Diagnosis(table(cut))
+    diagnosis.feed([rows.finding(code="closed", severity="warning", text="It was closed."), rows.finding(code="cut", severity="warning")])
+    diagnosis.feed([rows.finding(code="reset", severity="note", text="It was reset.", packet=8)])
+    text = diagnosis_text(diagnosis, ReportOptions(), 20).decode()
+    assert text.startswith("2 warnings in 1 connection: cut (1) explaining closed (1); 1 note.\n")
+    assert [line.partition("  ")[0] for line in text.splitlines() if not line.startswith(" ") and line][1:] == ["warning cut"]
+    assert "Explains closed (1): at " in text
+    assert "It was reset." in text
+
+
+@pytest.mark.parametrize("width", range(40, 70))
+def test_a_number_and_its_unit_stay_on_one_line(width: int) -> None:
+    text = shown(WHOLE, rows.finding(text="It took 10.6 s and 2 ms for 7 B in 3 turns of 15 kB and 9 MB of it."), width=width)
+    for line in text.splitlines():
+        assert not line.endswith(("10.6", " 2", "7", "15", " 9"))
 
 
 def test_a_limit_leaves_out_the_mildest_kinds_and_says_so() -> None:

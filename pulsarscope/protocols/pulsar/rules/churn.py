@@ -31,6 +31,7 @@ CODES = table(
         "idle-cut",
         "Connections die after the same time without traffic, again and again.",
         "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
+        ("connection-closed-by-broker", "connection-closed-by-client", "connection-reset"),
     ),
 )
 

@@ -12,9 +12,10 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port, quantity
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
@@ -305,6 +306,8 @@ class ClosingRule(ConnectionRule):
             details.append(f"after the frame {malformed} that it could not read")
         if cause is not None:
             details.append(f"after {cause.error} ({cause.frame})")
+        if by_broker and not row.server_bytes and port(self._context.server) == TLS_PORT:
+            details.append(f"at port {TLS_PORT}, where brokers expect TLS and the client spoke without it")
         commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
         latest = {side: f"{command.command} ({command.name})" if command else "none" for side, command in commands.items()}
         how, closed = self._context.closing or (row.closed, row.end)

@@ -9,7 +9,8 @@ from pulsarscope.dissect.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.thresholds import Threshold, Thresholds
-from pulsarscope.protocols.pulsar.text.formatting import host, quantity
+from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
+from pulsarscope.protocols.pulsar.text.formatting import host, port, quantity
 
 CODES = table(
     SESSION.error(
@@ -17,6 +18,7 @@ CODES = table(
         "A TLS handshake between a client and a broker failed, so that they said nothing to each other.",
         "The alert says why. An unknown CA: set tlsTrustCertsFilePath; expired: renew the certificate; a name: connect by a name in the "
         "certificate; certificate_required: give the client one (tlsCertificateFilePath); version or cipher: let both sides share one.",
+        ("tls-no-secrets", "connection-reset", "encrypted"),
     ),
     SESSION.warning(
         "certificate-expires",
@@ -37,7 +39,7 @@ NANOSECONDS_A_DAY = 86_400_000_000_000
 _OTHER_PORTS = frozenset({443, 8443})
 """Ports of HTTP over TLS."""
 
-_BROKER_PORTS = frozenset({6650, 6651})
+_BROKER_PORTS = frozenset({PLAIN_PORT, TLS_PORT})
 
 _MEANINGS = {
     "certificate_expired": "the certificate has expired",
@@ -68,8 +70,8 @@ def judge_handshakes(
         if not fact.values.get("tls"):
             continue
         server, known = fact.values["server"], words_of(fact.values["tls"])
-        port = int(server.rpartition(":")[2])
-        if port not in _BROKER_PORTS and (port in _OTHER_PORTS or _is_http(known) if is_broker is None else not is_broker(server)):
+        number = port(server)
+        if number not in _BROKER_PORTS and (number in _OTHER_PORTS or _is_http(known) if is_broker is None else not is_broker(server)):
             continue
         if fact.what == UNREAD and (reason := _failure(fact, known)):
             failed.setdefault((server, reason), []).append(fact)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, listing, quantity
@@ -55,7 +56,7 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
         return
     first, last = left[0], left[-1]
     span = last.values["ended"] - first.where.time
-    connections = {fact.where.connection for fact in left}
+    connections = list(dict.fromkeys(fact.where.connection for fact in left))
     ends = {fact.values["closed"] for fact in left}
     how = " or ".join(sorted(end.upper() for end in ends if end)) or "CLOSE_CONSUMER"
     text = (
@@ -69,7 +70,7 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
         "clients": clients[:10],
         "message_id": [ledger, entry],
         "count": len(left),
-        "connections": len(connections),
+        "connections": connections[:DIAGNOSIS_NAMES_MAX],
         "most_unacknowledged": max(fact.values["unacknowledged"] for fact in left),
         "span_ns": span,
         "act": "client",
@@ -101,6 +102,7 @@ def _report_loops(left: Sequence[Fact], evidence: dict[str, Any], report: Report
             details = {
                 **evidence,
                 "frames": frame_names(fact.where.name for fact in facts),
+                "connections": [*connections][:DIAGNOSIS_NAMES_MAX],
                 "count": len(facts),
                 "span_ns": span,
                 **thresholds.evidence("reconnect-loop-failures"),

@@ -23,6 +23,7 @@ CODES = table(
         "A broker told a client an address at which nobody answers.",
         "Compare the address with advertisedAddress, advertisedListeners and the listener name of the client; look whether that broker "
         "runs, and for a firewall between the two.",
+        ("never-opened",),
     ),
     SESSION.warning(
         "advertised-address-odd",

@@ -117,13 +117,15 @@ class TransactionRule(ConnectionRule):
             return
         self._remember(row, transaction)
         about: Any = fields.get("partitions") or fields.get("subscription") or row.topic
+        named = [item.get("topic") if isinstance(item, dict) else item for item in about] if isinstance(about, list) else [row.topic]
         if row.command == "ACK":
             about = f"{row.topic} {row.subscription}"
         if isinstance(about, list):
             about = listing(
                 [item if isinstance(item, str) else f"{item.get('topic')} {item.get('subscription')}" for item in about[:ITEMS_MAX]]
             )
-        self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "step", {"command": row.command, "about": about})
+        step = {"command": row.command, "about": about, "topics": [name for name in named[:ITEMS_MAX] if isinstance(name, str)]}
+        self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "step", step)
 
     def _exchange(self, row: ExchangeRow) -> None:
         if not self._requests and row.status != "error":
@@ -171,6 +173,13 @@ class TransactionHistory(NamedTuple):
     """Steps by command."""
     steps: list[dict[str, Any]]
     refused: list[Fact]
+    topics: list[str]
+    """Topics of its steps, in their order."""
+
+    @property
+    def on_topics(self) -> str:
+        """Topics as part of a sentence, with a space before; empty when no step names one."""
+        return f" on {listing(self.topics)}" if self.topics else ""
 
     @property
     def summary(self) -> str:
@@ -182,7 +191,13 @@ class TransactionHistory(NamedTuple):
         steps = self.steps
         if len(steps) > EVIDENCE_STEPS_MAX:
             steps = steps[: EVIDENCE_STEPS_MAX // 2] + steps[-EVIDENCE_STEPS_MAX // 2 :]
-        return {"frames": frame_names(names), "txn": self.transaction, "steps": steps, "counts": dict(self.counts)}
+        return {
+            "frames": frame_names(names),
+            "txn": self.transaction,
+            "topic": next(iter(self.topics), None),
+            "steps": steps,
+            "counts": dict(self.counts),
+        }
 
 
 def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
@@ -198,7 +213,8 @@ def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: Repor
         if fact.what not in ("open", "refused")
     ]
     counts = Counter(step["command"] for step in steps)
-    history = TransactionHistory(transaction, counts, steps, [fact for fact in facts if fact.what == "refused"])
+    topics = list(dict.fromkeys(topic for fact in facts for topic in fact.values.get("topics", ())))
+    history = TransactionHistory(transaction, counts, steps, [fact for fact in facts if fact.what == "refused"], topics[:ITEMS_MAX])
     if history.refused:
         _report_failed(history, report)
     unfinished = next((fact for fact in facts if fact.what == "open"), None)
@@ -230,8 +246,8 @@ def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFi
     limit = f", its timeout is {duration(values['ttl'])}" if values["ttl"] else ""
     closed = f"the {values['closed']} closed the connection" if values["closed"] else "its connection is open"
     text = (
-        f"Transaction {history.transaction} has no END_TXN after {duration(age)}{limit}; {closed}; steps seen: {history.summary}"
-        f"{gap_note(lost=values['lost'])}."
+        f"Transaction {history.transaction}{history.on_topics} has no END_TXN after {duration(age)}{limit}; {closed}; steps seen: "
+        f"{history.summary}{gap_note(lost=values['lost'])}."
     )
     evidence = history.evidence([begun.name, *(step["frame"] for step in history.steps)])
     report("txn-open", begun, text, evidence | {"age_ns": age, "ttl_ns": values["ttl"], "closed_by": values["closed"]})

@@ -95,6 +95,11 @@ def host(endpoint: str) -> str:
     return endpoint.rpartition(":")[0]
 
 
+def port(endpoint: str) -> int:
+    """Return the port of an endpoint."""
+    return int(endpoint.rpartition(":")[2])
+
+
 def topic_text(value: Any) -> str:
     """Return the short form of a topic."""
     return short_topic(value) if type(value) is str and len(value) <= VALUE_CHARACTERS_MAX else value_text(value)

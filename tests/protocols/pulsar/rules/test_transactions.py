@@ -26,7 +26,7 @@ def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
     wait_until(talk, 90 * SECOND).client(PING).server(PONG)
     rows = findings_of(tmp_path, talk)
     text, evidence = only(rows, "txn-open")
-    assert "Transaction (3,5) has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
+    assert "(3,5) on persistent://public/default/t has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
     assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 SEND.")
     assert [(step["frame"], step["command"], step["about"]) for step in evidence["steps"]] == [
         ("0:7.1", "NEW_TXN", None),
