@@ -167,6 +167,16 @@ class Conversation:
         """Return for each frame, as long as their streams are kept, whether it is the server's: that comes after the client's."""
         return [stream == self._server for stream in frames.streams]
 
+    def _by_packet(self, frames: FrameBatch, held: int) -> list[tuple[int, bool]]:
+        """Return the ranks of frames of which the first `held` became readable at once, when the protocol was known: as they came."""
+        latest = [0, 0]
+        ranks = []
+        for index, (row, is_servers) in enumerate(zip(frames.rows, self._of_server(frames), strict=True)):
+            if index < held:
+                latest[is_servers] = max(latest[is_servers], row.packet or 0)  # the order within a stream stays
+            ranks.append((latest[is_servers] if index < held else frames.moments[index], is_servers))
+        return ranks
+
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Feed piece by piece in the order of their moments, so that the answer does not depend on how many come at once."""
         opening = self._opening(items)
@@ -185,8 +195,9 @@ class Conversation:
                     remaining: tuple[list[Item], list[Item]] = ([], [])
                     for _, of_stream, following in pieces:
                         remaining[of_stream].append(following)
+                    held = len(frames)
                     frames.extend(self.feed(remaining))
-                    frames.sort(self._of_server(frames))
+                    frames.sort(self._of_server(frames) if self._from_start else self._by_packet(frames, held))
                     return frames
                 frames.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):

@@ -132,6 +132,10 @@ class FrameSearch:
             buffer.wake = buffer.base + first.seen
             return None
         second = start + first.size
+        if buffer.trusted and first.proof == "likely" and buffer.fills_pieces(start, second):
+            self._look(start, first)
+            self._prove(second)
+            return True
         follow = None
         if first.proof == "likely" and second < available:
             follow = dissector.recognise(data, second, available, budget, checksums=False)

@@ -118,7 +118,7 @@ class FrameBatch:
             batch.attachments = {} if attachment is None else {0: attachment}
             yield batch
 
-    def sort(self, ranks: Sequence[bool] = ()) -> None:
+    def sort(self, ranks: Sequence[Any] = ()) -> None:
         """Order the frames by moment, and those of one moment by their ranks, if there are any, else as they stand."""
         rows, moments, streams, attachments = self.rows, self.moments, self.streams, self.attachments
         keys: Sequence[Any] = [*zip(moments, ranks, strict=True)] if ranks else moments

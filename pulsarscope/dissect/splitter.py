@@ -113,12 +113,14 @@ class StreamSplitter:
         return self._searching
 
     def trust(self, moment: int, out: FrameBatch) -> None:
-        """Take a stream seen from its start for in sync: the other direction has proven the protocol at `moment`."""
-        if self.at_start and not self.synced and self._skip_start < 0:
-            self.synced = True
-            self._buffer.raise_floor(moment)
-            if self._buffer.ends:
-                self._consume(out, at_end=False)
+        """Ask less of the next frame: the other direction has proven the protocol at `moment`. A stream seen from its start is in sync."""
+        if self.synced or (self.at_start and self._skip_start >= 0):
+            return
+        self.synced = self.at_start
+        self._buffer.trusted = True
+        self._buffer.raise_floor(moment)
+        if self._buffer.ends:
+            self._consume(out, at_end=False)
 
     def waits(self) -> int:
         """Return the number of bytes held."""
@@ -149,8 +151,7 @@ class StreamSplitter:
         self._buffer.clear(offset + size)
         if self._sub_of is None:
             self._sub_of = {self._packet: self._sub}
-        self.at_start = False
-        self.synced = False
+        self.at_start = self.synced = self._buffer.trusted = False
 
     def let_go(self, moment: int, out: FrameBatch) -> None:
         """Go on behind the bytes so far as if a gap were there: the rest of a frame is skipped."""

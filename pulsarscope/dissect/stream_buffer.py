@@ -24,7 +24,7 @@ _NONE: Any = ()
 class StreamBuffer:
     """Bytes from stream offset `base` on. A position counts from the start of `data`, an offset from the start of the stream."""
 
-    __slots__ = ("_more", "base", "data", "ends", "file", "floor", "limits", "pieces", "wake")
+    __slots__ = ("_more", "base", "data", "ends", "file", "floor", "limits", "pieces", "trusted", "wake")
 
     def __init__(self, limits: Limits) -> None:
         self.data = b""
@@ -40,6 +40,8 @@ class StreamBuffer:
         """Offset up to which bytes are needed to go on."""
         self.floor = 0
         """Earliest moment of the next frame."""
+        self.trusted = False
+        """The other direction has proven the protocol: a frame that fills whole segments needs no second one."""
         self._more: list[bytes] = _NONE
         """Bytes behind the data that are not enough to go on with: joined once, when they are."""
 
@@ -109,6 +111,13 @@ class StreamBuffer:
     def moment_at(self, offset: int) -> int:
         """Return the moment at which the byte at an offset became available."""
         return self.pieces[self.piece_at(offset)][3]
+
+    def fills_pieces(self, start: int, stop: int) -> bool:
+        """Return True when the bytes from position `start` to `stop` are there, and are whole pieces."""
+        first = bisect_right(self.ends, self.base + start)
+        begins = self.base + start == (self.ends[first - 1] if first else self.ends[0] - len(self.pieces[0][0]))
+        last = bisect_left(self.ends, self.base + stop)
+        return begins and last < len(self.ends) and self.ends[last] == self.base + stop
 
     def raise_floor(self, moment: int) -> None:
         """Let no later frame be readable before `moment`."""
