@@ -163,7 +163,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             if request.top:
                 row_output = stack.enter_context(_top(capture, request))
             else:
-                row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
+                row_output = output(name)(sink, output_options(request, kinds, run, row_filter, readable=request.write is not None))
             try:
                 code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, capture.watch)
             except OutputError as error:

@@ -222,8 +222,10 @@ def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known)) or None
 
 
-def output_options(request: CommandRequest, kinds: tuple[str, ...], run: AnyRun, row_filter: RowFilter | None) -> OutputOptions:
-    """Return the options of the output."""
+def output_options(
+    request: CommandRequest, kinds: tuple[str, ...], run: AnyRun, row_filter: RowFilter | None, *, readable: bool = True
+) -> OutputOptions:
+    """Return the options of the output; `readable`: the packets can be read again."""
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     return OutputOptions(
@@ -236,6 +238,7 @@ def output_options(request: CommandRequest, kinds: tuple[str, ...], run: AnyRun,
         width=shutil.get_terminal_size().columns if is_terminal(stream) else None,
         encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
         quiet=request.quiet,
+        readable=readable,
         payload=request.payload,
         selection=row_filter,
     )

@@ -114,6 +114,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     width: int | None = None
     encoding: str = "utf-8"
     quiet: bool = False
+    readable: bool = True
+    """The packets can be read again by other commands."""
     payload: str | None = None
     selection: RowSelection | None = None
     """The filter that selected the rows."""

@@ -100,9 +100,10 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
             _report_refused(code, reason, topic, refused, report)
     ended = [fact for fact in facts if fact.what == "end"]
     if ended:
-        names = listing(sorted({fact.values["name"] for fact in ended}))
-        evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(ended)}
-        report("end-of-topic", ended[0].where, f"{quantity(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
+        names = sorted(name for _, name in {_client(fact) for fact in ended})
+        evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(names)}
+        text = f"{quantity(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
+        report("end-of-topic", ended[0].where, text, evidence)
     for burst in _departures(facts, thresholds):
         _report_departure(topic, burst, facts, report, is_reset=_is_reset(burst, facts, thresholds.ns("unload-burst-seconds")))
 
