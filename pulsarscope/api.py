@@ -84,6 +84,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     tls_keylog: AnyPath | Sequence[AnyPath] = (),
     private_key: AnyPath | Sequence[AnyPath] = (),
     schemas: Mapping[str, AnyPath] | None = None,
+    names: AnyPath | Sequence[AnyPath] = (),
     source_by: str = "none",
     thresholds: Mapping[str, float] | None = None,
     jobs: int = 1,
@@ -99,6 +100,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         tls_keylog: files with secrets of TLS connections in the NSS key log format, read at once.
         private_key: files (PEM or DER) with RSA keys that decrypt messages encrypted end to end.
         schemas: schema files of MessageRow.value, by topic or pattern of topics.
+        names: files of pulsar-admin topics stats-internal, which tell the topics of ledgers.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
         thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
         jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
@@ -109,7 +111,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     """
     if jobs < 0:
         raise UsageError(f"jobs={jobs}: give a number of processes, or 0 for one per core")
-    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, thresholds)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, names, thresholds)
     return Capture([os.fspath(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
 
 
@@ -121,6 +123,7 @@ def library_options(
     tls_keylog: AnyPath | Sequence[AnyPath],
     private_key: AnyPath | Sequence[AnyPath],
     schemas: Mapping[str, AnyPath] | None,
+    names: AnyPath | Sequence[AnyPath],
     thresholds: Mapping[str, float] | None,
 ) -> Options:
     """Return the options of the engine, with the contents of the named files. Raises UsageError when one is invalid."""
@@ -128,9 +131,10 @@ def library_options(
         raise UsageError(f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}")
     from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.inputs.name_files import given_names  # noqa: PLC0415 - as below
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
-    from pulsarscope.protocols import chosen_thresholds, make_dissectors, schema_readers  # noqa: PLC0415 - as below
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415 - as below
 
     return Options(
         show_secrets=show_secrets,
@@ -140,6 +144,7 @@ def library_options(
         key_logs=read_key_logs(_paths(tls_keylog)),
         private_keys=read_key_files(_paths(private_key)),
         schemas=given_schemas([(topics, os.fspath(path)) for topics, path in (schemas or {}).items()], schema_readers),
+        names=given_names(_paths(names), names_readers),
         thresholds=chosen_thresholds(thresholds or {}),
         dissectors=make_dissectors,
     )

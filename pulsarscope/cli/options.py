@@ -83,6 +83,12 @@ class ReadOptions(msgspec.Struct, frozen=True):
         list[str] | None,
         typer.Option("--schema", metavar="TOPIC=FILE", help="Decode the payloads of a topic by this schema (docs/schemas.md); repeatable."),
     ] = None
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--names", metavar="FILE", help="Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable."
+        ),
+    ] = None
     threshold: Annotated[
         list[str] | None,
         typer.Option("--threshold", metavar="NAME=VALUE", help="Set a limit that decides findings (see findings CODE); repeatable."),

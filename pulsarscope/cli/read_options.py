@@ -52,8 +52,9 @@ def engine_options(reading: ReadOptions) -> Options:
     # Imported here, so that a wrong command line is refused before anything heavy is imported.
     from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
+    from pulsarscope.inputs.name_files import given_names  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415
-    from pulsarscope.protocols import chosen_thresholds, make_dissectors, schema_readers  # noqa: PLC0415
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415
 
     return Options(
         ports=frozenset(reading.port or ()),
@@ -61,6 +62,7 @@ def engine_options(reading: ReadOptions) -> Options:
         key_logs=read_key_logs(reading.tls_keylog or ()),
         private_keys=read_key_files(reading.private_key or ()),
         schemas=given_schemas(map(_topics_and_file, reading.schema or ()), schema_readers),
+        names=given_names(reading.names or (), names_readers),
         source_by=reading.source_by,
         thresholds=chosen_thresholds(dict(map(_name_and_value, reading.threshold or ()))),
         dissectors=make_dissectors,

@@ -90,6 +90,11 @@ ReadSchema = Callable[[str, str, bytes | None, str], GivenSchema]
 it ("" for the only one) → schema. Raises ValueError with the reason for which it is not a schema."""
 
 
+ReadNames = Callable[[bytes, str], Mapping[str, str]]
+"""Content of a file with what a server knows, and a name for what the file itself does not name → names of what the wire has only a number
+for, by what stands for it in rows. Raises ValueError with the reason for which there are none."""
+
+
 class PayloadContext(NamedTuple):
     """The circumstances of a message whose payload is decoded."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, ReadSchema, ReportTable, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadNames, ReadRegistry, ReadSchema, ReportTable, TopicNames, Vocabulary
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.dissect.known_issues import KnownIssues
@@ -233,6 +233,11 @@ class Dissector:
     @property
     def registry(self) -> ReadRegistry | None:
         """Reader of the state that its servers and clients keep in ZooKeeper."""
+        return None
+
+    @property
+    def names_reader(self) -> ReadNames | None:
+        """Reader of the names in what its servers tell an administrator."""
         return None
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder, ReadSchema, Registry, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import PayloadDecoder, ReadNames, ReadSchema, Registry, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import CONTRACT, GENERIC_CODES, Dissector, Framing
 from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure
 from pulsarscope.dissect.rules import Rules
@@ -30,6 +30,8 @@ PAYLOAD_DECODER_GROUP = "pulsarscope.payload_decoders"
 MakeDissector = Callable[..., Dissector]
 
 Loaded = TypeVar("Loaded")
+
+FileContent = TypeVar("FileContent")
 
 _TYPES = {
     "name": str,
@@ -114,19 +116,25 @@ def _read_registry(dissector: Dissector, nodes: Sequence[Node]) -> Registry:
     return Registry({}, list(nodes), []) if read is None else read(nodes)
 
 
+def names_readers(dissectors: Iterable[Dissector]) -> list[ReadNames]:
+    """Return the readers of files with names, in the order of the dissectors."""
+    readers = [(dissector, contained(dissector, "names_reader", getattr, None, dissector, "names_reader")) for dissector in dissectors]
+    return [partial(_read_file, dissector, "names_reader", read) for dissector, read in readers if read is not None]
+
+
 def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
     """Return the readers of schema files, in the order of the dissectors."""
     readers = [(dissector, contained(dissector, "schema_reader", getattr, None, dissector, "schema_reader")) for dissector in dissectors]
-    return [partial(_read_schema, dissector, read) for dissector, read in readers if read is not None]
+    return [partial(_read_file, dissector, "schema_reader", read) for dissector, read in readers if read is not None]
 
 
-def _read_schema(dissector: Dissector, read: ReadSchema, *file: Any) -> GivenSchema:
+def _read_file(dissector: Dissector, member: str, read: Callable[..., FileContent], *file: Any) -> FileContent:
     try:
         return read(*file)
     except ValueError:
         raise
     except Exception as error:  # noqa: BLE001 - other people's code
-        raise ValueError(failure(dissector, "schema_reader", error).text) from None
+        raise ValueError(failure(dissector, member, error).text) from None
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -93,6 +93,8 @@ class SessionSettings(msgspec.Struct, frozen=True):
     """Schemas for payloads, the first that fits a topic counts."""
     payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
     """Decoders of other packages, by name."""
+    names: Mapping[str, str] = {}
+    """Names that the user's files give to what the wire has only a number for, by what stands for it otherwise."""
 
 
 class SessionContext(msgspec.Struct):

@@ -98,6 +98,7 @@ class Engine:
             rsa_keys(options.private_keys),
             options.schemas,
             payload_decoders() if payloads or "message" in kinds else (),
+            options.names,
         )
         codes = finding_codes(made, rules=False)
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places)

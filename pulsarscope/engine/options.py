@@ -58,6 +58,8 @@ class Options(msgspec.Struct, frozen=True):
     """Keys for what is encrypted end to end."""
     schemas: tuple[GivenSchema, ...] = ()
     """Schemas for payloads; the first that fits a topic counts."""
+    names: Mapping[str, str] = {}
+    """Names for what the wire has only a number for, by what stands for it in rows."""
     source_by: str = "none"
     """How vantage points are told apart: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
     thresholds: Mapping[str, float] = {}

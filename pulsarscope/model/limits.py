@@ -169,6 +169,15 @@ DECOMPRESS_CONNECTION_FREE_BYTES = 256 << 20
 SCHEMA_MAX_BYTES = 1 << 20
 """Largest schema; descriptors of large message families take some hundred KiB."""
 
+NAMES_MAX_BYTES = 64 << 20
+"""Largest file with names; the internal statistics of a topic take some hundred KiB, and a thousand ledgers 100 KiB."""
+
+NAMES_MAX = 1_000_000
+"""Ledgers named in a run: 100 MiB."""
+
+NAMES_MAX_DEPTH = 20
+"""Objects within each other in a file with names; those of a partitioned topic are 4."""
+
 SCHEMAS_MAX = 1_000
 """Schemas of one connection by topic and version, and requests for them; also compiled schemas shared by all connections."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pulsarscope.dissect import registry
-from pulsarscope.dissect.capabilities import ReadSchema
+from pulsarscope.dissect.capabilities import ReadNames, ReadSchema
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.model.thresholds import checked_thresholds
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
@@ -18,6 +18,11 @@ DISSECTORS = (PulsarDissector, Kafka07Dissector)
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
     """Make one of each, in the order of trial, other packages' last. Raises UsageError when two of them have one name or one port."""
     return tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
+
+
+def names_readers() -> list[ReadNames]:
+    """Return the readers of files with names, in the order of the dissectors."""
+    return registry.names_readers(make_dissectors())
 
 
 def schema_readers() -> list[ReadSchema]:

@@ -42,6 +42,7 @@ def decode(
     tls_keylog: AnyPath | Sequence[AnyPath] = (),
     private_key: AnyPath | Sequence[AnyPath] = (),
     schemas: Mapping[str, AnyPath] | None = None,
+    names: AnyPath | Sequence[AnyPath] = (),
     thresholds: Mapping[str, float] | None = None,
 ) -> Records:
     """Decode packets into a data frame for each kind of record.
@@ -60,6 +61,7 @@ def decode(
         tls_keylog: files with secrets of TLS connections.
         private_key: files with RSA keys.
         schemas: schema files by topic.
+        names: files that tell the topics of ledgers.
         thresholds: limits that decide findings, by name.
 
     Raises:
@@ -73,7 +75,7 @@ def decode(
 
     records = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(records)
-    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, thresholds)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, names, thresholds)
     options = msgspec.structs.replace(options, records=records, rules="finding" in records)
     check_options(options)
     return decode_packets(packets, options, partitions)

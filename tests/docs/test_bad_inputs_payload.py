@@ -352,12 +352,12 @@ def test_a_producer_id_means_what_it_meant_first_until_it_is_closed(tmp_path: Pa
 
 
 @row(122)
-def test_ids_that_nobody_gave_a_meaning_have_none(tmp_path: Path) -> None:
+def test_ids_that_nobody_gave_a_meaning_have_a_ledger_for_a_topic(tmp_path: Path) -> None:
     message = payload_frame("MESSAGE", message_metadata(), b"x", consumer_id=4, message_id={"ledgerId": 1, "entryId": 2})
     seen = look(capture(tmp_path, session(("c", send(0)), ("s", receipt(1, 0, entry=0)), ("s", message), ("s", message)).packets))
     assert_promised(122, seen)
     assert [(one.direction, one.topic, one.status) for one in seen.messages] == [
-        ("produce", None, "ok"),
-        ("deliver", None, "ok"),
-        ("deliver", None, "ok"),
+        ("produce", "topic of ledger 7", "ok"),
+        ("deliver", "topic of ledger 1", "ok"),
+        ("deliver", "topic of ledger 1", "ok"),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -117,9 +119,10 @@ class Dialogue(_FrameSteps):
         columns: tuple[str, ...] | None = None,
         schemas: tuple[GivenSchema, ...] = (),
         decoders: tuple[tuple[str, PayloadDecoder], ...] = (),
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(0, STEP_NS)
-        settings = SessionSettings(frozenset(kinds or ROWS), payloads, payload, columns, private_keys, schemas, decoders)
+        settings = SessionSettings(frozenset(kinds or ROWS), payloads, payload, columns, private_keys, schemas, decoders, names)
         context = SessionContext(Origin(None, "0:1", DISSECTOR.name), settings)
         self.session = self._sessions["0:1"] = SessionRows(DISSECTOR, context)
         self.rows: list[Any] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadSchema, ReportTable, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadNames, ReadSchema, ReportTable, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.known_issues import KnownIssues
@@ -150,6 +150,13 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.session.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
 
         return FOLLOW_KINDS
+
+    @cached_property
+    def names_reader(self) -> ReadNames:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.admin_statistics import ledger_names  # noqa: PLC0415 - most runs are given none
+
+        return ledger_names
 
     @cached_property
     def schema_reader(self) -> ReadSchema:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 
 SCHEME, NAMESPACE = "persistent://", "public/default/"
+
+STAND_IN = "topic of ledger "
+LEDGER_MAX = (1 << 63) - 1
 
 _PARTITION = re.compile(r"-partition-\d+$")
 
@@ -15,6 +19,17 @@ _PARTITION = re.compile(r"-partition-\d+$")
 def bounded_name(name: str | None) -> str | None:
     """Return a name off the wire, or its beginning when it is longer than NAME_MAX_CHARACTERS."""
     return name if name is None or len(name) <= NAME_MAX_CHARACTERS else f"{name[: NAME_MAX_CHARACTERS - 1]}…"
+
+
+def topic_of_ledger(message_id: Any) -> str | None:
+    """Return the name that stands for the topic with the ledger of a message id, until a command names it; None for no stored message."""
+    ledger = message_id.get("ledgerId") if type(message_id) is dict else None
+    return f"{STAND_IN}{ledger}" if type(ledger) is int and 0 < ledger <= LEDGER_MAX else None
+
+
+def named_topic(topic: str | None) -> str | None:
+    """Return a topic that a command named; None for a name that stands for one."""
+    return None if topic is None or topic.startswith(STAND_IN) else topic
 
 
 def short_topic(topic: str) -> str:

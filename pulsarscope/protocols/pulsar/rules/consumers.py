@@ -41,11 +41,15 @@ class ConsumerState(msgspec.Struct):
     """Key_Shared without the promise of order."""
     ready: Where | None = None
     """Its SUCCESS; None when that is not in the capture."""
+    connection: str | None = None
+    """Where it is, when its SUBSCRIBE is not in the capture."""
 
     @property
     def title(self) -> str:
         """Name of the consumer in a sentence."""
         name = f"Consumer {self.number}" + (f" ({self.name})" if self.name else "")
+        if self.connection:
+            return f"{name} of connection {self.connection}" + (f" on {self.topic}" if self.topic else "")
         return f"{name} of subscription {self.subscription} on {self.topic}" if self.topic else name
 
     @property
@@ -83,7 +87,12 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def find_or_add(self, row: FrameRow) -> State:
         """Return the consumer that a frame names; add one whose SUBSCRIBE is not in the capture."""
-        return self.find(row) or self._add(self._state((row.fields or {}).get("consumer_id", -1), row.topic, row.subscription), row.time)
+        if (consumer := self.find(row)) is None:
+            consumer = self._state(
+                (row.fields or {}).get("consumer_id", -1), row.topic, row.subscription, connection=self.context.connection
+            )
+            self._add(consumer, row.time)
+        return consumer
 
     def review(self, consumer: State, now: int, *, ending: bool) -> None:
         """Review a consumer at this capture time in nanoseconds; `ending` says that it is the last review."""

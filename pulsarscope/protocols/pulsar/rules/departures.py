@@ -11,6 +11,7 @@ from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.evidence import response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text
+from pulsarscope.protocols.pulsar.topics import named_topic
 
 QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
 TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
@@ -81,7 +82,7 @@ class DepartureRule(ConnectionRule):
             if client is not None:
                 self._emit(client[0], where_of(row), "left", client[1])
             return
-        topic, name = client or (row.topic, f"{noun} {number}")
+        topic, name = client or (named_topic(row.topic), f"{noun} {number}")
         if topic is not None:
             where = where_of(row)
             url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")

@@ -13,6 +13,7 @@ from pulsarscope.model.tables import drop_oldest, remember
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
+from pulsarscope.protocols.pulsar.topics import named_topic
 
 CODES = table(
     SESSION.error(
@@ -139,7 +140,7 @@ class JourneyRule(ConnectionRule):
     def _receipt(self, row: FrameRow) -> None:
         sent, checksum = self._sends.pop(row.request or "", (None, None))
         if (key := entry_key((row.fields or {}).get("message_id"))) is not None:
-            values = {"topic": row.topic, "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
+            values = {"topic": named_topic(row.topic), "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
             self._context.emit_fact(JOURNEY, key, where_of(row), RECEIVED, values)
 
     def _send_error(self, row: FrameRow) -> None:
@@ -149,7 +150,7 @@ class JourneyRule(ConnectionRule):
         fields = row.fields or {}
         if (key := entry_key(fields.get("message_id"))) is not None:
             values = {
-                "topic": row.topic,
+                "topic": named_topic(row.topic),
                 "subscription": row.subscription,
                 "consumer_id": fields.get("consumer_id", -1),
                 "checksum": _checksum_status(row),

@@ -42,6 +42,13 @@ THRESHOLDS = (
     Threshold(
         "slow-exchange-seconds", 5, SECONDS, "Operations time out after 30 s by default, and users notice long before.", ("slow-exchange",)
     ),
+    Threshold(
+        "response-unrequested-attached-seconds",
+        30,
+        SECONDS,
+        "Of a connection that began before the capture: clients wait no longer for what they asked before it.",
+        ("response-unrequested",),
+    ),
     Threshold("request-unanswered-seconds", 1, SECONDS, "An answer may be on its way when the connection ends.", ("request-unanswered",)),
     Threshold(
         "request-unanswered-open-seconds",
@@ -69,8 +76,8 @@ class RequestRule(ConnectionRule):
         self._context = context
         self._unanswered: list[tuple[Where, str]] | None = None
         """Place and title of requests."""
-        self._unrequested: dict[str, tuple[int, Where]] = NOTHING
-        """Count and first place by response: a capture of one side alone has nothing else."""
+        self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
+        """Count, first place and time of the latest by response: a capture of one side alone has nothing else."""
         self._queued: dict[str, None] = NOTHING
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
         self._probes: dict[str, None] = NOTHING
@@ -105,9 +112,9 @@ class RequestRule(ConnectionRule):
         self._refusal(row)
         where = where_of(row)
         if row.status == "unrequested":
-            count, first = self._unrequested.get(row.response or "", (0, where))
+            count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}
-            self._unrequested[row.response or ""] = count + 1, first
+            self._unrequested[row.response or ""] = count + 1, first, where.time
         is_slow = row.latency_ns is not None and row.latency_ns > self._slow_ns
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
@@ -121,11 +128,13 @@ class RequestRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report unrequested responses and unanswered requests."""
-        for response, (count, first) in self._unrequested.items():
+        thresholds = self._context.thresholds
+        for response, (count, first, latest) in self._unrequested.items():
+            if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):
+                continue  # asked before the capture, which midstream-start says of the connection
             answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
-        thresholds = self._context.thresholds
         limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         for where, title in self._unanswered or ():
             waited = row.end - where.time

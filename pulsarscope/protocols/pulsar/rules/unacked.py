@@ -16,7 +16,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
-from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
@@ -47,6 +47,13 @@ THRESHOLDS = (
         5,
         SECONDS,
         "The same for a consumer that ends without any ACK; clients group ACKs for 0.1 s.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-beside-seconds",
+        20,
+        SECONDS,
+        "The same for a consumer that has acknowledged nothing, while another one of its connection does all the time.",
         ("consumer-not-acking",),
     ),
     Threshold("consumer-not-acking-messages", 5, "messages", "An application may well take long for a few.", ("consumer-not-acking",)),
@@ -114,6 +121,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         self._limit = context.thresholds["consumer-not-acking-limit"]
         self._extents: dict[tuple[str | None, str | None], Extent] = {}
         """By topic and subscription: consumers come again."""
+        self._compared_at = 0
+        """Time at which the others were last compared with one that acknowledges, in nanoseconds."""
         self._acked_unknown: list[tuple[UnackedState, int]] = []
         """Consumers that acknowledged what they had not got, and the time of their end."""
 
@@ -202,6 +211,23 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer.acks += 1
         consumer.acknowledged_at = where.time
         self._emit(consumer, where, consumer.messages)
+        if where.time - self._compared_at >= REVIEW_NS:
+            self._compared_at = where.time
+            self._compare(consumer, where.time)
+
+    def _compare(self, beside: UnackedState, now: int) -> None:
+        """Report the consumers that acknowledged nothing for long, while this one of their connection does."""
+        thresholds = self.context.thresholds
+        patience = thresholds.ns("consumer-not-acking-beside-seconds")
+        since = now if beside.first_ack is None else beside.first_ack.time
+        if now - since < patience // 2:
+            return
+        for consumer in self.consumers.values():
+            if consumer.acks or consumer.messages < thresholds["consumer-not-acking-messages"] or not consumer.persistent:
+                continue
+            if now - next(iter(consumer.entries.values())).where.time >= patience:
+                deciding = "consumer-not-acking-beside-seconds", "consumer-not-acking-messages"
+                self._report_not_acking(consumer, now, *deciding, beside=beside.number)
 
     def _begin(self, consumer: UnackedState, position: Position) -> UnknownAcks:
         """Begin to compare ACKs with what a consumer gets, and got on this connection before."""
@@ -237,8 +263,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Emit that a consumer ends with unacknowledged messages, which alone says little."""
         position, oldest = next(iter(consumer.entries.items()))
         enough = consumer.messages >= self.context.thresholds["consumer-not-acking-messages"]
-        if consumer.topic is None or not (enough or consumer.kind == "Key_Shared"):
-            return
+        if consumer.topic is None or consumer.connection or not (enough or consumer.kind == "Key_Shared"):
+            return  # of one that was there before the capture the end of its connection says as much
         values = {
             **consumer.evidence,
             "title": consumer.title,
@@ -255,7 +281,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
 
     def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
         """Emit the oldest entry that a consumer leaves unacknowledged."""
-        if consumer.topic is not None:
+        if consumer.subscription is not None:
             values = {
                 "oldest": oldest,
                 "unacknowledged": consumer.messages,
@@ -287,7 +313,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._take(consumer, position)
         return True
 
-    def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str) -> None:
+    def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str, beside: int | None = None) -> None:
         if consumer.reported:
             return
         consumer.reported = True
@@ -297,6 +323,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         text = f"{consumer.title} has {messages} unacknowledged, the oldest ({ledger}:{entry}) for {duration(age)}"
         if not consumer.acknowledged_at:
             text += ", and acknowledged none"
+            text += "" if beside is None else f", while consumer {beside} of its connection acknowledges what it gets"
         elif now > consumer.acknowledged_at:
             text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:

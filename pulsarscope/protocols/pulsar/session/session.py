@@ -26,7 +26,7 @@ from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
-from pulsarscope.protocols.pulsar.topics import bounded_name
+from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
 
@@ -123,6 +123,8 @@ class PulsarSession(Session):
                     frame.producer_name = producer.name
                 else:
                     frame.producer_name = metadata.get("producer_name", producer.name)
+                    if producer.name is None:
+                        producer.name = bounded_name(frame.producer_name)
                     frame.num_messages = metadata.get("num_messages_in_batch", 1)
                 entry = self._open_send(frames, frame, producer, events) if opens_payloads and metadata is not None else None
                 sent = Sent(frame.file, frame.packet, frame.sub, frame.time, fields.get("sequence_id", -1), entry)
@@ -134,6 +136,8 @@ class PulsarSession(Session):
             elif command == "SEND_RECEIPT" or command == "SEND_ERROR":  # noqa: PLR1714 - twice as fast
                 number = fields.get("producer_id", -1)
                 producer = producers.get(number) or sends.unknown_producer(fields, events)
+                if producer.topic is None:
+                    producer.topic = self._topic_of(fields.get("message_id"))
                 frame.topic = producer.topic
                 frame.producer_name = producer.name
                 waiting = producer.waiting
@@ -150,6 +154,8 @@ class PulsarSession(Session):
                     if wants_exchanges or latency is None:
                         requests.report(request_of(number, producer, sent), response_of(frame), events)
                     if sent.entry is not None:
+                        if sent.entry.base.topic is None:
+                            sent.entry.base.topic = producer.topic
                         sends.release(sent, fields.get("message_id"), events)
                 else:
                     requests.remember(("SEND", number, sequence_id), frame, events)
@@ -191,6 +197,25 @@ class PulsarSession(Session):
             row.server_version, protocol_version = self._server
             row.protocol_version = row.protocol_version if protocol_version is None else protocol_version
 
+    # ---- names of what began before the capture
+
+    def _topic_of(self, message_id: Any) -> str | None:
+        """Return the topic with the ledger of a message id: as the user's files name it, or a name that stands for it."""
+        stand_in = topic_of_ledger(message_id)
+        return stand_in and self._settings.names.get(stand_in, stand_in)
+
+    def _attached(self, number: int, message_id: Any, events: list[Event]) -> Consumer:
+        """Return a consumer without a topic, or one that is not known, with the topic of a message id from here on."""
+        topic = self._topic_of(message_id)
+        consumer = self._consumers.get(number)
+        if topic is None:
+            return consumer or _UNKNOWN_CONSUMER
+        consumer = Consumer(topic, None if consumer is None else consumer.subscription)
+        self._consumers = self._consumers or {}
+        remember(self._consumers, number, consumer, IDS_MAX)
+        self._bound_names((topic, None, None), events)
+        return consumer
+
     # ---- SEND and MESSAGE
 
     def _is_settled(self, frame: FrameRow, fields: dict[str, Any], producer: Producer, sent: Sent, events: list[Event]) -> bool:
@@ -224,6 +249,8 @@ class PulsarSession(Session):
     def _message(self, frames: SessionFrames, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         number = fields.get("consumer_id", -1)
         consumer = self._consumers.get(number) or _UNKNOWN_CONSUMER
+        if consumer.topic is None:
+            consumer = self._attached(number, fields.get("message_id"), events)
         metadata = frame.metadata
         frame.topic = consumer.topic
         frame.subscription = consumer.subscription
@@ -279,6 +306,8 @@ class PulsarSession(Session):
             self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
             frame.extra = self._batch_sizes.acknowledged(fields)
+            if fields.get("consumer_id", -1) not in self._consumers and (acknowledged := fields.get("message_id")):
+                self._attached(fields.get("consumer_id", -1), acknowledged[0], events)
         elif command == "CLOSE_PRODUCER":
             self._close_producer(fields.get("producer_id", -1))
         names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES

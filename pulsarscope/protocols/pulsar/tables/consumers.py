@@ -105,6 +105,8 @@ class Consumers:
                 row.connection, number, subscription=row.subscription, topic=row.topic, pending={}, order=[]
             )
             self.found.append(consumer)
+        elif consumer.topic is None:
+            consumer.topic = row.topic
         return consumer
 
     def _close_all(self, connection: str) -> None:

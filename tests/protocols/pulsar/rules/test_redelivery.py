@@ -55,10 +55,10 @@ def test_a_consumer_that_did_not_ask_is_not_blamed(tmp_path: Path) -> None:
     assert "did not ask" in (row.text or "")
 
 
-def test_without_its_subscribe_a_consumer_has_its_number(tmp_path: Path) -> None:
+def test_without_its_subscribe_a_consumer_has_its_number_and_its_ledger(tmp_path: Path) -> None:
     talk = connected().server(*[delivery(2, 9, again=again) for again in range(25)]).close()
     row, _ = diagnose(tmp_path, talk).only("redelivery-storm")
-    assert (row.text or "").startswith("Consumer 9 got 24 of its 25 entries again")
+    assert (row.text or "").startswith("Consumer 9 of connection 0:1 on topic of ledger 7 got 24 of its 25 entries again")
 
 
 @pytest.mark.parametrize("name", ["shared-nack-dlq.pcap", "old-java-2.4.2.pcap", "lo-java-txn.pcap", "raw-stats.pcap"])

@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from tests.scenarios import Single, batch, command_frame
 from tests.scenarios.chance import damaged, randoms
-from tests.scenarios.commands import close_producer, created, error, message, producer, receipt, send
+from tests.scenarios.commands import ack, close_producer, created, error, flow, message, producer, receipt, send
 from tests.scenarios.dialogue import STEP_NS, Dialogue
 from tests.scenarios.frames import sized
 from tests.scenarios.samples import command
@@ -231,11 +231,21 @@ class TestProducers:
         sent = next(row for row in dialogue.exchanges if row.request == "SEND")
         assert (sent.topic, sent.producer_name) == ("t", "broker-1")
 
-    def test_without_its_producer_command_a_send_has_no_topic(self) -> None:
-        dialogue = Dialogue().client(send()).server(receipt())
-        assert [frame.topic for frame in dialogue.frames] == [None, None]
-        assert dialogue.frames[0].producer_name == "producer-1"
-        assert dialogue.exchanges[0].status == "ok"
+    def test_without_its_producer_command_a_ledger_stands_for_the_topic_from_the_first_receipt_on(self) -> None:
+        dialogue = Dialogue().client(send()).server(receipt()).client(send(1, 1)).server(receipt(1, 1, ledger=9))
+        assert [frame.topic for frame in dialogue.frames] == [None, *["topic of ledger 7"] * 3]
+        assert {frame.producer_name for frame in dialogue.frames} == {"producer-1"}
+        assert [row.topic for row in dialogue.messages] == ["topic of ledger 7"] * 2
+        assert [(row.status, row.topic) for row in dialogue.exchanges] == [("ok", "topic of ledger 7")] * 2
+
+    def test_a_producer_command_ends_that(self) -> None:
+        dialogue = Dialogue().client(send()).server(receipt()).client(producer(topic="t")).server(created()).client(send(1, 1))
+        assert dialogue.frames[-1].topic == "t"
+
+    @pytest.mark.parametrize("ledger", [0, (1 << 64) - 1, 1 << 63])
+    def test_a_message_that_is_not_stored_has_no_ledger(self, ledger: int) -> None:
+        dialogue = Dialogue().client(send()).server(receipt(ledger=ledger), message(consumer_id=4, ledger=ledger))
+        assert {frame.topic for frame in dialogue.frames} == {None}
 
     def test_the_number_of_messages_is_the_batch_s(self) -> None:
         data = batch([Single(b"a"), Single(b"b")])
@@ -457,9 +467,18 @@ class TestConsumers:
         assert [(frame.topic, frame.subscription) for frame in dialogue.frames] == [("t", "s")] * 4
         assert [(row.topic, row.subscription) for row in dialogue.exchanges] == [("t", "s")]
 
-    def test_an_unknown_consumer_s_messages_have_none(self) -> None:
-        (row,) = Dialogue().server(message(consumer_id=9)).messages
-        assert (row.topic, row.subscription, row.consumer_id) == (None, None, 9)
+    def test_the_ledger_stands_for_the_topic_of_an_unknown_consumer(self) -> None:
+        dialogue = Dialogue().server(message(consumer_id=9), message(9, 1, ledger=8)).client(ack(1, number=9), flow(5, 9))
+        assert [(row.topic, row.subscription, row.consumer_id) for row in dialogue.messages] == [("topic of ledger 7", None, 9)] * 2
+        assert [frame.topic for frame in dialogue.frames] == ["topic of ledger 7"] * 4
+
+    def test_an_acknowledgment_that_comes_first_has_a_ledger_as_well(self) -> None:
+        dialogue = Dialogue().client(flow(5, 9), ack(1, number=9)).server(message(9, ledger=8))
+        assert [frame.topic for frame in dialogue.frames] == [None, *["topic of ledger 7"] * 2]
+
+    def test_files_of_the_user_name_what_a_ledger_stands_for(self) -> None:
+        dialogue = Dialogue(names={"topic of ledger 7": "persistent://a/b/c"}).server(message(), message(2, ledger=8))
+        assert [row.topic for row in dialogue.messages] == ["persistent://a/b/c", "topic of ledger 8"]
 
     def test_a_consumer_id_used_again_means_the_new_subscription(self) -> None:
         again = command_frame("SUBSCRIBE", topic="t2", subscription="s2", subType="Shared", consumer_id=1, request_id=6)

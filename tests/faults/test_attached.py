@@ -1,0 +1,95 @@
+"""Captures that begin within connections: what they are about, and who is stuck, without any command that names it."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.protocols.pulsar.topics import named_topic
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import PING, PONG, ack, close_producer, created, delivery, producer, receipt, send
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import Diagnosis, diagnose
+
+NOT_ACKING = "consumer-not-acking"
+UNREQUESTED = "response-unrequested"
+
+
+def serving(seconds: int, *, stuck: int = 3, acks: int = 0, beside: bool = True, every: int = 100, start: int = 0) -> Conversation:
+    """Two consumers of one connection, of which the second acknowledges what it gets; from `start` s on the first does so as well."""
+    talk = Conversation()
+    for number in range(seconds * 1000 // every):
+        talk.wait(every * MILLISECOND).server(delivery(number, stuck), delivery(number, 5))
+        if beside:
+            talk.client(ack(number, number=5))
+        if number < acks or (start and number * every >= start * 1000):
+            talk.client(ack(number, number=stuck))
+    return talk
+
+
+@pytest.mark.parametrize(("seconds", "every", "stuck"), [*product((22, 30, 45), (50, 400, 2000), (3, 9))])
+def test_who_acknowledges_nothing_is_named_while_its_neighbour_does(tmp_path: Path, seconds: int, every: int, stuck: int) -> None:
+    """Before any PING, and before the connection ends: it is a finding of the ACKs."""
+    talk = serving(seconds, every=every, stuck=stuck)
+    diagnosis = diagnose(tmp_path, talk)
+    row, evidence = diagnosis.only(NOT_ACKING)
+    assert evidence["threshold"] == {"consumer-not-acking-beside-seconds": 20, "consumer-not-acking-messages": 5}
+    assert f"Consumer {stuck} of connection 0:1 on topic of ledger 7 has " in (row.text or "")
+    assert "while consumer 5 of its connection acknowledges" in (row.text or "")
+    assert diagnosis.commands(row) == ["MESSAGE"]
+
+
+@pytest.mark.parametrize(("acks", "start", "every"), [*product((1, 40), (0, 10), (100, 500)), *product((0,), (5, 15), (100, 500))])
+def test_who_acknowledges_now_and_then_is_not(tmp_path: Path, acks: int, start: int, every: int) -> None:
+    assert NOT_ACKING not in diagnose(tmp_path, serving(25, acks=acks, start=start, every=every)).codes
+
+
+@pytest.mark.parametrize(("kind", "asking"), [*product(("both", "whole", "cut"), ("client", "server"))])
+def test_a_pong_belongs_to_the_ping_before_it_on_an_idle_connection(tmp_path: Path, kind: str, asking: str) -> None:
+    """Neither direction proves itself by one frame in half a minute."""
+    talk = Conversation()
+    for number in range(4):
+        for side in (asking, "server" if asking == "client" else "client") if kind == "both" else (asking,):
+            ask, answer = (talk.client, talk.server) if side == "client" else (talk.server, talk.client)
+            ask(PING)
+            talk.wait(700_000)
+            answer(PONG)
+            talk.wait((30 + number) * SECOND)
+    if kind == "cut":
+        del talk.packets[:2]
+    capture = ps.open(write_pcap(tmp_path / "idle.pcap", talk.packets))
+    answered = [row.latency_ns for row in capture.exchanges() if row.request is not None]
+    assert answered == [900_000] * (8 if kind == "both" else 4 if kind == "whole" else 3)
+    assert [row.packet for row in capture.frames()] == sorted(row.packet or 0 for row in capture.frames())
+    assert not {UNREQUESTED, "capture-order"} & {row.code for row in capture.findings()}
+
+
+def test_what_was_asked_before_the_capture_is_no_finding_but_what_was_asked_in_it_is(tmp_path: Path) -> None:
+    late = Conversation().server(receipt(), PONG).client(PING).wait(40 * SECOND).server(PONG, created(request=9)).client(PING)
+    assert UNREQUESTED not in diagnose(tmp_path, Conversation().server(receipt(), created(request=9)).client(PING, PING)).codes
+    assert UNREQUESTED in diagnose(tmp_path, late).codes
+
+
+def test_a_ledger_joins_producer_and_consumer_until_a_reconnect_names_the_topic(tmp_path: Path) -> None:
+    publishing = Conversation(("10.0.0.1", 40001))
+    consuming = Conversation(("10.0.0.1", 40002), start_ns=publishing.time_ns + 50_000)
+    for number in range(40):
+        publishing.client(send(1, number)).server(receipt(1, number, entry=number)).wait(MILLISECOND)
+        consuming.server(delivery(number)).wait(MILLISECOND).client(ack(number))
+    back = Conversation(("10.0.0.1", 40003), start_ns=publishing.time_ns + SECOND)
+    back.handshake().client(producer()).server(created()).client(send()).server(receipt())
+    packets = sorted([*publishing.packets, *consuming.packets, *back.packets], key=lambda packet: packet.time_ns)
+    rows = list(ps.open(write_pcap(tmp_path / "attached.pcap", packets)).messages())
+    assert [row.topic for row in rows if named_topic(row.topic)] == ["persistent://public/default/t"]
+    assert {row.topic for row in rows if not named_topic(row.topic)} == {"topic of ledger 7"}
+    assert len(rows) == 81
+
+
+def test_what_a_broker_closes_before_a_name_is_known_is_no_departure(tmp_path: Path) -> None:
+    """Its clients come back under the topic's own name."""
+    talk = Conversation().client(send()).server(receipt()).server(close_producer())
+    talk.client(producer()).server(created()).client(send(1, 1)).server(receipt(1, 1))
+    assert "topic-unloaded" not in Diagnosis(write_pcap(tmp_path / "closed.pcap", talk.packets)).codes
