@@ -1,4 +1,4 @@
-"""Statistics of the last seconds of a live run."""
+"""Statistics of the last seconds of a live run, and of what was before."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.analysis.tally import TallyTable
 
 WINDOW_NANOSECONDS = 10 * 1_000_000_000
 """Length of the window: long enough for steady rates, short enough to show changes."""
@@ -19,7 +20,9 @@ class RecentStatistics:
     """A sliding window of statistics. Times are those of the clock, nanoseconds since the epoch."""
 
     def __init__(self) -> None:
-        self._parts: deque[tuple[int, Statistics]] = deque(maxlen=PARTS + 1)  # bounded even when the clock is set back
+        self.before = Statistics()
+        """What has left the window, without connections."""
+        self._parts: deque[tuple[int, Statistics]] = deque()
         self._since: int | None = None
 
     def feed(self, rows: Iterable[Any], now: int) -> None:
@@ -42,5 +45,8 @@ class RecentStatistics:
         return recent
 
     def _forget(self, now: int) -> None:
-        while self._parts and self._parts[0][0] <= now - WINDOW_NANOSECONDS:
-            self._parts.popleft()
+        # Bounded even when the clock is set back.
+        while self._parts and (self._parts[0][0] <= now - WINDOW_NANOSECONDS or len(self._parts) > PARTS + 1):
+            _, part = self._parts.popleft()
+            part.connections = TallyTable()
+            self.before.merge(part)

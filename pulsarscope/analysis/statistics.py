@@ -104,8 +104,9 @@ class Statistics:
             self._count_connection(row)
 
     def merge(self, other: Statistics) -> None:
-        """Add the frames and exchanges of other statistics, without those by connection and the slowest ones."""
+        """Add the frames and exchanges of other statistics, without the slowest ones and what rows of connections say."""
         self.total.merge(other.total)
+        self.connections.merge(other.connections)
         self.topics.merge(other.topics)
         self.producers.merge(other.producers)
         self.subscriptions.merge(other.subscriptions)

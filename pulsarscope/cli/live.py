@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -36,12 +37,16 @@ from pulsarscope.output.render.style import is_terminal, wants_color
 if TYPE_CHECKING:
     from pulsarscope.cli.live_capture import LiveCapture
     from pulsarscope.cli.live_trigger import Trigger
+    from pulsarscope.cli.screen import Screen
     from pulsarscope.live.feed import LiveFeed
     from pulsarscope.live.pipe import PipeFeed
     from pulsarscope.output.render.top import Top
 
 WATCHED_KINDS = frozenset({FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
 """Kinds of the rows that the screen and the metrics count."""
+
+CONSUMERS = "consumers"
+"""Name of the table of consumers, of the protocol that has them."""
 
 SWITCH_SECONDS = 0.0005
 """Longest wait of the capturing thread for the decoding one, twice per block. With Python's 5 ms, twice as many packets are dropped at
@@ -161,7 +166,8 @@ def capture_and_decode(request: LiveRequest) -> int:
                 warn(capture.listening)
             row_output: Output
             if request.top:
-                row_output = stack.enter_context(_top(capture, request))
+                row_output = top = _top(capture, request)
+                stack.enter_context(_screen(top, request))
             else:
                 row_output = output(name)(sink, output_options(request, kinds, run, row_filter, readable=request.write is not None))
             try:
@@ -238,6 +244,8 @@ def _check_top(request: LiveRequest) -> None:
         raise UsageError(f"--top cannot be combined with {', '.join(conflicts)}")
     if not is_terminal(sys.stdout):
         raise UsageError("--top needs a terminal; for programs use --format ndjson or --metrics")
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        raise UsageError(f"--top needs a terminal that can move its cursor (TERM is {os.environ.get('TERM') or 'not set'})")
 
 
 def _top(capture: LiveCapture, request: LiveRequest) -> Top:
@@ -246,9 +254,25 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
     from pulsarscope.output.render.top import Top  # noqa: PLC0415 - as above
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
+    dissectors = make_dissectors()
     color = wants_color(sys.stdout, os.environ, request.no_color)
-    short_topic = join_topic_names(dissector.topics for dissector in make_dissectors()).short
-    return Top(capture.status, time.time_ns, ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=short_topic))
+    short_topic = join_topic_names(dissector.topics for dissector in dissectors).short
+    tables = [table for dissector in dissectors for table in dissector.tables if table.name == CONSUMERS]
+    return Top(
+        capture.status,
+        time.time_ns,
+        ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=short_topic),
+        capture.endpoints,
+        tables[0].make() if tables else None,
+    )
+
+
+def _screen(top: Top, request: LiveRequest) -> Screen:
+    from pulsarscope.cli.live_capture import STANDARD_INPUT  # noqa: PLC0415 - only for the screen
+    from pulsarscope.cli.screen import Screen  # noqa: PLC0415 - as above
+
+    # q is what Ctrl-C is: the first stops the capture, another one ends the decoding of what waits.
+    return Screen(top, partial(os.kill, os.getpid(), signal.SIGINT), keyboard=request.interface != STANDARD_INPUT)
 
 
 def _check_options(request: LiveRequest) -> Trigger | None:

@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -119,6 +119,10 @@ class LiveCapture:
         """Return the recent state of the capture and of its streams."""
         streams, size = (0, 0) if self.run is None else self.run.engine.waiting()
         return self.feed.health()._replace(waiting_streams=streams, stream_bytes=size)
+
+    def endpoints(self) -> Mapping[str, tuple[str, str]]:
+        """Return (client, server) of the recognised connections."""
+        return {} if self.run is None else self.run.endpoints
 
     def status(self) -> Status:
         """Return the state of the capture for the screen."""

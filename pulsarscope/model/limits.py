@@ -369,6 +369,21 @@ LIVE_RING_MEMORY_SHARE = 4
 LIVE_QUEUE_MAX_BYTES = 64 << 20
 """Captured packets that wait to be decoded; beyond that packets are skipped and reported, so that a capture never grows in memory."""
 
+LIVE_CONNECTIONS_MAX = 1_024
+"""Open connections that the screen of a live run knows; those heard least recently make room: each keeps some frames."""
+
+LIVE_FRAMES_KEPT = 50
+"""Latest frames of a connection for the screen: 16 KiB, a page of a large terminal."""
+
+LIVE_COURSE_NAMES_MAX = 256
+"""Names in each three seconds of the last minute whose course the screen shows: more than fit on it."""
+
+LIVE_FINDINGS_KEPT = 5
+"""Latest findings of each code for the screen."""
+
+LIVE_FINDING_CHARACTERS_MAX = 1_000
+"""Characters kept of the text of a finding for the screen: it quotes names from the wire."""
+
 METRICS_CONNECTIONS_MAX = 16
 """Connections to the server of metrics at a time: Prometheus opens one, and each takes a descriptor from the recording."""
 

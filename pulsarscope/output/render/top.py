@@ -1,41 +1,35 @@
-"""The screen of `live --top`: current traffic, rates, findings and losses."""
+"""The screen of `live --top`: current traffic, rates, findings and losses, as keys have chosen them."""
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
-from pulsarscope.analysis.recent_statistics import RecentStatistics
-from pulsarscope.analysis.tally import Tally
-from pulsarscope.model.findings import NOTE, SEVERITIES, WARNING
-from pulsarscope.model.records import FindingRow
-from pulsarscope.model.units import SECOND
+from pulsarscope.analysis.live_traffic import Endpoints, FindingGroup, LiveTraffic, Snapshot
+from pulsarscope.analysis.tally import ReportRecord, Tally
+from pulsarscope.dissect.capabilities import ReportFold
+from pulsarscope.model.findings import WARNING
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
-from pulsarscope.output.render.statistics import statistics_text
 from pulsarscope.output.render.text_report import ReportOptions, TextReport, rate_text, size_text
+from pulsarscope.output.render.top_state import HELP, Action, Place, TopState
+from pulsarscope.output.render.top_tables import VIEWS, add_table, ordered, records, selected
 from pulsarscope.output.render.view import count_text
 
-REFRESHES_PER_SECOND = 2
-
-SECTIONS = ("topics", "producers", "subscriptions", "exchanges")
-
-SECTION_LINES = 4
-"""Lines of a table besides its rows: an empty line, heading, names of columns, number of further rows."""
+SNAPSHOT_NANOSECONDS = 500_000_000
+"""Age at which the tables are made anew: keys are answered from the last ones at once."""
 
 FINDINGS_MAX = 5
-FINDING_CHARACTERS_MAX = 1_000
-"""Characters kept of the text of a finding."""
+"""Findings above the table; half as many on a screen of few lines."""
 
-MIDSTREAM = "midstream-start"
-"""The only note that explains missing data on the screen."""
+FEW_LINES = 30
+TABLE_LINES = 4
+"""Least lines of a further table: an empty one, its title, names of columns and a row."""
+
+SUMMARY_ROWS = 10
+HELP_KEYS = max(len(keys) for keys, _ in HELP) + 2
 
 
 class Status(NamedTuple):
@@ -47,112 +41,264 @@ class Status(NamedTuple):
 
 
 class Top:
-    """An output that shows a screen instead of rows. Enter it for the time of the run."""
+    """An output that makes pictures of a screen instead of rows. Rows and keys may come from different threads."""
 
-    def __init__(self, status: Callable[[], Status], clock: Callable[[], int], options: ReportOptions) -> None:
-        """Show the status of a capture, by a clock with nanoseconds since the epoch, as wide as the terminal."""
+    def __init__(
+        self,
+        status: Callable[[], Status],
+        clock: Callable[[], int],
+        options: ReportOptions,
+        endpoints: Callable[[], Endpoints] = dict,
+        consumers: ReportFold | None = None,
+    ) -> None:
+        """Show the status of a capture, by a clock with nanoseconds since the epoch.
+
+        `endpoints` gives those of connections; `consumers` is a fold of consumers, as of the table of a protocol.
+        """
         self._status = status
         self._clock = clock
         self._options = options
-        self._recent = RecentStatistics()
+        self._endpoints = endpoints
         self._since = clock()
-        self._counts: Counter[tuple[str, str]] = Counter()
-        """Number of findings by severity and code."""
-        self._latest: dict[str, str] = {}
-        """Text of the latest finding of each code, the latest code last."""
-        self._begun_before = 0
-        """Number of connections that began before the capture."""
         self._lock = threading.Lock()
-        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=self._console, get_renderable=self._renderable, refresh_per_second=REFRESHES_PER_SECOND, screen=True)
-
-    def __enter__(self) -> Top:  # noqa: PYI034 - typing.Self is newer than Python 3.10
-        self._live.start(refresh=True)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._traffic = LiveTraffic(consumers)
+        self._state = TopState()
+        self._snapshot = self._traffic.snapshot(0)
+        self.keyboard = True
+        """False when no keys can come: none are named."""
 
     def write(self, rows: list[Any]) -> None:
-        """Write rows (see `Output`)."""
+        """Take rows (see `Output`)."""
         with self._lock:
-            self._recent.feed(rows, self._clock())
-            for row in rows:
-                if type(row) is FindingRow and row.code == MIDSTREAM:
-                    self._begun_before += 1
-                elif type(row) is FindingRow and row.severity != NOTE:
-                    code = row.code or ""
-                    self._counts[row.severity or "", code] += 1
-                    self._latest.pop(code, None)
-                    self._latest[code] = (row.text or "")[:FINDING_CHARACTERS_MAX]
+            self._traffic.feed(rows, self._endpoints(), self._clock())
 
     def close(self) -> None:
         """Do nothing: no row is pending."""
 
-    def _renderable(self) -> Text:
-        width, height = self._console.size
-        return Text.from_ansi(self.picture(width, height), no_wrap=True, overflow="crop")
+    def press(self, key: str) -> Action:
+        """Act on a key."""
+        return self._state.press(key, self._rows(self._state.place))
+
+    def _refresh(self, *, now: bool = False) -> None:
+        """Make the tables anew when they are old, unless the screen is paused."""
+        with self._lock:
+            time = self._clock()
+            if now or (not self._state.paused and not 0 <= time - self._snapshot.time < SNAPSHOT_NANOSECONDS):
+                self._snapshot = self._traffic.snapshot(time)
+
+    def _rows(self, place: Place) -> list[ReportRecord]:
+        """Return the records of a place as they are shown."""
+        with self._lock:
+            frames = self._traffic.frames(place.name or "") if place.view == "connection" else []
+        rows = records(self._snapshot, place.view, place.name, frames)
+        return ordered(selected(place.view, rows, place.pattern), place.sort_column, reverse=place.reverse)
+
+    # ---- pictures
 
     def picture(self, width: int, height: int) -> str:
-        """Return the content of a screen of this size."""
-        with self._lock:
-            now = self._clock()
-            statistics = self._recent.statistics(now)
-            sections = {name: records for name, records in statistics.sections(SECTIONS).items() if records}
-            report = TextReport(msgspec.structs.replace(self._options, width=width))
-            self._header(report, statistics.total, statistics.span / SECOND, now)
-            self._findings(report)
-        remaining = max(height - len(report.lines) - 1, 1)
-        options = msgspec.structs.replace(self._options, width=width, shows_more="less busy")
-        names = [*sections][: max(remaining // (SECTION_LINES + 1), 1)]
-        for at, name in enumerate(names):  # lines that a table does not need are for the others
-            room = remaining // (len(names) - at)
-            limit = max(room - SECTION_LINES, 1)
-            lines = statistics_text({name: sections[name]}, msgspec.structs.replace(options, limit=limit)).decode(options.encoding)
-            report.lines += ["", *lines.splitlines()[:room]]
-            remaining -= min(len(lines.splitlines()) + 1, room)
-        return "\n".join(report.lines[:height])
+        """Return the content of a screen of this size, a line for each of its lines at most."""
+        self._refresh()
+        state, snapshot = self._state, self._snapshot
+        report = TextReport(msgspec.structs.replace(self._options, width=width))
+        self._header(report, snapshot, paused=state.paused)
+        if state.helping:
+            self._help(report)
+        else:
+            most = FINDINGS_MAX if height >= FEW_LINES else FINDINGS_MAX // 2
+            _findings(report, snapshot, 0 if state.place.view == "findings" else most)
+            self._tabs(report, state)
+            rows = self._rows(state.place)
+            below = self._finding_text(report.width, rows) if state.place.view == "findings" else []
+            room = max(height - len(report.lines) - 2 - min(len(below), (height - len(report.lines)) * 2 // 3), 1)
+            self._table(report, state.place, rows, room)
+            report.lines += below
+            if state.place.view in VIEWS:
+                self._other_tables(report, state.place.view, height - 1)
+        lines = report.lines[: height - 1]
+        lines += [""] * (height - 1 - len(lines))
+        return "\n".join([*lines, self._footer(report)][:height])
 
-    def _header(self, report: TextReport, total: Tally, seconds: float, now: int) -> None:
+    def summary(self, width: int) -> str:
+        """Return what stays at the end: totals, tables by what happened since the start, and the findings with what to try."""
+        self._refresh(now=True)
+        snapshot = self._snapshot
+        report = TextReport(msgspec.structs.replace(self._options, width=width, limit=SUMMARY_ROWS))
+        self._header(report, snapshot, paused=False, rates=False)
+        if snapshot.begun_before:
+            report.paragraph(_begun_before(snapshot), 2, report.palette.dim)
+        for view in VIEWS[:3]:
+            if rows := snapshot.tables[view]:
+                report.heading(view.capitalize())
+                rows = sorted(rows, key=lambda row: row.get("sent", 0) + row.get("delivered", 0), reverse=True)
+                add_table(report, view, rows[:SUMMARY_ROWS], None)
+                if len(rows) > SUMMARY_ROWS:
+                    report.paragraph(f"and {len(rows) - SUMMARY_ROWS:,} more", 2, report.palette.dim)
+        if snapshot.findings:
+            report.heading("Findings")
+        for group in snapshot.findings:
+            _finding(report, group, latest=1)
+        return "".join(f"{line}\n" for line in report.lines)
+
+    def _header(self, report: TextReport, snapshot: Snapshot, *, paused: bool, rates: bool = True) -> None:
         status = self._status()
         dot = f" {report.symbols.dot} "
-        report.paragraph(
-            escape(f"{status.title}{dot}{report.duration(now - self._since)}{dot}rates of {seconds:.0f} s"), color=report.palette.bold
-        )
-        self._health(report, status.health, dot)
-        for side, name in enumerate(("clients", "servers")):
-            rate = f"messages {rate_text(total.messages[side] / seconds)}, {size_text(total.sizes[side] / seconds)}/s" if seconds else ""
-            report.paragraph(f"{name} {report.symbols.to_server} {rate}", 2)
-        if total.latencies.count:
-            spread = "  ".join(f"p{part} {report.duration(total.latencies.percentile(part))}" for part in (50, 90, 99))
-            report.paragraph(f"latency of sending  {spread}  max {report.duration(total.latencies.largest)}", 2)
+        parts = [status.title, report.duration(snapshot.time - self._since)]
+        if rates:
+            parts.append(f"rates of {snapshot.seconds:.0f} s")
+        title = clip(escape(dot.join(parts)), report.width - 10 * paused, report.symbols.ellipsis)
+        report.lines.append(f"{report.palette.bold}{title}{report.palette.reset}" + (report.severity(WARNING, f"{dot}paused") * paused))
+        _health(report, status.health, dot)
+        for side, name in enumerate(("in  clients", "out servers")):
+            report.paragraph(f"{name} {report.symbols.to_server} {_traffic_text(snapshot, side, rates=rates, dot=dot)}", 2)
+        latencies = snapshot.recent.latencies if rates else snapshot.total.latencies
+        if latencies.count:
+            spread = "  ".join(f"p{part} {report.duration(latencies.percentile(part))}" for part in (50, 90, 99))
+            report.paragraph(f"latency of sending  {spread}  max {report.duration(latencies.largest)}", 2)
 
-    def _health(self, report: TextReport, health: list[tuple[str, bool]], dot: str) -> None:
-        """Add the losses and backlogs, in as many lines as they need."""
-        parts: list[str] = []
-        free = room = report.width - 2
-        for text, is_bad in health:
-            shown = clip(escape(text), room, report.symbols.ellipsis)
-            if parts and cell_width(shown) > free:
-                report.lines.append("  " + dot.join(parts))
-                parts, free = [], room
-            free -= cell_width(shown) + len(dot)
-            parts.append(report.severity(WARNING, shown) if is_bad else shown)
-        report.lines.append("  " + dot.join(parts))
+    def _tabs(self, report: TextReport, state: TopState) -> None:
+        """Add the line of the views, and of what is chosen in this one."""
+        place = state.place
+        look = report.palette
+        parts, plain = [], ""
+        for number, view in enumerate(VIEWS, 1):
+            text = f"{number} {view} {len(self._snapshot.tables[view])}"
+            here = view == state.places[0].view
+            parts.append(f"{look.bold}[{text}]{look.reset}" if here else f" {text} ")
+            plain += f" {text}  "
+        notes = [self._title(inner) for inner in state.places[1:]]
+        if place.pattern or state.typing is not None:
+            notes.append(f"filter /{place.pattern}{'_' if state.typing is not None else ''}")
+        if column := place.sort_column:
+            notes.append(f"by {column.heading}{', reversed' if place.reverse else ''}")
+        line = " ".join(parts) if cell_width(plain) <= report.width else ""
+        report.lines += ["", line] if line else [""]
+        if notes:
+            report.lines.append("  " + clip(escape(" > ".join(notes)), report.width - 2, report.symbols.ellipsis))
 
-    def _findings(self, report: TextReport) -> None:
-        if self._begun_before:
-            before = count_text(self._begun_before, "connection")
-            report.paragraph(f"{before} began before: topics are known when clients name them again", 2, report.palette.dim)
-        if not self._counts:
-            report.paragraph("no errors, no warnings", 2, report.palette.dim)
+    def _title(self, place: Place) -> str:
+        """Return what a place is about: a topic, or a connection with its endpoints."""
+        if place.view != "connection":
+            return f"{place.view} {self._options.short_topic(place.name or '')}".rstrip()
+        for record in self._snapshot.tables["connections"]:
+            if record["connection"] == place.name:
+                return f"connection {place.name}, {record['client']} to {record['server']}"
+        return f"connection {place.name}, closed"
+
+    def _table(self, report: TextReport, place: Place, rows: list[ReportRecord], room: int) -> None:
+        """Add the part of the table around the chosen row, which stands out."""
+        if not rows:
+            report.paragraph("nothing matches the filter" if place.pattern else "nothing yet", 2, report.palette.dim)
             return
-        latest = [*self._latest]
-        order = sorted(self._counts, key=lambda finding: (SEVERITIES.index(finding[0]), -latest.index(finding[1])))
-        for severity, code in order[:FINDINGS_MAX]:
-            head = f"{self._counts[severity, code]:,} {escape(code)}"
-            room = max(report.width - cell_width(head) - 4, 0)
-            text = clip(escape(self._latest[code]), room, report.symbols.ellipsis)
-            report.lines.append(f"  {report.severity(severity, head)}  {text}")
-        if len(order) > FINDINGS_MAX:
-            report.paragraph(f"and findings of {len(order) - FINDINGS_MAX} more codes", 2, report.palette.dim)
+        page = self._state.page = max(room - 1, 1)
+        chosen = place.position(rows)
+        first = place.scroll(page, len(rows))
+        table = TextReport(report.options)
+        sorted_by = None if place.sort_column is None else place.sort_column.key
+        add_table(table, place.view, rows[first : first + page], sorted_by)
+        heads = len(table.lines) - len(rows[first : first + page])
+        at = heads + chosen - first
+        line = table.lines[at]
+        padded = line + " " * (report.width - cell_width(line))
+        marker = ">" if report.symbols.dot == "|" or not report.palette.reset else " "
+        table.lines[at] = f"{REVERSE}{marker}{padded[1:]}{report.palette.reset}" if report.palette.reset else f"{marker}{line[1:]}"
+        report.lines += table.lines
+
+    def _other_tables(self, report: TextReport, view: str, height: int) -> None:
+        """Use lines that are left for the beginnings of the other tables."""
+        others = [other for other in VIEWS if other != view and self._snapshot.tables[other]]
+        for at, other in enumerate(others):
+            room = (height - len(report.lines)) // (len(others) - at)
+            if room < TABLE_LINES:
+                continue
+            rows = self._snapshot.tables[other]
+            report.heading(other.capitalize(), "" if len(rows) <= room - 3 else f"{room - 3} of {len(rows):,}")
+            add_table(report, other, rows[: room - 3], None)
+
+    def _finding_text(self, width: int, rows: list[ReportRecord]) -> list[str]:
+        """Return the whole text of the chosen finding, and what to try."""
+        report = TextReport(msgspec.structs.replace(self._options, width=width))
+        if rows:
+            code = rows[self._state.place.position(rows)]["code"]
+            for group in self._snapshot.findings:
+                if group.code == code:
+                    report.lines.append("")
+                    _finding(report, group, latest=len(group.latest))
+        return report.lines
+
+    def _help(self, report: TextReport) -> None:
+        report.heading("Keys")
+        for keys, text in HELP:
+            report.paragraph(f"{keys:<{HELP_KEYS}}{text}", 2, hang=HELP_KEYS)
+        report.lines.append("")
+        report.paragraph(
+            "in: from clients, out: from servers. Rates and latencies are those of the last ten seconds, other numbers count", 2
+        )
+        report.paragraph("since the start. A connection that was open before is known by what it said since.", 2)
+
+    def _footer(self, report: TextReport) -> str:
+        if not self.keyboard:
+            text = "no keyboard: Ctrl-C ends it"
+        elif self._state.typing is not None:
+            text = "type a part of a name  Enter take it  Esc remove it"
+        else:
+            text = "q quit  p pause  / filter  s sort  Enter open  Esc back  Tab view  f findings  ? help"
+            if report.width < cell_width(text):
+                text = "q quit  p pause  / filter  s sort  Enter open  Esc back  f findings  ? help"
+        return f"{report.palette.dim}{clip(text, report.width, report.symbols.ellipsis)}{report.palette.reset}"
+
+
+REVERSE = "\x1b[7m"
+
+
+def _traffic_text(snapshot: Snapshot, side: int, *, rates: bool, dot: str) -> str:
+    """Return the rates of one direction and its counts since the start."""
+    total: Tally = snapshot.total
+    since = f"{total.messages[side]:,} messages, {size_text(total.sizes[side])} since the start"
+    if not rates or not snapshot.seconds:
+        return since
+    recent = snapshot.recent
+    return f"{rate_text(recent.messages[side] / snapshot.seconds)}, {size_text(recent.sizes[side] / snapshot.seconds)}/s{dot}{since}"
+
+
+def _health(report: TextReport, health: list[tuple[str, bool]], dot: str) -> None:
+    """Add the losses and backlogs, in as many lines as they need."""
+    parts: list[str] = []
+    free = room = report.width - 2
+    for text, is_bad in health:
+        shown = clip(escape(text), room, report.symbols.ellipsis)
+        if parts and cell_width(shown) > free:
+            report.lines.append("  " + dot.join(parts))
+            parts, free = [], room
+        free -= cell_width(shown) + len(dot)
+        parts.append(report.severity(WARNING, shown) if is_bad else shown)
+    report.lines.append("  " + dot.join(parts))
+
+
+def _begun_before(snapshot: Snapshot) -> str:
+    return f"{count_text(snapshot.begun_before, 'connection')} began before: topics are known when clients name them again"
+
+
+def _findings(report: TextReport, snapshot: Snapshot, most: int) -> None:
+    """Add a line for each of the gravest codes."""
+    if snapshot.begun_before:
+        report.paragraph(_begun_before(snapshot), 2, report.palette.dim)
+    if not snapshot.findings:
+        report.paragraph("no errors, no warnings", 2, report.palette.dim)
+        return
+    for group in snapshot.findings[:most]:
+        head = f"{group.count:,} {escape(group.code)}"
+        room = max(report.width - cell_width(head) - 4, 0)
+        text = clip(escape(group.latest[-1].text), room, report.symbols.ellipsis)
+        report.lines.append(f"  {report.severity(group.severity, head)}  {text}")
+    if most and len(snapshot.findings) > most:
+        report.paragraph(f"and findings of {len(snapshot.findings) - most} more codes (f shows all)", 2, report.palette.dim)
+
+
+def _finding(report: TextReport, group: FindingGroup, *, latest: int) -> None:
+    """Add the latest findings of a code with their whole text, and what to try."""
+    head = f"{group.severity} {escape(group.code)}, {count_text(group.count, 'time')}"
+    report.lines.append(f"  {report.severity(group.severity, head)}")
+    for row in [*group.latest][-latest:][::-1]:
+        report.paragraph(escape(row.text), 4)
+    if group.hint:
+        report.paragraph(f"try: {escape(group.hint)}", 4, report.palette.dim)

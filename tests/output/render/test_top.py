@@ -51,12 +51,116 @@ def test_it_shows_who_talks_how_fast_and_what_is_wrong() -> None:
     shown = picture()
     assert "lo: 12 packets · 2.00 s" in shown
     assert "9 not decoded" in shown
-    assert "clients → messages 5.00/s, 1.00 kB/s" in shown
+    assert "in  clients → 5.00/s, 1.00 kB/s · 5 messages, 1.00 kB since the start" in shown
     assert "latency of sending  p50 2.50 ms" in shown
     assert "1 producer-busy  Producer p was refused." in shown
     assert "of no interest" not in shown
-    assert re.search(r"^  orders +5 +5 ", shown, re.MULTILINE)
-    assert re.search(r"^  s +orders +5 ", shown, re.MULTILINE)
+    assert re.search(r"^> orders +5.00/s +5.00/s +2.50 ms +█ +5 +5 ", shown, re.MULTILINE)
+    assert re.search(r"^  p +orders +5.00/s ", shown, re.MULTILINE)
+
+
+def pressed(screen: Top, keys: str) -> str:
+    """The picture after these keys, separated by spaces."""
+    for key in keys.split():
+        screen.picture(100, 40)
+        screen.press(key)
+    return screen.picture(100, 40)
+
+
+def running(number: int = 3) -> tuple[Top, Clock]:
+    """A screen of so many topics, each with a producer on a connection of its own; topic-0 is the busiest."""
+    clock = Clock()
+    screen = top(clock)
+    screen.write(
+        [
+            FrameRow(
+                connection=f"0:{at}", direction="client", command="SEND", topic=f"topic-{at}", producer_name=f"producer-{at}",
+                num_messages=number - at, size=100, time=clock.now,
+            )
+            for at in range(number)
+        ]
+    )  # fmt: skip
+    clock.now += SECOND
+    return screen, clock
+
+
+def test_enter_leads_from_a_topic_to_its_producer_and_the_frames_of_its_connection_and_escape_back() -> None:
+    screen, _ = running()
+    assert "topic topic-1" in pressed(screen, "down enter")
+    assert re.search(r"^> producer +producer-1 ", pressed(screen, ""), re.MULTILINE)
+    shown = pressed(screen, "enter")
+    assert "topic topic-1 > connection 0:1" in shown
+    assert re.search(r"^> +1.00 s +client +SEND +topic-1 +2 ", shown, re.MULTILINE)
+    assert re.search(r"^> topic-1 ", pressed(screen, "escape escape"), re.MULTILINE)
+
+
+def test_a_filter_is_typed_and_taken_away() -> None:
+    screen, _ = running()
+    shown = pressed(screen, "/ p I C - 2 enter")
+    assert "filter /pIC-2" in shown
+    assert re.search(r"^> topic-2 ", shown, re.MULTILINE)
+    assert not re.search(r"^. topic-[01] ", shown, re.MULTILINE)
+    assert "nothing matches the filter" in pressed(screen, "/ backspace x")
+    assert re.search(r"^> topic-0 ", pressed(screen, "escape"), re.MULTILINE)
+
+
+def test_a_column_sorts_and_the_chosen_row_stays_chosen() -> None:
+    screen, _ = running()
+    shown = pressed(screen, "down s r")
+    assert "by topic, reversed" in shown
+    assert re.findall(r"^.*topic-\d", shown, re.MULTILINE)[:3] == ["  topic-2", "> topic-1", "  topic-0"]
+
+
+def test_while_paused_nothing_moves_and_all_is_counted() -> None:
+    screen, clock = running()
+    before = pressed(screen, "p")
+    assert "paused" in before
+    screen.write([FrameRow(direction="client", command="SEND", topic="late", num_messages=1)])
+    clock.now += SECOND
+    assert "late" not in screen.picture(100, 40)
+    assert re.search(r"^  late ", pressed(screen, "p"), re.MULTILINE)
+
+
+def test_findings_are_told_in_full_with_what_to_try() -> None:
+    screen, _ = running()
+    text = "A long text. " * 30 + "The end."
+    screen.write([FindingRow(code="producer-busy", severity="error", text=text, hint="Close the other one.", connection="0:1")])
+    shown = pressed(screen, "f")
+    assert re.search(r"^> error +1 +producer-busy", shown, re.MULTILINE)
+    assert "The end." in shown
+    assert "try: Close the other one." in shown
+    assert "connection 0:1" in pressed(screen, "enter")
+    assert "The end." not in pressed(screen, "escape f")
+
+
+def test_of_many_rows_those_around_the_chosen_one_are_shown() -> None:
+    screen, _ = running(100)
+    shown = pressed(screen, "end")
+    assert re.search(r"^> topic-99 ", shown, re.MULTILINE)
+    assert "topic-0 " not in shown
+    assert re.search(r"^> topic-0 ", pressed(screen, "home"), re.MULTILINE)
+
+
+def test_the_summary_has_totals_and_findings() -> None:
+    screen, clock = running()
+    screen.write([FindingRow(code="producer-busy", severity="error", text="Producer p was refused.", hint="Close the other one.")])
+    clock.now += 60 * SECOND
+    shown = screen.summary(100)
+    assert "in  clients → 6 messages, 300 B since the start" in shown
+    assert re.search(r"^  topic-0 +0/s +0/s .* 3 ", shown, re.MULTILINE)
+    assert "error producer-busy, 1 time" in shown
+    assert "try: Close the other one." in shown
+
+
+@pytest.mark.parametrize("keys", ["f", "?", "2", "3", "4", "5", "enter", "4 enter", "/ x", "s", "p"])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (20, 5), (1, 1)])
+def test_every_view_fits_the_screen(keys: str, width: int, height: int) -> None:
+    screen, _ = running(30)
+    screen.write([FindingRow(code="producer-busy", severity="error", text="Producer p was refused. " * 40, hint="Look. " * 50)])
+    pressed(screen, keys)
+    lines = screen.picture(width, height).split("\n")
+    assert len(lines) == height
+    assert all(cell_width(line) <= max(width, 60) for line in lines)
 
 
 def test_it_says_why_topics_are_missing() -> None:
@@ -84,15 +188,20 @@ def test_how_the_capture_fares_takes_as_many_lines_as_it_needs() -> None:
 @pytest.mark.parametrize("height", [1, 5, 24, 60])
 def test_it_fits_the_screen(width: int, height: int) -> None:
     lines = picture(width, height).split("\n")
-    assert len(lines) <= height
+    assert len(lines) == height
     assert all(cell_width(line) <= max(width, 60) for line in lines)
 
 
 def test_what_the_wire_says_does_not_reach_the_terminal_raw() -> None:
     clock = Clock()
     screen = top(clock, title="\x1b]0;title\x07")
-    screen.write([FindingRow(code="x", severity="error", text="\x1b[2J"), FrameRow(command="\x1b[1m", topic="\x1b[31m", num_messages=1)])
-    assert "\x1b" not in screen.picture(100, 40)
+    evil = "\x1b[31m"
+    frame = FrameRow(command=evil, topic=evil, producer_name=evil, direction="client", status=evil, num_messages=1, connection=evil)
+    screen.write([FindingRow(code=evil, severity="error", text="\x1b[2J", hint=evil), frame, ExchangeRow(request=evil, status="ok")])
+    clock.now += SECOND
+    for keys in ("", "2", "3", "4", "enter", "1", "enter", "enter", "f"):
+        assert "\x1b" not in pressed(screen, keys)
+    assert "\x1b" not in screen.summary(100)
 
 
 def test_findings_of_many_codes_are_counted() -> None:

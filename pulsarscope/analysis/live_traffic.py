@@ -1,0 +1,329 @@
+"""Traffic of a live run as tables that change: rates of the last seconds, totals since the start, a minute's course, findings in full."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pulsarscope.analysis.recent_statistics import RecentStatistics
+from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second
+from pulsarscope.dissect.capabilities import ReportFold
+from pulsarscope.model.findings import NOTE, SEVERITIES
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import (
+    LIVE_CONNECTIONS_MAX,
+    LIVE_COURSE_NAMES_MAX,
+    LIVE_FINDING_CHARACTERS_MAX,
+    LIVE_FINDINGS_KEPT,
+    LIVE_FRAMES_KEPT,
+    STATISTICS_NAMES_MAX,
+)
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
+from pulsarscope.model.units import SECOND
+
+COURSE_CELLS, COURSE_CELL_SECONDS = 20, 3
+"""Cells of the course of a rate, and the seconds that each stands for: a minute."""
+
+MIDSTREAM = "midstream-start"
+"""The only note that explains missing data on the screen."""
+
+Endpoints = Mapping[str, tuple[str, str]]
+
+
+class FrameLine(NamedTuple):
+    """What is kept of a frame: its row may have megabytes."""
+
+    time: int
+    direction: str
+    command: str
+    topic: str | None
+    party: str | None
+    """Producer or subscription."""
+    messages: int | None
+    size: int
+    latency_ns: int | None
+    status: str
+
+
+class LiveConnection(msgspec.Struct):
+    """An open connection."""
+
+    name: str
+    client: str
+    server: str
+    dissector: str | None
+    since: int
+    last: int = 0
+    tally: Tally = msgspec.field(default_factory=Tally)
+    """Counts of its frames since the start."""
+    lines: deque[FrameLine] = msgspec.field(default_factory=lambda: deque(maxlen=LIVE_FRAMES_KEPT))
+    """The latest frames, the oldest first."""
+
+
+class FindingGroup(msgspec.Struct):
+    """Findings of one code."""
+
+    code: str
+    severity: str
+    hint: str
+    count: int = 0
+    latest: deque[FindingRow] = msgspec.field(default_factory=lambda: deque(maxlen=LIVE_FINDINGS_KEPT))
+    """The oldest first; without evidence, with text of bounded length."""
+
+
+class Snapshot(msgspec.Struct):
+    """The traffic at one moment."""
+
+    time: int
+    seconds: float
+    """Length of the window of rates."""
+    recent: Tally
+    total: Tally
+    """Counts since the start."""
+    tables: dict[str, list[ReportRecord]]
+    findings: list[FindingGroup]
+    """Errors and warnings, the gravest and latest first."""
+    begun_before: int
+    """Number of connections that began before the capture."""
+
+
+class LiveTraffic:
+    """A fold over the rows of a live run."""
+
+    def __init__(self, consumers: ReportFold | None = None) -> None:
+        """`consumers` is the fold of the protocol's table of consumers."""
+        self._recent = RecentStatistics()
+        self._consumers = consumers
+        self._connections: dict[str, LiveConnection] = {}
+        self._producer_connections: dict[tuple[str | None, str], str] = {}
+        self._courses: deque[tuple[int, dict[str, dict[Any, int]]]] = deque()
+        """Messages by table and name in each of the cells of a course, with its number."""
+        self._delivered: deque[tuple[int, dict[Any, int]]] = deque()
+        """Messages that each consumer had got at a time in the window."""
+        self._findings: dict[str, FindingGroup] = {}
+        self._begun_before = 0
+
+    def feed(self, rows: list[Any], endpoints: Endpoints, now: int) -> None:
+        """Take rows at the time `now`; `endpoints` are those of the connections."""
+        self._recent.feed(rows, now)
+        if self._consumers is not None:
+            self._consumers.feed(rows, endpoints)
+        for row in rows:
+            if isinstance(row, FrameRow):
+                self._frame(row, endpoints, now)
+            elif isinstance(row, ConnectionRow):
+                if row.closed != "open":
+                    self._connections.pop(row.connection or "", None)
+            elif type(row) is FindingRow:
+                self._finding(row)
+
+    def frames(self, connection: str) -> list[FrameLine]:
+        """Return the latest frames of a connection, the latest first."""
+        known = self._connections.get(connection)
+        return [] if known is None else [*reversed(known.lines)]
+
+    def _frame(self, row: FrameRow, endpoints: Endpoints, now: int) -> None:
+        name = row.connection or ""
+        if (known := self._connections.get(name)) is None:
+            client, server = endpoints.get(name, ("", ""))
+            if len(self._connections) >= LIVE_CONNECTIONS_MAX:  # those heard least recently make room
+                oldest = sorted(self._connections.values(), key=lambda each: each.last)
+                for each in oldest[: LIVE_CONNECTIONS_MAX // 4]:
+                    del self._connections[each.name]
+            known = self._connections[name] = LiveConnection(name, client, server, row.dissector, now)
+        side = row.direction == SERVER
+        messages = max(row.num_messages or 0, 0)
+        known.last = now
+        known.tally.add_frames(row.direction, 1, messages, row.size or 0)
+        party = row.subscription or row.producer_name
+        topic = cut(row.topic)
+        known.lines.append(
+            FrameLine(
+                row.time or now, row.direction or "", cut(row.command) or "", topic, cut(party), row.num_messages, row.size or 0,
+                row.latency_ns, row.status,
+            )
+        )  # fmt: skip
+        if row.producer_name is not None and not side:
+            key = topic, cut(row.producer_name) or ""
+            if key in self._producer_connections or len(self._producer_connections) < STATISTICS_NAMES_MAX:
+                self._producer_connections[key] = name
+        if messages:
+            self._count_course(now, topic, row.producer_name, name, messages)
+
+    def _count_course(self, now: int, topic: str | None, producer: str | None, connection: str, messages: int) -> None:
+        cell = now // (COURSE_CELL_SECONDS * SECOND)
+        if not self._courses or self._courses[-1][0] != cell:
+            self._courses.append((cell, {"topics": {}, "producers": {}, "connections": {}}))
+            while len(self._courses) > COURSE_CELLS + 1:
+                self._courses.popleft()
+        counts = self._courses[-1][1]
+        for table, name in (("topics", topic), ("producers", producer and (topic, producer)), ("connections", connection)):
+            if name is not None:
+                named = counts[table]
+                if name in named or len(named) < LIVE_COURSE_NAMES_MAX:
+                    named[name] = named.get(name, 0) + messages
+
+    def _finding(self, row: FindingRow) -> None:
+        if row.code == MIDSTREAM:
+            self._begun_before += 1
+        elif row.severity != NOTE:
+            group = self._findings.pop(row.code, None) or FindingGroup(row.code, row.severity, row.hint or "")
+            self._findings[row.code] = group  # the latest code is the last
+            group.count += 1
+            group.latest.append(msgspec.structs.replace(row, text=(row.text or "")[:LIVE_FINDING_CHARACTERS_MAX], evidence=None))
+
+    # ---- a moment
+
+    def snapshot(self, now: int) -> Snapshot:
+        """Return all tables at a time."""
+        recent, before = self._recent.statistics(now), self._recent.before
+        total = Tally()
+        total.merge(before.total)
+        total.merge(recent.total)
+        groups = [
+            FindingGroup(each.code, each.severity, each.hint, each.count, each.latest.copy()) for each in reversed(self._findings.values())
+        ]
+        tables = {
+            "topics": self._topics(recent, before, now),
+            "producers": self._producers(recent, before, now),
+            "consumers": self._consumer_records(now),
+            "connections": self._connection_records(recent, now),
+            "requests": _requests(recent, before),
+        }
+        return Snapshot(
+            now,
+            recent.span / SECOND,
+            recent.total,
+            total,
+            tables,
+            sorted(groups, key=lambda group: SEVERITIES.index(group.severity)),
+            self._begun_before,
+        )
+
+    def _topics(self, recent: Statistics, before: Statistics, now: int) -> list[ReportRecord]:
+        return [
+            {"topic": name, **_numbers(tally, old, recent.span), "course": self._course("topics", name, now)}
+            for name, tally, old in _known(recent.topics, before.topics)
+        ]
+
+    def _producers(self, recent: Statistics, before: Statistics, now: int) -> list[ReportRecord]:
+        records = []
+        for name, tally, old in _known(recent.producers, before.producers):
+            connection = self._producer_connections.get(name)
+            topic, producer = name
+            records.append(
+                {
+                    "producer": producer,
+                    "topic": topic,
+                    "connection": connection,
+                    "address": self._address(connection),
+                    **_numbers(tally, old, recent.span),
+                    "course": self._course("producers", name, now),
+                }
+            )
+        return records
+
+    def _consumer_records(self, now: int) -> list[ReportRecord]:
+        """Return the consumers that are open, each with its rate and the address of its client."""
+        if self._consumers is None:
+            return []
+        records = [record for record in self._consumers.records() if record["state"] == "open"]
+        counts = {(record["connection"], record["consumer_id"]): record["delivered"] for record in records}
+        while self._delivered and self._delivered[0][0] <= now - 10 * SECOND:
+            self._delivered.popleft()
+        time, earlier = self._delivered[0] if self._delivered else (now, {})
+        if not self._delivered or now - self._delivered[-1][0] >= SECOND:
+            self._delivered.append((now, counts))
+        for record in records:
+            key = record["connection"], record["consumer_id"]
+            record["rate"] = per_second(record["delivered"] - earlier.get(key, 0), now - time)
+            record["address"] = self._address(record["connection"])
+        return records
+
+    def _connection_records(self, recent: Statistics, now: int) -> list[ReportRecord]:
+        nothing = Tally()
+        records = []
+        for each in self._connections.values():
+            tally = recent.connections.named.get(each.name, nothing)
+            records.append(
+                {
+                    "connection": each.name,
+                    "client": each.client,
+                    "server": each.server,
+                    "dissector": each.dissector,
+                    **_rates(tally, recent.span),
+                    "sent": each.tally.messages[0],
+                    "delivered": each.tally.messages[1],
+                    "frames": sum(each.tally.frames),
+                    "bytes": sum(each.tally.sizes),
+                    "errors": None,
+                    "age_ns": now - each.since,
+                    "idle_ns": now - each.last,
+                    "course": self._course("connections", each.name, now),
+                }
+            )
+        return sorted(records, key=_busiest, reverse=True)
+
+    def _address(self, connection: str | None) -> str:
+        known = self._connections.get(connection or "")
+        return "" if known is None else known.client
+
+    def _course(self, table: str, name: Any, now: int) -> list[int]:
+        """Return the messages in each cell of the last minute, the latest last; empty without any."""
+        last = now // (COURSE_CELL_SECONDS * SECOND)
+        counts = {cell: named[table][name] for cell, named in self._courses if name in named[table]}
+        return [counts.get(cell, 0) for cell in range(last - COURSE_CELLS + 1, last + 1)] if counts else []
+
+
+def _known(recent: TallyTable[Any], before: TallyTable[Any]) -> list[tuple[Any, Tally, Tally]]:
+    """Return each name with its tally in the window and the one before it, the busiest first."""
+    nothing = Tally()
+    names = [(name, recent.named.get(name, nothing), before.named.get(name, nothing)) for name in {**recent.named, **before.named}]
+    names.sort(key=lambda item: (sum(item[1].messages), sum(item[1].sizes), sum(item[2].messages)), reverse=True)
+    return names
+
+
+def _rates(tally: Tally, span: int) -> ReportRecord:
+    return {
+        "messages_in": per_second(tally.messages[0], span),
+        "messages_out": per_second(tally.messages[1], span),
+        "bytes_in": per_second(tally.sizes[0], span),
+        "bytes_out": per_second(tally.sizes[1], span),
+        "p50_ns": tally.latencies.percentile(50),
+        "p99_ns": tally.latencies.percentile(99),
+    }
+
+
+def _numbers(tally: Tally, before: Tally, span: int) -> ReportRecord:
+    return {
+        **_rates(tally, span),
+        "sent": tally.messages[0] + before.messages[0],
+        "delivered": tally.messages[1] + before.messages[1],
+        "bytes": sum(tally.sizes) + sum(before.sizes),
+        "errors": tally.errors + before.errors,
+    }
+
+
+def _busiest(record: ReportRecord) -> tuple[float, int]:
+    return (record["messages_in"] or 0) + (record["messages_out"] or 0), record["bytes"]
+
+
+def _requests(recent: Statistics, before: Statistics) -> list[ReportRecord]:
+    return [
+        {
+            "request": name,
+            "rate": per_second(tally.exchanges, recent.span),
+            "p50_ns": tally.latencies.percentile(50),
+            "p99_ns": tally.latencies.percentile(99),
+            "max_ns": tally.latencies.largest,
+            "requests": tally.exchanges + old.exchanges,
+            "errors": tally.errors + old.errors,
+            "unanswered": tally.unanswered + old.unanswered,
+        }
+        for name, tally, old in _known(recent.families, before.families)
+        if name
+    ]

@@ -1,0 +1,181 @@
+"""What the keys of the screen of `live --top` have chosen. It knows neither terminal nor traffic: keys and rows are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+
+from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.output.render.top_tables import COLUMNS, VIEWS, TopColumn, identity
+
+FILTER_CHARACTERS_MAX = 100
+
+HELP = (
+    ("q", "quit"),
+    ("p", "pause the screen, go on; all is counted meanwhile"),
+    ("/", "filter by a part of a name or address; Esc removes it"),
+    ("s  r", "sort by the next column; the other way round"),
+    ("Up Down PgUp PgDn", "choose a row; Home and End: the first, the last"),
+    ("Enter Right", "open it: a topic, its producer or consumer, its connection"),
+    ("Esc Left", "go back"),
+    ("Tab  1 to 5", "topics, producers, consumers, connections, requests"),
+    ("f", "findings, with their whole text and what to try"),
+    ("?", "this help"),
+)
+
+
+class Action(Enum):
+    """What a key asks for besides another picture."""
+
+    NONE = auto()
+    QUIT = auto()
+
+
+class Place(msgspec.Struct):
+    """A view, and what is chosen in it."""
+
+    view: str
+    name: str | None = None
+    """Topic or connection that it is about."""
+    chosen: tuple[Any, ...] | None = None
+    """Identity of the chosen row; None for the first."""
+    at: int = 0
+    """Its position, for when it is gone."""
+    first: int = 0
+    """Position of the first row shown."""
+    column: int | None = None
+    """Column that rows are sorted by; None: as they come."""
+    reverse: bool = False
+    pattern: str = ""
+
+    @property
+    def sort_column(self) -> TopColumn | None:
+        """The column that rows are sorted by."""
+        return None if self.column is None else COLUMNS[self.view][self.column]
+
+    def position(self, rows: Sequence[ReportRecord]) -> int:
+        """Return the position of the chosen row, wherever it is now."""
+        if self.chosen is not None:
+            for at, row in enumerate(rows):
+                if identity(self.view, row) == self.chosen:
+                    self.at = at
+                    return at
+        self.at = max(min(self.at, len(rows) - 1), 0)
+        return self.at
+
+    def choose(self, rows: Sequence[ReportRecord], at: int) -> None:
+        """Choose the row at a position, or the nearest."""
+        self.at = max(min(at, len(rows) - 1), 0)
+        self.chosen = identity(self.view, rows[self.at]) if rows and self.at else None
+
+    def scroll(self, room: int, count: int) -> int:
+        """Return the position of the first row shown, so that the chosen one is among `room` of them."""
+        self.first = max(min(self.first, self.at, count - room), self.at - room + 1, 0)
+        return self.first
+
+
+class TopState:
+    """The state of the screen."""
+
+    def __init__(self) -> None:
+        self.views = {view: Place(view) for view in VIEWS}
+        self.places = [self.views["topics"]]
+        """The open views; the last is shown, Esc leads back."""
+        self.typing: str | None = None
+        """Filter while it is typed."""
+        self.paused = False
+        self.helping = False
+        self.page = 10
+        """Rows of the table in the latest picture."""
+
+    @property
+    def place(self) -> Place:
+        """The place that is shown."""
+        return self.places[-1]
+
+    def press(self, key: str, rows: Sequence[ReportRecord]) -> Action:
+        """Act on a key: a character, or the name of one such as up. `rows` are those of the place, as shown."""
+        if self.typing is not None:
+            self._type(key)
+        elif self.helping and key != "q":
+            self.helping = False
+        elif key == "q":
+            return Action.QUIT
+        elif key == "?":
+            self.helping = True
+        elif key == "p":
+            self.paused = not self.paused
+        elif key == "/":
+            self.typing = self.place.pattern
+        elif key in _STEPS or key in _PAGES:
+            self.place.choose(rows, self.place.position(rows) + (_STEPS.get(key) or _PAGES[key] * self.page))
+        elif key in {"home", "end"}:
+            self.place.choose(rows, 0 if key == "home" else len(rows) - 1)
+        elif key in {"enter", "right", "l"}:
+            self._open(rows)
+        elif key in {"escape", "left", "backspace", "h"}:
+            self._back()
+        elif key in {"s", "r"}:
+            self._sort(key)
+        elif key == "f":
+            self._findings()
+        elif key == "tab" or key in _VIEWS:
+            view = _VIEWS.get(key) or VIEWS[(VIEWS.index(self.places[0].view) + 1) % len(VIEWS)]
+            self.places = [self.views[view]]
+        return Action.NONE
+
+    def _type(self, key: str) -> None:
+        text = self.typing or ""
+        if key in {"enter", "escape"}:
+            self.typing = None
+            self.place.pattern = text if key == "enter" else ""
+            return
+        if key == "backspace":
+            text = text[:-1]
+        elif key == "ctrl-u":
+            text = ""
+        elif len(key) == 1 and len(text) < FILTER_CHARACTERS_MAX:
+            text += key
+        self.typing = self.place.pattern = text
+
+    def _open(self, rows: Sequence[ReportRecord]) -> None:
+        """Open what the chosen row is about."""
+        if not rows:
+            return
+        place = self.place
+        row = rows[place.position(rows)]
+        if place.view == "topics":
+            self.places.append(Place("topic", row["topic"]))
+        elif place.view not in {"connection", "requests"} and row.get("connection"):
+            self.places.append(Place("connection", row["connection"]))
+
+    def _back(self) -> None:
+        """Go back to the view before, or remove its filter."""
+        if len(self.places) > 1:
+            self.places.pop()
+        else:
+            self.place.pattern = ""
+
+    def _sort(self, key: str) -> None:
+        place = self.place
+        if key == "r":
+            place.reverse = not place.reverse
+            return
+        following = 0 if place.column is None else place.column + 1
+        place.column = following if following < len(COLUMNS[place.view]) else None
+        place.reverse = False
+
+    def _findings(self) -> None:
+        if self.place.view == "findings":
+            self.places.pop()
+        else:
+            self.places = [place for place in self.places if place.view != "findings"]
+            self.places.append(Place("findings"))
+
+
+_STEPS = {"up": -1, "k": -1, "down": 1, "j": 1}
+_PAGES = {"page-up": -1, "page-down": 1}
+_VIEWS = {str(number): view for number, view in enumerate(VIEWS, 1)}

@@ -1,0 +1,105 @@
+"""Traffic of a live run as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsarscope.analysis import live_traffic as module
+from pulsarscope.analysis.live_traffic import LiveTraffic
+from pulsarscope.model.limits import LIVE_FINDING_CHARACTERS_MAX, LIVE_FRAMES_KEPT
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.protocols.pulsar.tables.consumers import Consumers
+
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+ENDPOINTS = {"0:1": ("10.0.0.1:50000", "10.0.0.9:6650")}
+
+
+def send(at: int = START, connection: str = "0:1", topic: str = "t", messages: int = 5) -> FrameRow:
+    return FrameRow(
+        connection=connection, direction="client", command="SEND", topic=topic, producer_name="p", num_messages=messages, size=100, time=at
+    )
+
+
+def test_rates_are_those_of_the_window_and_totals_those_since_the_start() -> None:
+    traffic = LiveTraffic()
+    for second in range(60):
+        traffic.feed([send()], ENDPOINTS, START + second * SECOND)
+    (topic,) = traffic.snapshot(START + 60 * SECOND).tables["topics"]
+    assert topic["messages_in"] == pytest.approx(5, rel=0.2)
+    assert topic["messages_out"] == 0
+    assert (topic["sent"], topic["delivered"], topic["bytes"]) == (300, 0, 6_000)
+    assert sum(topic["course"]) == pytest.approx(300, rel=0.1)
+    (topic,) = traffic.snapshot(START + 600 * SECOND).tables["topics"]
+    assert (topic["messages_in"], topic["sent"], topic["course"]) == (0, 300, [0] * 20)
+
+
+def test_a_producer_has_the_address_of_its_client() -> None:
+    traffic = LiveTraffic()
+    traffic.feed([send()], ENDPOINTS, START)
+    (producer,) = traffic.snapshot(START + SECOND).tables["producers"]
+    assert (producer["producer"], producer["address"], producer["connection"]) == ("p", "10.0.0.1:50000", "0:1")
+
+
+def test_a_consumer_has_permits_what_waits_its_address_and_its_rate() -> None:
+    traffic = LiveTraffic(Consumers())
+
+    def frame(command: str, direction: str, messages: int | None = None, **fields: Any) -> FrameRow:
+        return FrameRow(
+            connection="0:1", direction=direction, command=command, topic="t", subscription="s",
+            num_messages=messages, time=START, packet=1,
+            fields={"consumer_id": 0, **fields},
+        )  # fmt: skip
+
+    traffic.feed([frame("SUBSCRIBE", "client", topic="t", subscription="s"), frame("FLOW", "client", messagePermits=10)], ENDPOINTS, START)
+    traffic.snapshot(START)
+    delivered = [frame("MESSAGE", "server", 1, message_id={"ledgerId": 1, "entryId": entry}, redelivery_count=entry) for entry in range(2)]
+    traffic.feed(delivered, ENDPOINTS, START + SECOND)
+    (consumer,) = traffic.snapshot(START + SECOND).tables["consumers"]
+    assert (consumer["permits_left"], consumer["unacknowledged"], consumer["redelivered"]) == (8, 2, 1)
+    assert (consumer["address"], consumer["rate"]) == ("10.0.0.1:50000", 2)
+
+
+def test_a_connection_is_listed_while_it_is_open_with_its_latest_frames() -> None:
+    traffic = LiveTraffic()
+    traffic.feed([send(START + packet) for packet in range(1_000)], ENDPOINTS, START)
+    (connection,) = traffic.snapshot(START + SECOND).tables["connections"]
+    assert (connection["client"], connection["server"], connection["frames"]) == (*ENDPOINTS["0:1"], 1_000)
+    frames = traffic.frames("0:1")
+    assert (frames[0].time, len(frames)) == (START + 999, LIVE_FRAMES_KEPT)
+    traffic.feed([ConnectionRow(connection="0:1", closed="fin")], ENDPOINTS, START)
+    assert traffic.snapshot(START + SECOND).tables["connections"] == []
+    assert traffic.frames("0:1") == []
+
+
+def test_of_too_many_connections_those_heard_lately_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LIVE_CONNECTIONS_MAX", 8)
+    traffic = LiveTraffic()
+    for number in range(100):
+        traffic.feed([send(connection="busy"), send(connection=f"0:{number}")], {}, START + number * SECOND)
+    names = {record["connection"] for record in traffic.snapshot(START + 100 * SECOND).tables["connections"]}
+    assert {"busy", "0:99"} <= names
+    assert len(names) <= 8
+
+
+def test_findings_are_grouped_the_gravest_first_and_notes_left_out() -> None:
+    traffic = LiveTraffic()
+    rows = [FindingRow(code="w", severity="warning", text=f"{number}", hint="try") for number in range(20)]
+    rows += [FindingRow(code="e", severity="error", text="x" * 100_000), FindingRow(code="n", severity="note", text="n")]
+    traffic.feed([*rows, FindingRow(code="midstream-start", severity="note")], {}, START)
+    snapshot = traffic.snapshot(START)
+    assert [(group.code, group.count) for group in snapshot.findings] == [("e", 1), ("w", 20)]
+    assert [row.text for row in snapshot.findings[1].latest] == ["15", "16", "17", "18", "19"]
+    assert len(snapshot.findings[0].latest[0].text) == LIVE_FINDING_CHARACTERS_MAX
+    assert snapshot.begun_before == 1
+
+
+def test_a_clock_that_is_set_back_does_no_harm() -> None:
+    traffic = LiveTraffic(Consumers())
+    for now in (START, START - 3_600 * SECOND, START - 3_590 * SECOND, START + SECOND):
+        traffic.feed([send(), ExchangeRow(request="SEND", latency_ns=5, status="ok", connection="0:1")], ENDPOINTS, now)
+        snapshot = traffic.snapshot(now)
+    assert snapshot.tables["topics"][0]["sent"] == 20
+    assert snapshot.tables["requests"][0]["requests"] == 4
