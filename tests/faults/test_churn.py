@@ -35,7 +35,8 @@ def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp
     [
         (8, 1 * SECOND, 1),  # jobs of cron
         (20, 1 * SECOND, 1),
-        (30, SECOND // 2, 1),
+        (30, 4 * SECOND // 5, 1),
+        (6, SECOND // 2, 1),
         (40, 10 * MILLISECOND, 1),  # that start at once
         (10, 100 * MILLISECOND, 1),
         (40, 100 * MILLISECOND, 100),  # with much to do
@@ -45,6 +46,13 @@ def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp
 def test_jobs_that_come_and_go(number: int, every: int, messages: int, end: str, tmp_path: Path) -> None:
     rows = findings_of(tmp_path, *(job(index, every, messages=messages, end=end) for index in range(number)))
     assert with_code(rows, "connection-churn") == []
+
+
+@pytest.mark.parametrize(("number", "every"), [(12, 400), (14, 420), (30, 500), (60, 650)])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_a_client_made_for_each_message_without_a_busy_second(number: int, every: int, end: str, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, *(job(index, every * MILLISECOND, end=end) for index in range(number)))
+    assert only(rows, "connection-churn")[1]["count"] == number
 
 
 @pytest.mark.parametrize("number", [20, 60])
@@ -77,6 +85,11 @@ def test_a_producer_made_for_each_message(every: int, messages: int, end: str, t
     talk = producing(number, every, messages=messages)
     talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
     assert only(findings_of(tmp_path, talk), "producer-churn")[1]["count"] == number
+
+
+@pytest.mark.parametrize(("number", "every"), [(12, 400), (30, 500), (60, 650)])
+def test_a_producer_made_for_each_message_without_a_busy_second(number: int, every: int, tmp_path: Path) -> None:
+    assert only(findings_of(tmp_path, producing(number, every * MILLISECOND)), "producer-churn")[1]["count"] == number
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,16 @@ def test_what_was_stored_and_is_sent_again_is_named(tmp_path: Path, again: int, 
     assert evidence["message_ids"][0] == [f"7:{before}", f"7:{sent}"]
 
 
+@pytest.mark.parametrize(("again", "before", "end"), [*product((1, 3), (1, 5, 60), ("rst", "fin", "broker"))])
+def test_a_session_that_goes_on_below_what_is_stored_sends_again(tmp_path: Path, again: int, before: int, end: str) -> None:
+    """A client of its own making writes another time into what it sends again."""
+    sent = before + again
+    first = producing(40000, 0, range(sent), 0, sent, end=end)
+    second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, time=5000, end="open")
+    if sent <= 64:
+        assert check(diagnose(tmp_path, first, second), again, {"SEND"})["sequence_ids"] == [*range(before, sent)]
+
+
 @pytest.mark.parametrize(
     ("number", "copies", "kind", "midstream"), [*product((0, 5), (2, 3), ("Shared", "Exclusive", "Failover"), (False, True))]
 )

@@ -40,6 +40,13 @@ THRESHOLDS = (
     Threshold(
         "churn-rate", 3, "times/s", "A second with so many is busy; jobs are started less often.", ("connection-churn", "producer-churn"), 1
     ),
+    Threshold(
+        "churn-interval-seconds",
+        0.7,
+        SECONDS,
+        "As many that follow each other so soon, for five times as long, need no busy second; jobs of cron start less often.",
+        ("connection-churn", "producer-churn"),
+    ),
     Threshold("churn-busy", 2, "seconds", "So many must be busy: a start is over in one.", ("connection-churn", "producer-churn"), 1),
     Threshold("churn-frames", 20, "frames", "A connection on which the client said so little was hardly used.", ("connection-churn",), 1),
     Threshold(
@@ -80,16 +87,18 @@ class ChurnRule(ConnectionRule):
         closed = self._closed.setdefault(row.topic, Repetitions(where))
         closed.asked += 1
         closed.repeat(where, self._context.thresholds["churn-rate"])
+        closed.times[1:] = [where]
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the topics whose producers came and went."""
         limits = self._context.thresholds
         for topic, closed in self._closed.items():
-            if closed.busy < limits["churn-least"] or closed.seconds < limits["churn-busy"]:
+            first, latest = closed.times[0], closed.times[-1]
+            busy = closed.busy >= limits["churn-least"] and closed.seconds >= limits["churn-busy"]
+            if not (busy or _lasts(closed.asked, latest.time - first.time, limits)):
                 continue
             if (row.client_frames or 0) > limits["producer-churn-frames"] * self._all:
                 continue
-            first, latest = closed.times[0], closed.times[-1]
             text = (
                 f"Client {self._context.client} made and closed {quantity(closed.asked, 'producer')} on {topic} in "
                 f"{duration(latest.time - first.time)}, with {row.client_frames / self._all:.1f} frames for each."
@@ -98,6 +107,12 @@ class ChurnRule(ConnectionRule):
             self._context.report("producer-churn", first, text, evidence)
 
     frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close}
+
+
+def _lasts(count: int, span_ns: int, thresholds: Thresholds) -> bool:
+    """Return True for so many repetitions, so soon after each other, that they are churn without a busy second."""
+    interval = thresholds.ns("churn-interval-seconds")
+    return count >= thresholds["churn-least"] and 5 * interval <= span_ns <= (count - 1) * interval
 
 
 def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -116,9 +131,10 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     opened = Repetitions(short[0].where)
     for fact in short:
         opened.repeat(fact.where._replace(time=fact.values["start"]), thresholds["churn-rate"])
-    if opened.busy < thresholds["churn-least"] or opened.seconds < thresholds["churn-busy"]:
-        return
     first, last = short[0], short[-1]
+    busy = opened.busy >= thresholds["churn-least"] and opened.seconds >= thresholds["churn-busy"]
+    if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds)):
+        return
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)
     text = (

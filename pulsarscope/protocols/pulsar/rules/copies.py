@@ -78,6 +78,9 @@ def report_copies(key: str, sessions: Sequence[Fact], copies: Sequence[Fact], re
     for index, session in enumerate(sessions):
         before = sessions[index - 1].values["tail"] if index else []
         again = session.values["epoch"] > 0
+        # A session that begins at or below the last id of the one before, but not at the first, sends again what lost its receipt.
+        if index and session.values["first"] is not None and 0 < session.values["first"] <= sessions[index - 1].values["highest"]:
+            before, again = [(number, ident, send, None) for number, ident, send, _ in before], True
         for copied in (
             *(Copied(number, tuple(ids), frames) for number, ids, frames in session.values["twice"]),
             *_resent(before, session, again),

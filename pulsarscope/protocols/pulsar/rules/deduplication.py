@@ -93,11 +93,16 @@ def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
 def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates: bool) -> None:
     values = session.values
     # Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates.
-    regressions = [(frame, number, highest) for frame, number, highest in values["regressions"] if deduplicates or number == highest]
+    again = _sent_again(session)
+    regressions = [
+        (frame, number, highest)
+        for frame, number, highest in values["regressions"]
+        if number not in again and (deduplicates or number == highest)
+    ]
     if not regressions:
         return
     _, number, highest = regressions[0]
-    times = values["repeated_count"] + (values["lower_count"] if deduplicates else 0)
+    times = (0 if again else values["repeated_count"]) + (values["lower_count"] if deduplicates else 0)
     ids = listing([f"{sent} after {highest_before}" for _, sent, highest_before in regressions])
     text = f" sent {quantity(times, 'message')} with a sequence id that is not above those before: {ids}"
     producer.add(
@@ -109,6 +114,15 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
         sequence_id=number,
         highest_before=highest,
     )
+
+
+def _sent_again(session: Fact) -> set[int]:
+    """Return the ids that were sent twice in a row, and dropped the second time; none when a producer repeats most of its ids."""
+    values = session.values
+    if values["repeated_count"] * 2 > values["sent"]:
+        return set()
+    twice = {number for _, number, highest in values["regressions"] if number == highest}
+    return twice if twice <= {number for _, number in values["dropped"]} else set()
 
 
 def _report_restart(producer: ProducerReport, session: Fact, earlier: Sequence[Fact]) -> None:
@@ -130,8 +144,12 @@ def _report_restart(producer: ProducerReport, session: Fact, earlier: Sequence[F
 def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[Fact]) -> None:
     values = session.values
 
+    again = _sent_again(session)
+
     def is_resend(lowest: int, highest: int) -> bool:
-        """Return True when an earlier session had sent these ids without a receipt, or is not in the capture."""
+        """Return True when these ids were sent twice in a row, or in an earlier session without a receipt or outside the capture."""
+        if {lowest, highest} <= again:
+            return True
         if not earlier:
             return bool(values["epoch"])
         return any(previous.values["confirmed"] < lowest and highest <= previous.values["highest"] for previous in earlier)
@@ -144,7 +162,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
     resends = values["dropped_count"] if all_resent else len(resent)
     for code, dropped, times, kind in (
         ("message-duplicate-dropped", fresh, values["dropped_count"] - resends, "that were not seen to wait for a receipt"),
-        ("resend-deduplicated", resent, resends, "that were sent again after a reconnect"),
+        ("resend-deduplicated", resent, resends, "that were sent again" if again else "that were sent again after a reconnect"),
     ):
         if dropped:
             ids = listing([str(number) for _, number in dropped])

@@ -129,3 +129,23 @@ def test_ranges_that_overlap_are_told_where_the_broker_deduplicates(stored: int,
     rows = with_code(findings_of(tmp_path, talk.close()), "sequence-regression")
     assert len(rows) == number
     assert all("3 after 6; the broker de-duplicates" in (row.text or "") for row in rows)
+
+
+@pytest.mark.parametrize("numbers", [[0, 1, 1, 2], [0, 1, 1], [0, 0, 1, 1, 2, 2], [5, 6, 6, 7, 8, 9, 9]])
+def test_what_is_said_twice_in_a_row_and_dropped_is_what_deduplication_is_for(numbers: list[int], tmp_path: Path) -> None:
+    talk = producing()
+    for index, number in enumerate(numbers):
+        talk.client(send(1, number)).server(dropped(number) if number in numbers[:index] else receipt(1, number))
+    rows = findings_of(tmp_path, talk.close())
+    assert "as duplicates that were sent again" in only(rows, "resend-deduplicated")[0]
+    assert with_code(rows, "sequence-regression") == with_code(rows, "message-duplicate-dropped") == []
+
+
+@pytest.mark.parametrize("numbers", [[3] * 5, [0, 1, 1, 1, 1, 1], [4, 5, 6, 4, 5, 6]])
+def test_a_producer_that_does_not_count_loses_messages(numbers: list[int], tmp_path: Path) -> None:
+    talk = producing()
+    for index, number in enumerate(numbers):
+        talk.client(send(1, number)).server(dropped(number) if number in numbers[:index] else receipt(1, number))
+    rows = findings_of(tmp_path, talk.close())
+    assert with_code(rows, "message-duplicate-dropped")
+    assert with_code(rows, "sequence-regression")
