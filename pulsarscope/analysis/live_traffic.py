@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +11,6 @@ import msgspec
 from pulsarscope.analysis.recent_statistics import RecentStatistics
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second
-from pulsarscope.dissect.capabilities import ReportFold
 from pulsarscope.model.findings import NOTE, SEVERITIES
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import (
@@ -94,8 +93,8 @@ class Snapshot(msgspec.Struct):
 class LiveTraffic:
     """A fold over the rows of a live run."""
 
-    def __init__(self, consumers: ReportFold | None = None) -> None:
-        """`consumers` is the fold of the protocol's table of consumers."""
+    def __init__(self, consumers: Callable[[], list[ReportRecord]] = list) -> None:
+        """`consumers` gives the records of the open ones."""
         self._recent = RecentStatistics()
         self._consumers = consumers
         self._connections: dict[str, LiveConnection] = {}
@@ -110,8 +109,6 @@ class LiveTraffic:
     def feed(self, rows: list[Any], endpoints: Endpoints, now: int) -> None:
         """Take rows at the time `now`; `endpoints` are those of the connections."""
         self._recent.feed(rows, now)
-        if self._consumers is not None:
-            self._consumers.feed(rows, endpoints)
         for row in rows:
             if isinstance(row, FrameRow):
                 self._frame(row, endpoints, now)
@@ -228,10 +225,8 @@ class LiveTraffic:
         return records
 
     def _consumer_records(self, now: int) -> list[ReportRecord]:
-        """Return the consumers that are open, each with its rate and the address of its client."""
-        if self._consumers is None:
-            return []
-        records = [record for record in self._consumers.records() if record["state"] == "open"]
+        """Return the open consumers, each with its rate and the address of its client."""
+        records = self._consumers()
         counts = {(record["connection"], record["consumer_id"]): record["delivered"] for record in records}
         while self._delivered and self._delivered[0][0] <= now - 10 * SECOND:
             self._delivered.popleft()

@@ -27,7 +27,7 @@ from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
-from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.model.text import escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
 from pulsarscope.output.export.sink import identity
@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from pulsarscope.live.pipe import PipeFeed
     from pulsarscope.output.render.top import Top
 
-WATCHED_KINDS = frozenset({FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
+WATCHED_KINDS = frozenset({ConnectionRow.kind, FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
 """Kinds of the rows that the screen and the metrics count."""
-
-CONSUMERS = "consumers"
-"""Name of the table of consumers, of the protocol that has them."""
 
 SWITCH_SECONDS = 0.0005
 """Longest wait of the capturing thread for the decoding one, twice per block. With Python's 5 ms, twice as many packets are dropped at
@@ -157,7 +154,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             stack.enter_context(closing(capture.feed))
             stack.enter_context(_stopped(capture.feed, seconds))
             if metrics_address is not None:
-                capture.metrics = Metrics(capture.health)
+                capture.metrics = Metrics(capture.health, capture.consumer_records, capture.feed.process)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             run = run_blocks(capture.feed.name, capture.feed, options)
             capture.run = run
@@ -257,13 +254,12 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
     dissectors = make_dissectors()
     color = wants_color(sys.stdout, os.environ, request.no_color)
     short_topic = join_topic_names(dissector.topics for dissector in dissectors).short
-    tables = [table for dissector in dissectors for table in dissector.tables if table.name == CONSUMERS]
     return Top(
         capture.status,
         time.time_ns,
         ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=short_topic),
         capture.endpoints,
-        tables[0].make() if tables else None,
+        capture.consumer_records,
     )
 
 

@@ -12,12 +12,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live import LiveRequest
+from pulsarscope.cli.live_consumers import LiveConsumers
 from pulsarscope.cli.quantities import has_unit, quantity
+from pulsarscope.dissect.capabilities import LiveFold
 from pulsarscope.engine.local import RowBatch, Run
 from pulsarscope.engine.options import Options
 from pulsarscope.live.bpf import compile_filter, tcp_program
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 
+CONSUMERS = "consumers"
+"""Name of the table of consumers, of the protocol that has them."""
+
 NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of a kernel that does not know packet rings."""
 
@@ -57,6 +62,8 @@ class LiveCapture:
     def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str], trigger: Trigger | None = None) -> None:
         """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
+        self.consumers = _consumers() if request.top or request.metrics is not None else None
+        """Open consumers, for the screen and the metrics."""
         self.run: Run | None = None
         """Run that decodes the packets."""
         self._trigger = trigger
@@ -110,6 +117,8 @@ class LiveCapture:
                 self.feed.trigger(row.time or time.time_ns())
         if self._request.until is not None and any(type(row) is FindingRow and row.code == self._request.until for row in batch.rows):
             self.feed.stop()
+        if self.consumers is not None:
+            self.consumers.feed(batch.rows, self.endpoints())
         if self.metrics is not None:
             self.metrics.count(batch.rows)
         if self._hidden:
@@ -118,7 +127,11 @@ class LiveCapture:
     def health(self) -> CaptureHealth:
         """Return the recent state of the capture and of its streams."""
         streams, size = (0, 0) if self.run is None else self.run.engine.waiting()
-        return self.feed.health()._replace(waiting_streams=streams, stream_bytes=size)
+        return self.feed.health()._replace(waiting_streams=streams, stream_bytes=size, connections=len(self.endpoints()))
+
+    def consumer_records(self) -> list[dict[str, Any]]:
+        """Return the records of the open consumers."""
+        return [] if self.consumers is None else self.consumers.records()
 
     def endpoints(self) -> Mapping[str, tuple[str, str]]:
         """Return (client, server) of the recognised connections."""
@@ -158,6 +171,15 @@ class LiveCapture:
         if health.shortened_triggers:
             parts.append(f"packets before {count_text(health.shortened_triggers, 'finding')} were partly gone already")
         return ", ".join(parts)
+
+
+def _consumers() -> LiveConsumers | None:
+    """Return the table of consumers of the protocol that has one."""
+    for dissector in make_dissectors():
+        for table in dissector.tables:
+            if table.name == CONSUMERS and isinstance(fold := table.make(), LiveFold):
+                return LiveConsumers(fold)
+    return None
 
 
 def _statistics(source: PacketSource) -> bytes:

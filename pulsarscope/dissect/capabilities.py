@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -160,6 +160,14 @@ class ReportFold(Protocol):
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records, the most telling first, all with the same keys. Times are nanoseconds since the epoch."""
+
+
+@runtime_checkable
+class LiveFold(ReportFold, Protocol):
+    """A fold that also serves runs without end."""
+
+    def forget_ended(self) -> None:
+        """Drop the records of what has ended."""
 
 
 class ReportTable(NamedTuple):

@@ -44,6 +44,10 @@ class CaptureWorker(Protocol):
     queue: PacketQueue
 
     @property
+    def process(self) -> int | None:
+        """Return the process that captures, None when this one does."""
+
+    @property
     def state(self) -> CaptureState:
         """Return the recent state; how the recording ended is known after `join`."""
 
@@ -74,6 +78,11 @@ class CaptureThread:
         self._stopping = False
         self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
+
+    @property
+    def process(self) -> int | None:
+        """Return None: it is this one."""
+        return None
 
     @property
     def state(self) -> CaptureState:
@@ -153,6 +162,11 @@ class CaptureProcess:
         os.set_blocking(self._requests, False)
         if self._loop.recorder is not None:
             self._loop.recorder.detach()
+
+    @property
+    def process(self) -> int | None:
+        """Return its number while it runs."""
+        return self._process if self._process > 0 else None
 
     def take(self, seconds: float) -> Entry | None:
         """Return the oldest entry of the queue; None, too, when the process has died."""

@@ -70,6 +70,11 @@ class LiveFeed:
         self._blocks = self._decode()
 
     @property
+    def process(self) -> int | None:
+        """Return the process that captures, None when this one does."""
+        return self._worker.process
+
+    @property
     def packets(self) -> int:
         """Return the number of packets captured."""
         return self._counts[PACKETS]

@@ -5,22 +5,31 @@ from __future__ import annotations
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX, METRICS_TIMEOUT_SECONDS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.text import escape
+
+PREFIX = "pulsarscope"
 
 OTHER = "other"
 """Label value of the names above METRICS_NAMES_MAX."""
 
+UNKNOWN = "unknown"
+"""Label value where the capture does not tell the name: never an empty one, which Prometheus takes for no label."""
+
 LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Buckets from 0.1 ms, the shortest time in which brokers store a message, to the 30 s after which clients time out."""
+
+TOPIC_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+"""Fewer for each topic, of which there may be a thousand. The library has no native histograms."""
 
 
 def require_prometheus() -> None:
@@ -31,83 +40,176 @@ def require_prometheus() -> None:
         raise UsageError("--metrics needs prometheus-client: pip install 'pulsarscope[live]'") from error
 
 
+class Metric(NamedTuple):
+    """A metric as users see it; see docs/live.md, whose table is made of these."""
+
+    name: str
+    """Without the prefix pulsarscope_; a counter's name gets the suffix _total."""
+    kind: str
+    """counter, histogram or gauge."""
+    labels: tuple[str, ...]
+    text: str
+
+
+_SUBSCRIPTION = ("topic", "subscription")
+_OF_ROWS = (
+    Metric("frames", "counter", ("command", "direction"), "Frames decoded."),
+    Metric("frame_bytes", "counter", ("command", "direction"), "Bytes of frames decoded."),
+    Metric("messages", "counter", ("topic", "direction"), "Messages that clients sent and that servers delivered."),
+    Metric("message_bytes", "counter", ("topic", "direction"), "Bytes of the frames with these messages."),
+    Metric("subscription_messages", "counter", _SUBSCRIPTION, "Messages that servers delivered."),
+    Metric("subscription_message_bytes", "counter", _SUBSCRIPTION, "Bytes of the frames with these messages."),
+    Metric("requests", "counter", ("request", "status"), "Requests by how they ended."),
+    Metric("findings", "counter", ("code", "severity"), "Findings."),
+    Metric("request_seconds", "histogram", ("request",), "Time from a request to its response."),
+    Metric("send_seconds", "histogram", ("topic",), "Time from a message to its receipt."),
+)
+_OF_CONSUMERS = (
+    Metric("consumers", "gauge", _SUBSCRIPTION, "Open consumers."),
+    Metric("unacknowledged_messages", "gauge", _SUBSCRIPTION, "Messages delivered to open consumers and not acknowledged."),
+    Metric("oldest_unacknowledged_seconds", "gauge", _SUBSCRIPTION, "Age of the oldest of these."),
+    Metric(
+        "permits",
+        "gauge",
+        _SUBSCRIPTION,
+        "Messages that open consumers have asked for and not got; of those that subscribed in the capture.",
+    ),
+    Metric("redelivered_messages", "gauge", _SUBSCRIPTION, "Messages delivered again to open consumers."),
+)
+_LEVELS = tuple(metric.name for metric in _OF_CONSUMERS if metric.name != "permits")  # which not every subscription tells
+_OF_CAPTURE: tuple[tuple[Metric, Callable[[CaptureHealth], float]], ...] = (
+    (Metric("packets", "counter", (), "Packets taken."), lambda health: health.packets),
+    (Metric("dropped_packets", "counter", (), "Packets that the kernel dropped."), lambda health: health.dropped),
+    (
+        Metric("skipped_packets", "counter", (), "Packets taken and not decoded, because decoding was too slow."),
+        lambda health: health.skipped_packets,
+    ),
+    (Metric("queue_bytes", "gauge", (), "Bytes taken that wait to be decoded."), lambda health: health.waiting_bytes),
+    (Metric("waiting_streams", "gauge", (), "Streams that wait for lost packets."), lambda health: health.waiting_streams),
+    (Metric("stream_bytes", "gauge", (), "Bytes that wait behind lost packets."), lambda health: health.stream_bytes),
+    (Metric("ring_fullness", "gauge", (), "How much of the kernel's ring is taken, 0 to 1."), lambda health: health.ring),
+    (Metric("decode_lag_seconds", "gauge", (), "How far decoding is behind the traffic."), lambda health: health.lag),
+    (Metric("connections", "gauge", (), "Open connections of a known protocol."), lambda health: health.connections),
+)
+METRICS = (*_OF_ROWS, *_OF_CONSUMERS, *(metric for metric, _ in _OF_CAPTURE))
+
+
 class Metrics:
     """Collector of counts of rows and of the state of the capture."""
 
-    def __init__(self, health: Callable[[], CaptureHealth]) -> None:
-        """Register the metrics. Raises UsageError as `require_prometheus`."""
+    def __init__(
+        self, health: Callable[[], CaptureHealth], consumers: Callable[[], Iterable[Mapping[str, Any]]] = tuple, process: int | None = None
+    ) -> None:
+        """Register the metrics. Raises UsageError as `require_prometheus`.
+
+        `consumers` gives the records of open consumers; `process` is that which captures, beside the one that decodes.
+        """
         require_prometheus()
-        from prometheus_client import CollectorRegistry, Histogram  # noqa: PLC0415 - only --metrics needs it
+        from prometheus_client import CollectorRegistry, Histogram, ProcessCollector  # noqa: PLC0415 - only --metrics needs it
         from prometheus_client import Counter as Count  # noqa: PLC0415 - as above
 
         self.registry = CollectorRegistry(auto_describe=True)
         self._health = health
-        self._names: dict[str, set[str]] = {}
-        common: dict[str, Any] = {"registry": self.registry, "namespace": "pulsarscope"}
-        self._frames = Count("frames", "Frames decoded.", ("command", "direction"), **common)
-        self._bytes = Count("frame_bytes", "Bytes of frames decoded.", ("command", "direction"), **common)
-        self._messages = Count("messages", "Messages that clients sent and that servers delivered.", ("topic", "direction"), **common)
-        self._exchanges = Count("requests", "Requests by how they ended.", ("request", "status"), **common)
-        self._findings = Count("findings", "Findings.", ("code", "severity"), **common)
-        self._latencies = Histogram(
-            "request_seconds", "Time from a request to its response.", ("request",), buckets=LATENCY_BUCKETS_SECONDS, **common
-        )
+        self._consumers = consumers
+        self._names: dict[str, set[Any]] = {}
+        common: dict[str, Any] = {"registry": self.registry, "namespace": PREFIX}
+        buckets = {"request_seconds": LATENCY_BUCKETS_SECONDS, "send_seconds": TOPIC_BUCKETS_SECONDS}
+        self._counts: dict[str, Any] = {
+            metric.name: Histogram(metric.name, metric.text, metric.labels, buckets=buckets[metric.name], **common)
+            if metric.kind == "histogram"
+            else Count(metric.name, metric.text, metric.labels, **common)
+            for metric in _OF_ROWS
+        }
         self.registry.register(self)
+        collector: Any = ProcessCollector
+        collector(registry=self.registry)
+        if process is not None:
+            collector(f"{PREFIX}_capture", lambda: process, registry=self.registry)
 
     def count(self, rows: Iterable[Any]) -> None:
         """Count frames, exchanges and findings."""
-        frames: Counter[tuple[str, str]] = Counter()
-        sizes: Counter[tuple[str, str]] = Counter()
-        messages: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        carriers = self._names.setdefault("carriers", set())
+        timed: list[ExchangeRow] = []
         for row in rows:
             if isinstance(row, FrameRow):
                 key = self._label_value("command", row.command), row.direction or ""
-                frames[key] += 1
-                sizes[key] += row.size or 0
+                counts["frames", key] += 1
+                counts["frame_bytes", key] += row.size or 0
                 if row.num_messages is not None and row.num_messages > 0:
-                    shares = {row.topic: {"messages": row.num_messages}} if row.topics is None else row.topics
-                    for topic, share in shares.items():
-                        messages[self._label_value("topic", topic), row.direction or ""] += share["messages"]
+                    carriers.add(key[0])
+                    self._count_messages(row, counts)
             elif type(row) is ExchangeRow:
                 request = self._label_value("request", row.request)
-                self._exchanges.labels(request, row.status or "").inc()
+                counts["requests", (request, row.status or "")] += 1
                 if row.latency_ns is not None:
-                    self._latencies.labels(request).observe(row.latency_ns / 1e9)
+                    self._counts["request_seconds"].labels(request).observe(row.latency_ns / 1e9)
+                    timed.append(row)
             elif type(row) is FindingRow:
-                self._findings.labels(row.code or "", row.severity or "").inc()
-        for metric, counts in ((self._frames, frames), (self._bytes, sizes), (self._messages, messages)):
-            for key, number in counts.items():
-                metric.labels(*key).inc(number)
+                counts["findings", (row.code or "", row.severity or "")] += 1
+        for row in timed:  # after the frames, which tell the commands that carry messages
+            if self._label_value("command", row.request) in carriers:
+                self._counts["send_seconds"].labels(self._label_value("topic", row.topic)).observe((row.latency_ns or 0) / 1e9)
+        for (name, labels), number in counts.items():
+            self._counts[name].labels(*labels).inc(number)
+
+    def _count_messages(self, row: FrameRow, counts: Counter[tuple[str, tuple[str, ...]]]) -> None:
+        shares: dict[str | None, Any] = {row.topic: {"messages": row.num_messages, "bytes": row.size or 0}}
+        if row.topics is not None:
+            shares = dict(row.topics.items())
+        for topic, share in shares.items():
+            key = self._label_value("topic", topic), row.direction or ""
+            counts["messages", key] += share["messages"]
+            counts["message_bytes", key] += share["bytes"]
+            if row.subscription is not None:
+                names = self._label_values(topic, row.subscription)
+                counts["subscription_messages", names] += share["messages"]
+                counts["subscription_message_bytes", names] += share["bytes"]
 
     def _label_value(self, label: str, name: str | None) -> str:
-        """Return a name as label value, of which there are at most METRICS_NAMES_MAX."""
+        """Return a name as label value, of which there are at most METRICS_NAMES_MAX; nothing in it is active on a terminal."""
         known = self._names.setdefault(label, set())
-        if not (name := (name or "")[:METRICS_NAME_MAX_CHARACTERS]) or name in known:
+        name = escape(name[:METRICS_NAME_MAX_CHARACTERS]) if name else UNKNOWN
+        if name in known or name == UNKNOWN:
             return name
         if len(known) >= METRICS_NAMES_MAX:
             return OTHER
         known.add(name)
         return name
 
+    def _label_values(self, topic: str | None, subscription: str | None) -> tuple[str, str]:
+        """Return the label values of a subscription, of which there are at most METRICS_NAMES_MAX, too."""
+        known = self._names.setdefault("subscription", set())
+        names = self._label_value("topic", topic), escape((subscription or UNKNOWN)[:METRICS_NAME_MAX_CHARACTERS])
+        if names not in known:
+            if len(known) >= METRICS_NAMES_MAX:
+                return OTHER, OTHER
+            known.add(names)
+        return names
+
     def collect(self) -> Iterator[Any]:
-        """Yield the metrics of the capture, as a collector of prometheus-client."""
+        """Yield the metrics of the capture and of consumers, as a collector of prometheus-client."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - as above
 
         health = self._health()
-        for name, text, value in (
-            ("packets", "Packets taken.", health.packets),
-            ("dropped_packets", "Packets that the kernel dropped.", health.dropped),
-            ("skipped_packets", "Packets taken and not decoded, because decoding was too slow.", health.skipped_packets),
-        ):
-            yield CounterMetricFamily(f"pulsarscope_{name}", text, value)
-        for name, text, level in (
-            ("queue_bytes", "Bytes taken that wait to be decoded.", health.waiting_bytes),
-            ("waiting_streams", "Streams that wait for lost packets.", health.waiting_streams),
-            ("stream_bytes", "Bytes that wait behind lost packets.", health.stream_bytes),
-            ("ring_fullness", "How much of the kernel's ring is taken, 0 to 1.", health.ring),
-            ("decode_lag_seconds", "How far decoding is behind the traffic.", health.lag),
-        ):
-            yield GaugeMetricFamily(f"pulsarscope_{name}", text, level)
+        for metric, value in _OF_CAPTURE:
+            family: Any = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            yield family(f"{PREFIX}_{metric.name}", metric.text, value(health))
+        levels: dict[tuple[str, str], dict[str, float]] = {}
+        for record in self._consumers():
+            level = levels.setdefault(self._label_values(record["topic"], record["subscription"]), dict.fromkeys(_LEVELS, 0.0))
+            level["consumers"] += 1
+            level["unacknowledged_messages"] += record["unacknowledged"]
+            level["oldest_unacknowledged_seconds"] = max(level["oldest_unacknowledged_seconds"], (record["oldest_age_ns"] or 0) / 1e9)
+            level["redelivered_messages"] += record["redelivered"]
+            if record["permits_left"] is not None:
+                level["permits"] = level.get("permits", 0.0) + max(record["permits_left"], 0)
+        for metric in _OF_CONSUMERS:
+            gauge = GaugeMetricFamily(f"{PREFIX}_{metric.name}", metric.text, labels=metric.labels)
+            for names, level in levels.items():
+                if metric.name in level:
+                    gauge.add_metric(names, level[metric.name])
+            yield gauge
 
 
 class _Handler(WSGIRequestHandler):

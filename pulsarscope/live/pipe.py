@@ -26,6 +26,7 @@ class PipeFeed:
     """Iterator over the blocks of a pipe, which ends with the pipe or after `stop`."""
 
     reports_drops = False
+    process = None
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ class CaptureHealth(NamedTuple):
     """Streams that wait for lost packets."""
     stream_bytes: int = 0
     """Bytes that wait behind those."""
+    connections: int = 0
+    """Open connections of a known protocol."""
     shortened_triggers: int = 0
     """Triggers that came too late for some of the packets before them."""
 

@@ -44,7 +44,8 @@ def test_a_producer_has_the_address_of_its_client() -> None:
 
 
 def test_a_consumer_has_permits_what_waits_its_address_and_its_rate() -> None:
-    traffic = LiveTraffic(Consumers())
+    consumers = Consumers()
+    traffic = LiveTraffic(consumers.records)
 
     def frame(command: str, direction: str, messages: int | None = None, **fields: Any) -> FrameRow:
         return FrameRow(
@@ -53,9 +54,12 @@ def test_a_consumer_has_permits_what_waits_its_address_and_its_rate() -> None:
             fields={"consumer_id": 0, **fields},
         )  # fmt: skip
 
-    traffic.feed([frame("SUBSCRIBE", "client", topic="t", subscription="s"), frame("FLOW", "client", messagePermits=10)], ENDPOINTS, START)
+    rows = [frame("SUBSCRIBE", "client", topic="t", subscription="s"), frame("FLOW", "client", messagePermits=10)]
+    consumers.feed(rows, ENDPOINTS)
+    traffic.feed(rows, ENDPOINTS, START)
     traffic.snapshot(START)
     delivered = [frame("MESSAGE", "server", 1, message_id={"ledgerId": 1, "entryId": entry}, redelivery_count=entry) for entry in range(2)]
+    consumers.feed(delivered, ENDPOINTS)
     traffic.feed(delivered, ENDPOINTS, START + SECOND)
     (consumer,) = traffic.snapshot(START + SECOND).tables["consumers"]
     assert (consumer["permits_left"], consumer["unacknowledged"], consumer["redelivered"]) == (8, 2, 1)
@@ -97,7 +101,7 @@ def test_findings_are_grouped_the_gravest_first_and_notes_left_out() -> None:
 
 
 def test_a_clock_that_is_set_back_does_no_harm() -> None:
-    traffic = LiveTraffic(Consumers())
+    traffic = LiveTraffic(Consumers().records)
     for now in (START, START - 3_600 * SECOND, START - 3_590 * SECOND, START + SECOND):
         traffic.feed([send(), ExchangeRow(request="SEND", latency_ns=5, status="ok", connection="0:1")], ENDPOINTS, now)
         snapshot = traffic.snapshot(now)

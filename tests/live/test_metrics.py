@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import sys
 import threading
@@ -12,20 +14,35 @@ from pathlib import Path
 
 import pytest
 
+from docs.make_metrics import PAGE, table
 from pulsarscope.live import metrics as module
-from pulsarscope.live.metrics import OTHER, Metrics, parse_address, serve_metrics
+from pulsarscope.live.metrics import METRICS, OTHER, Metrics, parse_address, serve_metrics
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX
+from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from tests.scenarios.loopback import free_port
 
-HEALTH = CaptureHealth(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5)
+HEALTH = CaptureHealth(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5, connections=6)
+CONSUMER = {
+    "topic": "t",
+    "subscription": "s",
+    "unacknowledged": 2,
+    "oldest_age_ns": 3_000_000_000,
+    "permits_left": 7,
+    "redelivered": 1,
+}
+CONSUMERS = [
+    CONSUMER,
+    {**CONSUMER, "unacknowledged": 3, "oldest_age_ns": None, "permits_left": None, "redelivered": 0},
+]
 ROWS = [
     FrameRow(direction="client", command="SEND", topic="t", num_messages=5, size=1000),
     FrameRow(direction="client", command="SEND", topic="t", num_messages=1, size=10),
     FrameRow(direction="client", command="PING", size=9),
-    ExchangeRow(request="SEND", latency_ns=2_000_000, status="ok"),
+    ExchangeRow(request="SEND", topic="t", latency_ns=2_000_000, status="ok"),
+    FrameRow(direction="server", command="MESSAGE", topic="t", subscription="s", num_messages=4, size=400),
+    FrameRow(direction="server", command="MESSAGE", num_messages=1, size=10),
     ExchangeRow(request="SEND", status="unanswered"),
     FindingRow(code="producer-busy", severity="error"),
 ]
@@ -38,7 +55,7 @@ def text(metrics: Metrics) -> list[str]:
 
 def counted() -> Metrics:
     pytest.importorskip("prometheus_client")
-    metrics = Metrics(lambda: HEALTH)
+    metrics = Metrics(lambda: HEALTH, lambda: CONSUMERS)
     metrics.count(ROWS)
     return metrics
 
@@ -50,6 +67,17 @@ def counted() -> Metrics:
         'pulsarscope_frame_bytes_total{command="SEND",direction="client"} 1010.0',
         'pulsarscope_messages_total{direction="client",topic="t"} 6.0',
         'pulsarscope_requests_total{request="SEND",status="unanswered"} 1.0',
+        'pulsarscope_message_bytes_total{direction="client",topic="t"} 1010.0',
+        'pulsarscope_messages_total{direction="server",topic="unknown"} 1.0',
+        'pulsarscope_subscription_messages_total{subscription="s",topic="t"} 4.0',
+        'pulsarscope_subscription_message_bytes_total{subscription="s",topic="t"} 400.0',
+        'pulsarscope_send_seconds_bucket{le="0.005",topic="t"} 1.0',
+        'pulsarscope_consumers{subscription="s",topic="t"} 2.0',
+        'pulsarscope_unacknowledged_messages{subscription="s",topic="t"} 5.0',
+        'pulsarscope_oldest_unacknowledged_seconds{subscription="s",topic="t"} 3.0',
+        'pulsarscope_permits{subscription="s",topic="t"} 7.0',
+        'pulsarscope_redelivered_messages{subscription="s",topic="t"} 1.0',
+        "pulsarscope_connections 6.0",
         'pulsarscope_request_seconds_bucket{le="0.001",request="SEND"} 0.0',
         'pulsarscope_request_seconds_bucket{le="0.0025",request="SEND"} 1.0',
         'pulsarscope_request_seconds_count{request="SEND"} 1.0',
@@ -64,6 +92,55 @@ def counted() -> Metrics:
 )
 def test_counts_are_told(line: str) -> None:
     assert line in text(counted())
+
+
+HOSTILE = ["", "\n", '"', "\\", "a" * 5_000, "\x1b[31m", "\ud800", "}", "{", "é"]
+
+
+def test_what_a_parser_of_prometheus_reads_is_what_was_counted_whatever_the_names() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    prometheus = pytest.importorskip("prometheus_client")
+    names = [f"{first}{second}" for first in HOSTILE for second in HOSTILE]
+    metrics = Metrics(lambda: HEALTH, lambda: [{**CONSUMER, "topic": name, "subscription": name} for name in names], os.getpid())
+    for name in names:
+        metrics.count([FrameRow(direction="client", command=name, topic=name, subscription=name, num_messages=1, size=1)])
+        metrics.count([ExchangeRow(request=name, topic=name, latency_ns=1, status="ok"), FindingRow(code="x", severity="error")])
+    families = {
+        family.name: family for family in parser.text_string_to_metric_families(prometheus.generate_latest(metrics.registry).decode())
+    }
+    assert sum(sample.value for sample in families["pulsarscope_messages"].samples if sample.name.endswith("_total")) == len(names)
+    for family in families.values():
+        assert family.documentation
+        assert family.type in {"counter", "gauge", "histogram"}
+        for sample in family.samples:
+            assert all(value for value in sample.labels.values())
+            assert all(value.isprintable() and len(value) <= 4 * METRICS_NAME_MAX_CHARACTERS for value in sample.labels.values())
+    described = {f"pulsarscope_{metric.name}": set(metric.labels) for metric in METRICS}
+    assert described.keys() <= families.keys()
+    for name, labels in described.items():
+        assert {label for sample in families[name].samples for label in sample.labels} - {"le"} == labels
+    assert {"process_cpu_seconds", "process_resident_memory_bytes", "pulsarscope_capture_process_cpu_seconds"} <= families.keys()
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for metric in METRICS:
+        assert re.fullmatch("[a-z]+(_[a-z]+)*", metric.name)
+        assert not metric.name.endswith(("_total", "_count", "_sum", "_bucket"))
+        assert metric.text.endswith((".", "1."))
+        assert (metric.kind == "histogram") <= metric.name.endswith("_seconds")
+
+
+def test_the_manual_lists_every_metric() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8"), "run python docs/make_metrics.py"
+
+
+def test_there_are_never_too_many_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(module, "METRICS_NAMES_MAX", 2)
+    metrics = Metrics(lambda: HEALTH, lambda: [{**CONSUMER, "subscription": f"s{number}"} for number in range(10)])
+    consumers = [line for line in text(metrics) if line.startswith("pulsarscope_consumers")]
+    assert consumers[-1] == f'pulsarscope_consumers{{subscription="{OTHER}",topic="{OTHER}"}} 8.0'
+    assert len(consumers) == 3
 
 
 def test_there_are_never_too_many_names(monkeypatch: pytest.MonkeyPatch) -> None:

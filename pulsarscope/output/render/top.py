@@ -10,7 +10,6 @@ import msgspec
 
 from pulsarscope.analysis.live_traffic import Endpoints, FindingGroup, LiveTraffic, Snapshot
 from pulsarscope.analysis.tally import ReportRecord, Tally
-from pulsarscope.dissect.capabilities import ReportFold
 from pulsarscope.model.findings import WARNING
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport, rate_text, size_text
@@ -49,11 +48,11 @@ class Top:
         clock: Callable[[], int],
         options: ReportOptions,
         endpoints: Callable[[], Endpoints] = dict,
-        consumers: ReportFold | None = None,
+        consumers: Callable[[], list[ReportRecord]] = list,
     ) -> None:
         """Show the status of a capture, by a clock with nanoseconds since the epoch.
 
-        `endpoints` gives those of connections; `consumers` is a fold of consumers, as of the table of a protocol.
+        `endpoints` gives those of connections, `consumers` the records of open consumers.
         """
         self._status = status
         self._clock = clock

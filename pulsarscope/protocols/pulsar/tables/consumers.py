@@ -185,6 +185,12 @@ class Consumers:
         """End with a CLOSE_CONSUMER of either side, or an UNSUBSCRIBE."""
         consumer.state = "closed by broker" if row.direction == "server" else "closed"
 
+    def forget_ended(self) -> None:
+        """Drop consumers that are closed or disconnected."""
+        self._waiting -= sum(len(consumer.pending) for consumer in self.found if consumer.state != "open")
+        self.found = [consumer for consumer in self.found if consumer.state == "open"]
+        self._open = {key: consumer for key, consumer in self._open.items() if consumer.state == "open"}
+
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each consumer: open ones first, of them those with the most unacknowledged messages."""
         return sorted(
