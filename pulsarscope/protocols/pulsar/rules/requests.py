@@ -43,6 +43,13 @@ THRESHOLDS = (
         "slow-exchange-seconds", 5, SECONDS, "Operations time out after 30 s by default, and users notice long before.", ("slow-exchange",)
     ),
     Threshold(
+        "slow-exchange-connect-seconds",
+        1.5,
+        SECONDS,
+        "Of CONNECT, which a broker answers by itself within milliseconds.",
+        ("slow-exchange",),
+    ),
+    Threshold(
         "response-unrequested-attached-seconds",
         30,
         SECONDS,
@@ -70,7 +77,7 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_context", "_probes", "_queued", "_slow_ns", "_unanswered", "_unrequested")
+    __slots__ = ("_connect_ns", "_context", "_probes", "_queued", "_slow_ns", "_unanswered", "_unrequested")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -83,6 +90,7 @@ class RequestRule(ConnectionRule):
         self._probes: dict[str, None] = NOTHING
         """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
         self._slow_ns = context.thresholds.ns("slow-exchange-seconds")
+        self._connect_ns = context.thresholds.ns("slow-exchange-connect-seconds")
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
@@ -115,7 +123,8 @@ class RequestRule(ConnectionRule):
             count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}
             self._unrequested[row.response or ""] = count + 1, first, where.time
-        is_slow = row.latency_ns is not None and row.latency_ns > self._slow_ns
+        limit = self._connect_ns if row.request == "CONNECT" else self._slow_ns
+        is_slow = row.latency_ns is not None and row.latency_ns > limit
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
         if row.status == "unanswered":

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, created, error, lookup, lookup_response, producer
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, error, lookup, lookup_response, producer
 from tests.scenarios.connections import connected
-from tests.scenarios.conversation import SECOND
+from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
 
@@ -26,6 +26,13 @@ def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("waited", "codes"), [(2_500_000_000, []), (10_000_000_000, ["slow-exchange"])])
 def test_an_answer_is_slow_from_five_seconds_on(tmp_path: Path, waited: int, codes: list[str]) -> None:
     talk = connected().client(lookup(1)).wait(waited).server(answer(1))
+    assert diagnose(tmp_path, talk.close()).codes == codes
+
+
+@pytest.mark.parametrize(("waited", "codes"), [(SECOND, []), (2 * SECOND, ["slow-exchange"]), (4 * SECOND, ["slow-exchange"])])
+@pytest.mark.parametrize("length", [0, 3, 60])
+def test_a_broker_that_is_slow_to_greet_is_told(tmp_path: Path, waited: int, codes: list[str], length: int) -> None:
+    talk = Conversation(acknowledge=False).handshake().client(CONNECT).wait(waited).server(CONNECTED).wait(length * SECOND)
     assert diagnose(tmp_path, talk.close()).codes == codes
 
 
