@@ -27,12 +27,12 @@ class RecentStatistics:
 
     def feed(self, rows: Iterable[Any], now: int) -> None:
         """Count rows at the time `now`."""
+        carriers = self._parts[-1][1].carriers if self._parts else None
+        self._forget(now)
         since = self._since = now if self._since is None else self._since
         part = since + (now - since) * PARTS // WINDOW_NANOSECONDS * WINDOW_NANOSECONDS // PARTS
         if not self._parts or self._parts[-1][0] != part:
-            carriers = self._parts[-1][1].carriers if self._parts else None
             self._parts.append((part, Statistics(carriers=carriers)))
-            self._forget(now)
         self._parts[-1][1].feed(rows)
 
     def statistics(self, now: int) -> Statistics:
@@ -45,8 +45,10 @@ class RecentStatistics:
         return recent
 
     def _forget(self, now: int) -> None:
-        # Bounded even when the clock is set back.
-        while self._parts and (self._parts[0][0] <= now - WINDOW_NANOSECONDS or len(self._parts) > PARTS + 1):
+        set_back = self._since is not None and now < max(self._since, self._parts[-1][0] if self._parts else 0)
+        if set_back:
+            self._since = now
+        while self._parts and (set_back or self._parts[0][0] <= now - WINDOW_NANOSECONDS):
             _, part = self._parts.popleft()
             part.connections = TallyTable()
             self.before.merge(part)

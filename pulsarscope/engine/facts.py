@@ -95,13 +95,14 @@ class Facts:
     def settle(self, time: int) -> None:
         """Evaluate keys silent for too long: someone watches, and it is this time, nanoseconds since the epoch.
 
-        Those that are quiet are evaluated by the rules that can report early, and kept for what follows.
+        Those that are quiet, or that a clock that was set back has left in the future, are evaluated by the rules that can report early,
+        and kept for what follows.
         """
         for pending in self._pending.values():
             since = time - pending.rule.idle_ns
             while pending.keys and pending.keys[key := next(iter(pending.keys))].time < since:
                 self._conclude(pending, key)
-            for key in [key for key in pending.unsettled if time - pending.keys[key].time >= QUIET_NANOSECONDS]:
+            for key in [key for key in pending.unsettled if abs(time - pending.keys[key].time) >= QUIET_NANOSECONDS]:
                 del pending.unsettled[key]
                 facts = pending.keys[key].facts()
                 if reported := self._evaluate(pending, key, facts):

@@ -48,9 +48,11 @@ class ConnectionTable:
         self._full = False
         """CLOSED_CONNECTIONS_MAX was reached."""
         self._next_expiry = 0
+        """Earliest time of the next search for expired connections, ns since the epoch."""
         self._skipped_until = 0
         """Capture time up to which a live capture takes holes for packets that it skipped."""
-        """Earliest time of the next search for expired connections, ns since the epoch."""
+        self._expired_at = 0
+        """Capture time of the latest look at what is overdue in a live capture."""
 
     @property
     def open(self) -> Connection | None:

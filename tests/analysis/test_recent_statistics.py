@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pulsarscope.analysis.recent_statistics import PARTS, WINDOW_NANOSECONDS, RecentStatistics
 from pulsarscope.model.records import ExchangeRow, FrameRow
 
@@ -49,3 +51,18 @@ def test_an_answer_counts_as_of_a_message_though_the_message_is_older() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert RecentStatistics().statistics(START).total.messages == [0, 0]
+
+
+@pytest.mark.parametrize("jump", [-86_400, -60, -2, 60, 86_400])
+def test_a_clock_that_jumps_gives_no_odd_rates(jump: int) -> None:
+    recent = RecentStatistics()
+    for second in range(30):
+        recent.feed(send(START), START + second * SECOND)
+    for second in range(30, 60):
+        now = START + (second + jump) * SECOND
+        recent.feed(send(START), now)
+        statistics = recent.statistics(now)
+        assert 0 <= statistics.span <= WINDOW_NANOSECONDS
+        assert 0 < statistics.total.messages[0] <= 22
+        if second >= 45:
+            assert statistics.sections(["topics"])["topics"][0]["messages_per_second"] == 2.0

@@ -548,6 +548,21 @@ def test_a_hole_before_younger_bytes_is_not_given_up_with_an_older_one() -> None
     assert live.shape() == [b"abc", 3, b"d"]
 
 
+@pytest.mark.parametrize("jump", [-10 * LIVE, -3_600 * LIVE, 3_600 * LIVE - 1])
+def test_a_clock_that_jumps_keeps_no_hole_for_long(jump: int) -> None:
+    tape = Tape()
+    tape.time = 10_000 * LIVE
+    live = unfilled(tape)
+    live.add(live.assembler.expire(tape.time + jump))
+    assert live.shape() == [b"abc", 3, b"d"]
+    tape.send(CLIENT, 9, b"e", after=jump)
+    live.add(live.assembler.feed(list(tape.blocks())[-1]))
+    live.add(live.assembler.expire(tape.time))
+    assert live.shape() == [b"abc", 3, b"d"]
+    live.add(live.assembler.expire(tape.time + LIVE))
+    assert live.shape() == [b"abc", 3, b"d", 2, b"e"]
+
+
 def test_what_was_skipped_is_no_hole_to_wait_for() -> None:
     tape = Tape()
     live = unfilled(tape)

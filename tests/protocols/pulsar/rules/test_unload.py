@@ -20,7 +20,7 @@ from tests.scenarios.commands import (
     subscribe,
     success,
 )
-from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
@@ -56,6 +56,14 @@ def test_the_end_of_a_topic_is_a_note() -> None:
     text, evidence = only(findings_in("v5-scalable.pcap"), "end-of-topic")
     assert "2 consumers reached the end of topic segment://" in text
     assert evidence["frames"] == ["0:261.1", "0:280.1"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_consumer_that_hears_of_it_again_is_one(tmp_path: Path, times: int) -> None:
+    talk = subscribed(connected()).server(*[command_frame("REACHED_END_OF_TOPIC", consumer_id=1)] * times)
+    text, evidence = only(findings_of(tmp_path, talk), "end-of-topic")
+    assert text.startswith("1 consumer reached the end of topic")
+    assert evidence["count"] == 1
 
 
 def test_a_seek_is_no_unload() -> None:
