@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from pulsarscope.engine.local import ALL_RECORDS
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
 from tests.scenarios import write_pcap
+from tests.scenarios.capturefile import Packet
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
 
@@ -59,3 +62,49 @@ def test_two_files_of_one_session_have_no_retransmissions(name: str, skew: int, 
     assert sum(row.retransmitted for row in rows if isinstance(row, ConnectionRow)) == sum(
         row.retransmitted for row in rows_of(tmp_path / "a.pcap") if isinstance(row, ConnectionRow)
     )
+
+
+COOKED: dict[int, Callable[[bytes, int], bytes]] = {
+    113: lambda data, interface: struct.pack(">HHH", interface, 1, 6) + data[6:12] + b"\0\0" + data[12:],
+    276: lambda data, interface: data[12:14] + b"\0\0" + struct.pack(">IHBB", interface, 1, 4, 6) + data[6:12] + b"\0\0" + data[14:],
+}
+"""Headers of the link types that `tcpdump -i any` writes, which tell interfaces apart by a number or by the direction."""
+
+
+@pytest.mark.parametrize("link_type", COOKED)
+@pytest.mark.parametrize("later", [0, 3_000, 400_000])
+def test_packets_on_two_interfaces_of_one_host_are_read_once(later: int, link_type: int, tmp_path: Path) -> None:
+    """A capture of all interfaces has each packet of a container twice: at its own and at the bridge."""
+    packets = packets_of(CAPTURES / "quickstart.pcapng")
+    want = rows_of(write_pcap(tmp_path / "one.pcap", packets))
+    seen = [
+        Packet(packet.time_ns + skew, COOKED[link_type](packet.data, interface))
+        for packet in packets
+        for interface, skew in ((0, 0), (4, later))
+    ]
+    seen.sort(key=lambda packet: packet.time_ns)
+    rows = rows_of(write_pcap(tmp_path / "any.pcap", seen, link_type=link_type))
+    assert essence(rows) == essence(want)
+    assert [row.code for row in rows if isinstance(row, FindingRow)] == ["packet-duplicate"]
+
+
+@pytest.mark.parametrize("skew", [0, 3_000, 20 * MILLISECOND])
+def test_the_two_sides_of_a_translation_of_addresses_are_two_connections(skew: int, tmp_path: Path) -> None:
+    packets = packets_of(CAPTURES / "quickstart.pcapng")
+    inside, outside = packets[0].data[26:30], bytes([192, 0, 2, 9])
+    translated = [
+        packet._replace(
+            time_ns=packet.time_ns + skew, data=packet.data[:26] + packet.data[26:34].replace(inside, outside, 1) + packet.data[34:]
+        )
+        for packet in packets
+    ]
+    want = [row for row in rows_of(write_pcap(tmp_path / "one.pcap", packets)) if isinstance(row, FrameRow)]
+    merged = sorted(packets + translated, key=lambda packet: packet.time_ns)
+    rows = rows_of(write_pcap(tmp_path / "nat.pcap", merged))
+    connections = [row for row in rows if isinstance(row, ConnectionRow)]
+    assert {row.client.split(":")[0] for row in connections} == {"192.0.2.9", ".".join(map(str, inside))}
+    assert [row.retransmitted for row in connections] == [0, 0]
+    assert not CODES & {row.code for row in rows if isinstance(row, FindingRow)}
+    for connection in connections:
+        frames = [row.command for row in rows if isinstance(row, FrameRow) and row.connection == connection.connection]
+        assert frames == [row.command for row in want]

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
-    DUPLICATE_SEGMENTS_PERCENT,
     MEMORY_MAX_BYTES,
     OPEN_CONNECTIONS_MAX,
     OVERLAP_WINDOW_PACKETS,
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
-from pulsarscope.tcp.copies import are_apart, typical_time
+from pulsarscope.tcp.copies import are_apart, are_many, count_duplicates, typical_time
 from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
@@ -93,35 +92,27 @@ class ConnectionTable:
             stream.end(connection.last)
         if connection.closed == "open" and first.ended and second.ended:
             connection.closed = "fin"
-        if self._note_copies(connection, first.duplicates + second.duplicates, "packet-duplicate"):
-            for stream in (first, second):
-                stream.retransmitted -= stream.duplicates
+        count_duplicates(connection)
         connection.ended = connection.closing = True
         connection.ending = connection.end
         connection.ended_file = connection.last_file
 
-    def _note_repeated(self, connection: Connection) -> None:
-        """Report the segments that are copies of others."""
+    def _note_copies(self, connection: Connection) -> None:
+        """Report the segments that were captured twice, when they are many."""
         found = [stream.copies for stream in connection.streams if stream.copies is not None]
         copies = sum(each.count for each in found)
-        later = typical_time(connection)
-        if not are_apart(later) or not any(each.proven for each in found):
-            self._note_copies(connection, copies, "packet-duplicate")
-        elif later is None:
-            self._note_copies(connection, copies, "captured-twice")
-        else:
-            how = f", the copies typically {abs(later) / 1e6:.3f} ms {'later' if later > 0 else 'earlier'}"
-            self._note_copies(connection, copies, "captured-twice", how, later)
-
-    def _note_copies(self, connection: Connection, copies: int, code: str, how: str = "", later: int | None = None) -> bool:
-        """Report segments that were captured twice; return False when there are few."""
+        if not are_many(connection, copies):
+            return
         segments = sum(stream.segments for stream in connection.streams)
-        if not copies or copies * 100 < segments * DUPLICATE_SEGMENTS_PERCENT:
-            return False
-        text = f"{copies} of {segments} segments were captured twice{how}."
-        evidence = {"copies": copies, "segments": segments} | ({} if later is None else {"later_ns": later})
-        self._note(connection, code, text, evidence)
-        return True
+        evidence = {"copies": copies, "segments": segments}
+        later = typical_time(connection)
+        code, how = "captured-twice", ""
+        if not are_apart(later) or not any(each.proven for each in found):
+            code = "packet-duplicate"
+        elif later is not None:
+            how = f", the copies typically {abs(later) / 1e6:.3f} ms {'later' if later > 0 else 'earlier'}"
+            evidence["later_ns"] = later
+        self._note(connection, code, f"{copies} of {segments} segments were captured twice{how}.", evidence)
 
     def _finish(self, connection: Connection) -> None:
         """Finish a connection: its row can be written, its 4-tuple is free."""
@@ -139,7 +130,7 @@ class ConnectionTable:
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
-        self._note_repeated(connection)
+        self._note_copies(connection)
         connection.strays = None
         self._open -= 1
 

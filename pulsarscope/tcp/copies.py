@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pulsarscope.model.limits import COPY_TIMES_MAX, DUPLICATE_NANOSECONDS
+from pulsarscope.model.limits import COPY_TIMES_MAX, DUPLICATE_NANOSECONDS, DUPLICATE_SEGMENTS_PERCENT
 from pulsarscope.tcp.sequence import sequence_difference
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SEGMENT_MAX_BYTES = 1460
 
 
 _NEAR = 1024
-"""Distance of an identification from 0 within which 0 is one, too."""
+"""Distance between identifications within which 0 is one, too, and above which one ahead is of a sender that does not count."""
 
 
 def identity(identification: int, options: bytes, size: int) -> Identity:
@@ -52,7 +52,7 @@ def is_copy(segment: Segment, newest: Identity) -> bool | None:
         return sequence_difference(before, now) < 0
     ahead = (segment[8] - identification + 0x8000 & 0xFFFF) - 0x8000
     # 0 often stands for no number: it counts only next to one.
-    if (identification and segment[8]) or (identification != segment[8] and abs(ahead) < _NEAR):
+    if ahead < _NEAR and ((identification and segment[8]) or (identification != segment[8] and ahead > -_NEAR)):
         return ahead <= size // (_SEGMENT_MAX_BYTES + 1)
     return None if before is None or now is None else True
 
@@ -72,6 +72,22 @@ class Copies(msgspec.Struct, gc=False):
         self.proven += proven
         if later is not None and len(self.times) < COPY_TIMES_MAX:
             self.times.append(later)
+
+
+def are_many(connection: Connection, copies: int) -> bool:
+    """Return True when so many segments of a connection have copies that they are worth a word."""
+    return copies > 0 and copies * 100 >= DUPLICATE_SEGMENTS_PERCENT * sum(stream.segments for stream in connection.streams)
+
+
+def count_duplicates(connection: Connection) -> None:
+    """Count segments that soon followed their equals as copies, no longer as retransmissions, where copies are many."""
+    streams = connection.streams
+    if are_many(connection, sum(stream.duplicates + (stream.copies.count if stream.copies else 0) for stream in streams)):
+        for stream in streams:
+            if stream.duplicates:
+                stream.copies = stream.copies or Copies()
+                stream.copies.count += stream.duplicates
+                stream.retransmitted -= stream.duplicates
 
 
 def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:

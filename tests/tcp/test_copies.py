@@ -92,6 +92,26 @@ def test_everything_sent_again_is_no_copy(sender: Sender) -> None:
     assert not {"captured-twice", "packet-duplicate"} & {*outcome.codes()}
 
 
+@pytest.mark.parametrize("behind", [1, 2, 5])
+def test_copies_that_follow_at_once_are_none_sent_again_when_identifications_do_not_count(behind: int) -> None:
+    sent = [(SIZE * at, at * 40_503 + 1) for at in range(60)]
+    tape = Tape()
+    for first in range(0, len(sent), behind):
+        for offset, identification in sent[first : first + behind] * 2:
+            tape.send(CLIENT, offset, b"x" * SIZE, after=50_000, identification=identification & 0xFFFF, options=bytes(4))
+    outcome = only(tape)
+    stream = outcome.connection.streams[0]
+    assert (stream.retransmitted, stream.copies and stream.copies.count) == (0, 60)
+    assert outcome.evidence("packet-duplicate") == {"copies": 60, "segments": 120}
+
+
+@pytest.mark.parametrize(
+    ("identification", "copy"), [(100, True), (65_000, True), (101, False), (1_123, False), (1_124, None), (30_000, None)]
+)
+def test_an_identification_far_ahead_tells_nothing(identification: int, copy: bool | None) -> None:
+    assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, identification, bytes(4)), identity(100, bytes(4), 1)) is copy
+
+
 def test_segments_that_a_network_card_cut_are_copies() -> None:
     """The capture of the sender has one large segment; that of the receiver has its parts, numbered one by one."""
     tape = Tape()
