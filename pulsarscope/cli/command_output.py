@@ -25,6 +25,10 @@ class CommandOutput:
         self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths))
         return self._sink
 
+    def adopt(self, sink: Sink) -> None:
+        """Take a place that was opened otherwise."""
+        self._sink = sink
+
     def keep(self) -> str | None:
         """Keep the incomplete output of a command that cannot run again, and return its name."""
         sink, self._sink = self._sink, None

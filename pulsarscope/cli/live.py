@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import DetailOption, HexOption, RowFormat, RowsRequest, TimeOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
+from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
 from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
@@ -30,7 +31,7 @@ from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.model.text import escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
-from pulsarscope.output.export.sink import identity
+from pulsarscope.output.export.sink import Sink, identity, open_sink
 from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.style import is_terminal, wants_color
 
@@ -58,6 +59,9 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
         typer.Option("-i", "--interface", metavar="NAME", help="Source: an interface, any (the default), - for standard input, or a pipe."),
     ] = None
     list_interfaces: Annotated[bool, typer.Option("--list", help="List the interfaces and exit.")] = False
+    wait_for_interface: Annotated[
+        bool, typer.Option("--wait-for-interface", help="Wait for an interface that is not there yet, or goes away.")
+    ] = False
     capture_filter: Annotated[
         str | None, typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter in the syntax of tcpdump.")
     ] = None
@@ -158,15 +162,23 @@ def capture_and_decode(request: LiveRequest) -> int:
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             run = run_blocks(capture.feed.name, capture.feed, options)
             capture.run = run
-            sink = command_output.open(request, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+            options_of_output = output_options(request, kinds, run, row_filter, readable=request.write is not None)
+            folder = name == FOLDER_OUTPUT and len(kinds) > 1
+            rotated = None
+            if request.rotate and request.out is not None:
+                rotated = _rotated(request, capture, lambda sink: output(name)(sink, options_of_output), folder=folder)
+                command_output.adopt(rotated)
+            sink = rotated or command_output.open(request, (), folder=folder)
             if not (request.quiet or request.top):
                 warn(capture.listening)
+                if name == FOLDER_OUTPUT and rotated is None:
+                    warn("a Parquet file can be read once it is complete: --rotate 10m keeps what came before, should the run be killed")
             row_output: Output
             if request.top:
                 row_output = top = _top(capture, request)
                 stack.enter_context(_screen(top, request))
             else:
-                row_output = output(name)(sink, output_options(request, kinds, run, row_filter, readable=request.write is not None))
+                row_output = output(name)(sink, options_of_output) if rotated is None else RotatedOutput(rotated)
             try:
                 code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, capture.watch)
             except OutputError as error:
@@ -204,6 +216,17 @@ def capture_only(request: LiveRequest) -> int:
     if state.source_error is not None:
         raise OutputError(f"{capture.feed.name} is gone: {state.source_error.strerror or state.source_error}; the packets before are saved")
     return EXIT_DONE
+
+
+def _rotated(request: LiveRequest, capture: LiveCapture, make: Callable[[Sink], Output], *, folder: bool) -> RotatedSink:
+    """Return the files of the output. Opening one raises UsageError when it would replace a file that is read."""
+    inputs = inputs_of(request, (request.interface,))
+
+    def open_part(path: str) -> tuple[Sink, Output]:
+        sink = open_sink(path, folder=folder, inputs=inputs)
+        return sink, make(sink)
+
+    return RotatedSink(str(request.out), capture.rotation, open_part)
 
 
 def _check_capture_only(request: LiveRequest) -> None:
@@ -293,8 +316,10 @@ def _check_options(request: LiveRequest) -> Trigger | None:
             raise UsageError("-w and -o name one file: give each its own")
     if request.trigger is not None and request.write is None:
         raise UsageError("--trigger needs a file to save packets in: name it with -w")
-    if (request.rotate or request.keep is not None) and request.write is None:
-        raise UsageError("--rotate and --keep need a file: name it with -w")
+    if (request.rotate or request.keep is not None) and request.write is None and request.out in (None, "-"):
+        raise UsageError("--rotate and --keep need a file: name it with -w or -o")
+    if request.rotate and request.out == "-":
+        raise UsageError("--rotate makes several files: name them with -o")
     if request.keep is not None and not request.rotate and request.trigger is None:
         raise UsageError("--keep needs --rotate, which starts new files")
     if is_pipe(request.interface):

@@ -19,24 +19,26 @@ from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.live_consumers import LiveConsumers
 from pulsarscope.cli.quantities import has_unit, quantity
+from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.capabilities import LiveFold
 from pulsarscope.engine.local import RowBatch, Run
 from pulsarscope.engine.options import Options
 from pulsarscope.live.bpf import compile_filter, tcp_program
+from pulsarscope.live.capture_loop import WAIT_SECONDS
 from pulsarscope.live.feed import LAG_SECONDS, LiveFeed
-from pulsarscope.live.interfaces import ANY, all_interfaces, find_interface
+from pulsarscope.live.interfaces import ANY, NetworkInterface, all_interfaces, find_interface
 from pulsarscope.live.metrics import Metrics
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
-from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter
+from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
+from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
 from pulsarscope.model.records import FindingRow, RawFrame
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
-from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
+from pulsarscope.output.export.pcapng import section_block, statistics_block
 from pulsarscope.output.render.view import count_text
 from pulsarscope.protocols import make_dissectors
 
@@ -72,7 +74,7 @@ class LiveCapture:
         self._request = request
         self._hidden = options.records - shown
         size, seconds = _rotation(request.rotate or ())
-        self._rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
+        self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around, DURATIONS, "--around")
         key_logs = request.reading.tls_keylog or ()
         if is_pipe(request.interface):
@@ -88,7 +90,7 @@ class LiveCapture:
         source = open_source(request, ports)
         drop_privileges(import_late_modules)
         try:
-            head = interface_block(source.link_type, PACKET_MAX_BYTES, source.name)
+            head = interface_blocks(source)
             recorder = self._open_recorder(head, partial(_statistics, source))
         except BaseException:
             source.close()
@@ -100,6 +102,7 @@ class LiveCapture:
             by_interface=options.by_interface,
             queue_bytes=None if request.capture_only else LIVE_QUEUE_MAX_BYTES,
             key_logs=key_logs,
+            tell=self._tell,
         )
         self.feed.start()  # before any thread, which no fork survives
 
@@ -107,8 +110,13 @@ class LiveCapture:
         request = self._request
         if request.write is None:
             return None
-        recorder = Recorder(request.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
+        recorder = Recorder(request.write, section_block(f"pulsarscope {__version__}") + head, self.rotation, tail)
         return recorder if request.trigger is None else TriggeredRecorder(recorder, self._around / SECOND)
+
+    def _tell(self, line: str) -> None:
+        """Write a line on standard error, unless it would spoil the screen, which says it itself."""
+        if not (self._request.quiet or self._request.top):
+            warn(line)
 
     def watch(self, batch: RowBatch) -> None:
         """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
@@ -152,6 +160,8 @@ class LiveCapture:
             streams = count_text(health.waiting_streams, "stream")
             notes.append((f"{streams} with lost packets, {size_text(health.stream_bytes)} behind them", True))
         notes.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
+        if self.feed.state.down:
+            notes.insert(0, (f"{self.feed.name} is down: waiting for it", True))
         if latest := self.feed.state.latest:
             notes.append((f"saved to {latest}", False))
         return Status(f"{self.feed.name}: {count_text(health.packets, 'packet')}", notes)
@@ -214,7 +224,7 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
     """Open a packet ring of the kernel, else scapy's socket, for these TCP ports (empty: all). Raises UsageError when it cannot."""
     name = request.interface
     try:
-        source_interface = find_interface(name)
+        source_interface = _awaited(request)
     except OSError as error:
         if Path(name).is_file():
             raise UsageError(f"{name} is a file: use pulsarscope decode") from error
@@ -227,7 +237,7 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
             program = compile_filter(request.capture_filter, ETHERNET if source_interface.is_ethernet else RAW_IP, name)
         else:
             program = tcp_program(ports)
-        return PacketRing(source_interface, program, _ring_bytes(request.buffer))
+        return PacketRing(source_interface, program, _ring_bytes(request.buffer), waits=request.wait_for_interface)
     except PermissionError as error:
         message = (
             f"{_user()} may not capture on {name}, which needs CAP_NET_RAW: run it with sudo,"
@@ -238,6 +248,21 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
         if error.errno in NO_RING:
             return open_sniffer(name, request.capture_filter or expression(ports))
         raise UsageError(f"cannot capture on {name}: {error.strerror or error}") from error
+
+
+def _awaited(request: LiveRequest) -> NetworkInterface:
+    """Return the interface, once there is one if the request waits for it. Raises OSError when there is none."""
+    told = False
+    while True:
+        try:
+            return find_interface(request.interface)
+        except OSError:
+            if not request.wait_for_interface:
+                raise
+        if not (told or request.quiet):
+            warn(f"waiting for interface {request.interface}")
+        told = True
+        time.sleep(WAIT_SECONDS)
 
 
 def _user() -> str:

@@ -36,6 +36,8 @@ class CaptureState(NamedTuple):
     """Files written that still exist."""
     latest: str = ""
     """Name of the latest file."""
+    down: bool = False
+    """True while the source waits for its interface."""
 
 
 class CaptureWorker(Protocol):
@@ -285,7 +287,7 @@ def _serve(loop: CaptureLoop, requests: int, answers: int) -> NoReturn:
 
 def _state(loop: CaptureLoop, failure: Exception | None = None) -> CaptureState:
     files, latest = (0, "") if loop.recorder is None else loop.recorder.recorded()
-    return CaptureState(loop.ended, loop.source_error, failure, files, latest)
+    return CaptureState(loop.ended, loop.source_error, failure, files, latest, loop.source.down)
 
 
 def _send(pipe: int, state: CaptureState) -> None:

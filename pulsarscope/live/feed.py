@@ -6,7 +6,7 @@ The queue between them is bounded. When it is full, packets are skipped and repo
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from pulsarscope.capture import Block
@@ -15,11 +15,11 @@ from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
-from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter
+from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
-from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.text import plural
-from pulsarscope.output.export.pcapng import interface_block, section_block
+from pulsarscope.output.export.pcapng import section_block
 
 REPORT_SECONDS = 10.0
 """Smallest interval between reports of losses."""
@@ -42,12 +42,14 @@ class LiveFeed:
         by_interface: bool = False,
         queue_bytes: int | None = LIVE_QUEUE_MAX_BYTES,
         key_logs: Sequence[str] = (),
+        tell: Callable[[str], object] = str,
     ) -> None:
         """Prepare to capture up to `packets_max` packets from a source, which `close` closes; `start` or iteration starts the capture.
 
         `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
         At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
         `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
+        `tell` takes a line when the interface goes down, and when it is up again.
         """
         self.name = source.name
         self.lag = 0.0
@@ -59,7 +61,7 @@ class LiveFeed:
         loop = CaptureLoop(source, recorder, queue, packets_max, secrets, decodes=queue_bytes is not None)
         self._worker: CaptureWorker = CaptureProcess(loop) if source.forks else CaptureThread(loop)
         self._counts = self._worker.queue.counts
-        self._link_type = source.link_type
+        self._interfaces = interface_blocks(source)
         self._started = False
         self._decoder = PcapngDecoder(0, by_interface=by_interface)
         self._bytes = 0
@@ -67,6 +69,8 @@ class LiveFeed:
         self._reported_skipped = (0, 0)
         self._next_report = 0.0
         self._late = False
+        self._down = False
+        self._tell = tell
         self._blocks = self._decode()
 
     @property
@@ -117,7 +121,7 @@ class LiveFeed:
         """Capture until the end without decoding."""
         self.start()
         while self._worker.take(WAIT_SECONDS) is not None:
-            pass
+            self._watch_interface()
 
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""
@@ -135,7 +139,7 @@ class LiveFeed:
     def _decode(self) -> Generator[Block, None, None]:
         self.start()
         decoder = self._decoder
-        decoder.feed(section_block("") + interface_block(self._link_type, PACKET_MAX_BYTES, self.name), 0)
+        decoder.feed(section_block("") + self._interfaces, 0)
         while (entry := self._worker.take(WAIT_SECONDS)) is not None:
             if isinstance(entry, int):
                 decoder.skip(entry)
@@ -147,6 +151,7 @@ class LiveFeed:
                 size = max(READ_BLOCK_BYTES, len(entry.data) * READ_BLOCK_PACKETS // max(entry.packets, 1))
                 for start in range(0, len(entry.data), size):
                     yield decoder.feed(entry.data[start : start + size], self._bytes)
+            self._watch_interface()
             yield from self._report()
         yield from self._report(at_end=True)
         last = decoder.finish(self._bytes)
@@ -154,6 +159,12 @@ class LiveFeed:
             text = f"{self.name} is gone: {error.strerror or error}."
             last.findings.append(CAPTURE_CODES["interface-gone"].at(text, {"interface": self.name}, file=0))
         yield last
+
+    def _watch_interface(self) -> None:
+        """Tell when the interface goes down or up."""
+        if (down := self.state.down) != self._down:
+            self._down = down
+            self._tell(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
     def _idle_block(self) -> Block:
         """Return a block without packets, which carries the present time."""

@@ -26,6 +26,12 @@ _block_size = Struct("<I").unpack_from
 """Length of a pcapng block, 4 bytes behind its beginning."""
 
 
+def rotated_name(path: Path, number: int, seconds: int) -> Path:
+    """Return the name of one of several files: with its number and its first time, in seconds since the epoch."""
+    moment = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y%m%d%H%M%S")
+    return path.with_name(f"{path.stem}_{number:05}_{moment}{path.suffix}")
+
+
 class Rotation(msgspec.Struct, frozen=True):
     """Bounds on files, None for no bound."""
 
@@ -134,8 +140,7 @@ class Recorder:
         self.files += 1
         name = self._path
         if self._rotates:
-            moment = datetime.fromtimestamp(first_time // SECOND, timezone.utc).strftime("%Y%m%d%H%M%S")
-            name = name.with_name(f"{name.stem}_{self.files:05}_{moment}{name.suffix}")
+            name = rotated_name(name, self.files, first_time // SECOND)
         self._name = str(name)
         while self._rotation.files is not None and len(self.written) >= self._rotation.files:
             oldest = self.written.pop(0)

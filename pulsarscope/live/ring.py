@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import select
 import socket
 import threading
+import time
 from struct import Struct
 
 from pulsarscope.live.bpf import Program, packed, without_outgoing
 from pulsarscope.live.interfaces import NetworkInterface, all_interfaces
 from pulsarscope.live.source import CapturedPackets
-from pulsarscope.model.limits import LIVE_RING_BLOCK_BYTES
+from pulsarscope.model.limits import LIVE_RING_BLOCK_BYTES, PCAPNG_INTERFACES_MAX
 
 ETHERNET, COOKED = 1, 276
 """Link types of a ring: Ethernet, or Linux cooked v2 for interfaces without an Ethernet header and for several interfaces."""
@@ -40,6 +42,11 @@ _VLAN_VALID = 0x10
 _ADDRESS_AT = 48
 """Offset of struct sockaddr_ll, aligned behind struct tpacket3_hdr."""
 
+_GET_FLAGS, _UP = 0x8913, 1
+"""SIOCGIFFLAGS (linux/sockios.h) and IFF_UP (linux/if.h)."""
+
+_interface_request = Struct("=16sH22x").pack
+_interface_flags = Struct("=16sH22x").unpack
 _ring_request = Struct("=IIIIIII").pack
 _int = Struct("=i").pack
 _link_address = Struct("=HHiHBB8x").pack
@@ -62,14 +69,24 @@ class PacketRing:
     reports_drops = True
     forks = True
 
-    def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int) -> None:
-        """Begin to capture into a ring of `ring_bytes`. Raises PermissionError without CAP_NET_RAW, OSError without the interface."""
+    def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int, *, waits: bool = False) -> None:
+        """Begin to capture into a ring of `ring_bytes`. Raises PermissionError without CAP_NET_RAW, OSError without the interface.
+
+        An interface that is down is waited for; with `waits` also one that is gone, until there is one of its name.
+        """
+        self.down = False
+        self._waits = waits
+        self._index = interface.index
         self.link_type = ETHERNET if interface.is_ethernet else COOKED
         self.received = 0
         """Packets that passed the filter, dropped ones included."""
         self.dropped = 0
         """Packets dropped because the ring was full."""
         self.name = interface.name
+        others = [] if interface.index else all_interfaces()[: PCAPNG_INTERFACES_MAX - 1]
+        self.interfaces = (interface.name, *(each.name for each in others))
+        self._numbers = {each.index: number for number, each in enumerate(others, 1)}
+        """Numbers of interfaces in `interfaces` by their indexes; one that comes later has that of the source."""
         self._interface = interface
         self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
         self._next = 0
@@ -99,7 +116,10 @@ class PacketRing:
         if self._interface.is_loopback:
             self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # each packet is also incoming
         self._ring = mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-        address = _link_address(socket.AF_PACKET, socket.htons(_ALL_PROTOCOLS), self._interface.index, 0, 0, 0)
+        self._bind()
+
+    def _bind(self) -> None:
+        address = _link_address(socket.AF_PACKET, socket.htons(_ALL_PROTOCOLS), self._index, 0, 0, 0)
         if ctypes.CDLL(None, use_errno=True).bind(self._socket.fileno(), address, len(address)):  # socket.bind has no "all interfaces"
             self._raise(ctypes.get_errno())
 
@@ -112,6 +132,9 @@ class PacketRing:
         """Return the packets of the next block, see `PacketSource`."""
         block_start = self._next * LIVE_RING_BLOCK_BYTES
         if not self._is_ready(block_start):
+            if self.down and not self._is_up_again():
+                time.sleep(seconds)
+                return None
             self._raise(self._error)
             ready = self._poll.poll(seconds * 1_000)
             if not self._is_ready(block_start):
@@ -120,12 +143,33 @@ class PacketRing:
                 self._error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # reading the error clears it
                 self._poll.poll(2 * _RETIRE_MILLISECONDS)  # the last packets are in a block that is not released yet
                 if not self._is_ready(block_start):
+                    if self._error == errno.ENETDOWN:
+                        self.down, self._error = True, 0
                     self._raise(self._error)
                     return None
+                self.down = self._error == errno.ENETDOWN
+                self._error = 0 if self.down else self._error
         captured = self._captured(block_start, packets_max)
         _word.pack_into(self._ring, block_start + _STATUS_AT, _STATUS_KERNEL)
         self._next = (self._next + 1) % self._blocks
         return captured
+
+    def _is_up_again(self) -> bool:
+        """Return True once the interface is up. Raises OSError when it is gone and not waited for."""
+        try:
+            index = socket.if_nametoindex(self.name)
+            request = fcntl.ioctl(self._socket, _GET_FLAGS, _interface_request(self.name.encode(), 0))
+        except OSError:
+            if not self._waits:
+                raise
+            return False
+        if not _interface_flags(request)[1] & _UP:
+            return False
+        if index != self._index:  # another one of the same name; binding needs no privilege
+            self._index = index
+            self._bind()
+        self.down = False
+        return True
 
     def _is_ready(self, block: int) -> bool:
         return bool(_word.unpack_from(self._ring, block + _STATUS_AT)[0] & _STATUS_USER)
@@ -136,15 +180,16 @@ class PacketRing:
         _, count, first = _block_status(ring, block + _STATUS_AT)
         position = block + first
         pieces: list[bytes] = []
-        packets = time = 0
+        packets = last_time = number = 0
         for _ in range(count):
             if packets == packets_max:
                 break
             following, seconds, fraction, captured, wire_bytes, status, start, _, _, tag, protocol = _packet_head(ring, position)
-            time = seconds * 1_000_000_000 + fraction
+            last_time = seconds * 1_000_000_000 + fraction
             data = ring[position + start : position + start + captured]
             if cooked:
                 _, ethertype, index, hardware, kind, length, address = _socket_address(ring, position + _ADDRESS_AT)
+                number = self._numbers.get(index, 0)
                 data = _cooked(ethertype, 0, index, hardware, kind, length, address) + data
                 captured, wire_bytes = captured + _COOKED_BYTES, wire_bytes + _COOKED_BYTES
             elif status & _VLAN_VALID:  # the interface has removed the tag
@@ -152,11 +197,11 @@ class PacketRing:
                 captured, wire_bytes = captured + _TAG_BYTES, wire_bytes + _TAG_BYTES
             padding = -captured & 3
             size = captured + padding + _PACKET_BLOCK_BYTES
-            head = _enhanced_packet(6, size, 0, time >> 32, time & 0xFFFF_FFFF, captured, wire_bytes)
+            head = _enhanced_packet(6, size, number, last_time >> 32, last_time & 0xFFFF_FFFF, captured, wire_bytes)
             pieces += (head, data, _TAILS[padding], _length(size))
             packets += 1
             position += following
-        return CapturedPackets(b"".join(pieces), packets, time)
+        return CapturedPackets(b"".join(pieces), packets, last_time)
 
     def count(self) -> None:
         """Add the kernel's counts, which reading resets."""

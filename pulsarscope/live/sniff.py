@@ -23,10 +23,12 @@ class SniffSource:
 
     reports_drops = False
     forks = False
+    down = False
 
     def __init__(self, sniffer: Any, name: str, link_types: Any) -> None:
         """Initialize with a listening socket of scapy and its link type numbers by packet class."""
         self.name = name
+        self.interfaces: tuple[str, ...] = (name,)
         self.received = 0
         self.dropped = 0
         self._sniffer = sniffer

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from pulsarscope.model.limits import PACKET_MAX_BYTES
+from pulsarscope.output.export.pcapng import interface_block
+
 
 class CapturedPackets(NamedTuple):
     """Captured packets as consecutive pcapng blocks."""
@@ -45,10 +48,14 @@ class PacketSource(Protocol):
     name: str
     """Name of the interface."""
     link_type: int
+    interfaces: tuple[str, ...]
+    """Names that packets refer to by their numbers; the first is that of the source."""
     reports_drops: bool
     """True when the system reports dropped packets."""
     forks: bool
     """True when it can be read in a forked process."""
+    down: bool
+    """True while it waits for the interface to be up again."""
     received: int
     """Packets that passed the filter up to the last `count`, dropped ones included."""
     dropped: int
@@ -65,6 +72,11 @@ class PacketSource(Protocol):
 
     def close(self) -> None:
         """Stop capturing; further calls have no effect."""
+
+
+def interface_blocks(source: PacketSource) -> bytes:
+    """Return the descriptions of the interfaces of a source, as pcapng."""
+    return b"".join(interface_block(source.link_type, PACKET_MAX_BYTES, name) for name in source.interfaces)
 
 
 class PacketWriter(Protocol):

@@ -30,6 +30,8 @@ class Scripted:
     """Source that returns scripted packets, then waits or fails."""
 
     link_type = 1
+    interfaces: tuple[str, ...] = ("test0",)
+    down = False
     reports_drops = True
 
     def __init__(self, script: Iterable[CapturedPackets], *, failure: OSError | None = None, dropped: int = 0, forks: bool = False) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
+import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from pulsarscope.capture import Block
+from pulsarscope.capture.reader import BlockReader
 from pulsarscope.live.bpf import tcp_program
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import COOKED, ETHERNET, PacketRing
+from pulsarscope.model.flow import source_of_key
 from tests.scenarios.loopback import RING_BYTES, Said, free_port, needs_capturing, replay
 
 pytestmark = needs_capturing
@@ -96,3 +103,70 @@ def test_what_loopback_shows_twice_is_counted_once_of_all_interfaces() -> None:
         ring.count()
     assert taken == ring.received > 0
     assert ring.dropped == 0
+
+
+def test_packets_of_all_interfaces_are_named_by_their_own() -> None:
+    port = free_port()
+    ring = PacketRing(find_interface("any"), tcp_program({port}), 8 * RING_BYTES)
+    feed = LiveFeed(ring, by_interface=True)
+    feed.start()
+    replay([SAID[:3]], port)
+    feed.stop()
+    with closing(feed):
+        assert {source_of_key(key) for block in feed for key in block.flows} == {"lo"}
+
+
+IN_NAMESPACE = """
+set -e
+echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6  # its own packets would count
+ip link set lo up
+{before}
+{command} &
+pid=$!
+for _ in $(seq 100); do test -s {ready} && break; sleep 0.1; done
+{during}
+sleep 0.5
+kill -INT $pid
+wait $pid
+"""
+ADDED = "ip link add v0 type veth peer name v1; ip addr add 10.99.0.1/24 dev v0; ip link set v0 up; ip link set v1 up"
+SAY = "for _ in 1 2 3; do (timeout 0.3 bash -c 'exec 3<>/dev/tcp/10.99.0.2/6650' || true) 2>/dev/null; done"
+NEIGHBOUR = "ip neigh replace 10.99.0.2 lladdr 02:00:00:00:00:02 dev v0"
+
+
+def in_namespace(tmp_path: Path, *options: str, before: str, during: str) -> tuple[str, int]:
+    """What `live` says in a network of its own where these commands run before and meanwhile, and the packets it has saved."""
+    saved = tmp_path / "saved.pcapng"
+    command = shlex.join([sys.executable, "-m", "pulsarscope", "live", "-i", "v0", "-w", str(saved), *options])
+    ready = tmp_path / "err"
+    script = IN_NAMESPACE.format(
+        before=before, command=f"{command} 2>{shlex.quote(str(ready))}", during=during, ready=shlex.quote(str(ready))
+    )
+    done = subprocess.run(
+        [shutil.which("unshare") or "unshare", "-n", "bash", "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    said = ready.read_text()
+    assert done.returncode == 0, (done.stderr, said)
+    return said, sum(block.packets for block in BlockReader(str(saved)))
+
+
+def test_an_interface_that_goes_down_is_waited_for(tmp_path: Path) -> None:
+    during = f"{NEIGHBOUR}; {SAY}; ip link set v0 down; sleep 1.5; ip link set v0 up; sleep 1.5; {NEIGHBOUR}; {SAY}"
+    said, packets = in_namespace(tmp_path, before=ADDED, during=during)
+    assert "v0 is down: waiting for it" in said
+    assert "v0 is up again" in said
+    assert packets == 6
+
+
+def test_an_interface_that_is_not_there_yet_or_made_anew_is_waited_for_when_asked(tmp_path: Path) -> None:
+    during = f"{ADDED}; sleep 3; {NEIGHBOUR}; {SAY}; ip link del v0; sleep 1.5; {ADDED}; sleep 2; {NEIGHBOUR}; {SAY}"
+    said, packets = in_namespace(tmp_path, "--wait-for-interface", before="true", during=during)
+    assert "waiting for interface v0" in said
+    assert "v0 is up again" in said
+    assert packets == 6
+
+
+def test_an_interface_that_is_removed_ends_it_otherwise(tmp_path: Path) -> None:
+    said, packets = in_namespace(tmp_path, before=ADDED, during=f"{NEIGHBOUR}; {SAY}; ip link del v0; sleep 2; exit 0")
+    assert "3 packets from v0" in said
+    assert packets == 3

@@ -51,9 +51,13 @@ NAMES: Mapping[int, str] = {
 """Names of common link types that are not decoded."""
 
 
+_SEVERAL = ("", "any")
+"""Names that do not tell the interface."""
+
+
 def interface_of(packet: bytes, link_type: int, name: str) -> str:
     """Return the interface of a packet captured at `name`; packets captured at "any" of Linux carry an index of their own."""
-    if link_type != LINUX_SLL2 or len(packet) < 8:
+    if link_type != LINUX_SLL2 or len(packet) < 8 or (name not in _SEVERAL and " " not in name):  # no name on Linux has spaces
         return name
     return f"{name} ifindex {int.from_bytes(packet[4:8], 'big')}".lstrip()
 

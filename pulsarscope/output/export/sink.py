@@ -161,7 +161,7 @@ class FolderSink(Sink):
         super().__init__(None, path, directory=True)
         self._path = Path(path)
         self._inputs = inputs
-        self._children: list[FileSink] = []
+        self.children: list[FileSink] = []
         with write_errors(path):
             self._made = not self._path.is_dir()
             self._path.mkdir(parents=True, exist_ok=True)
@@ -169,28 +169,28 @@ class FolderSink(Sink):
     def child(self, name: str) -> Sink:
         """Return a file in the folder; it takes its name when the folder is finished. Raises the errors of `FileSink`."""
         sink = FileSink(str(self._path / name), self._inputs)
-        self._children.append(sink)
+        self.children.append(sink)
         return sink
 
     def flush(self) -> None:
         """Flush all files."""
-        for sink in self._children:
+        for sink in self.children:
             sink.flush()
 
     def finish(self) -> None:
         """Give all files their names."""
-        for sink in self._children:
+        for sink in self.children:
             sink.finish()
 
     def keep(self) -> str | None:
         """Keep all files under their incomplete names."""
-        for sink in self._children:
+        for sink in self.children:
             sink.keep()
         return str(self._path / f"*{PARTIAL}")
 
     def abandon(self) -> None:
         """Remove the files, and the folder if it is new."""
-        for sink in self._children:
+        for sink in self.children:
             sink.abandon()
         if self._made:
             with suppress(OSError):

@@ -281,7 +281,7 @@ def test_time_is_compared_from_the_first_packet_that_has_one() -> None:
     assert [block.last_time for block in blocks_of(alone)] == [0] * len(blocks_of(alone))
 
 
-NAMED = LITTLE.section() + LITTLE.interface(name="veth0") + LITTLE.interface() + LITTLE.interface(name="br0\x1b", link_type=276)
+NAMED = LITTLE.section() + LITTLE.interface(name="veth0") + LITTLE.interface() + LITTLE.interface(name="any", link_type=276)
 COOKED = struct.pack(">HHIHBB8s", 0x0800, 0, 7, 1, 0, 6, b"") + PLAIN[14:]
 MIXED = NAMED + b"".join(
     [
@@ -305,12 +305,18 @@ def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_byt
     assert {source_of_key(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
         "veth0": [1, 3, 7, 8],
         "interface 1": [2, 5, 6],
-        "br0\\x1b ifindex 7": [4],
+        "any ifindex 7": [4],
     }
     assert {without_source(key) for key in flows} == {KEY}
     assert {source_of_key(key) for block in blocks for key in block.control} == {"interface 1"}
     assert {key: segments_of(blocks_of(MIXED)) for key in [KEY]} == {KEY: segments_of(blocks)}, "nothing else is changed"
     assert blocks[-1].findings == blocks_of(MIXED)[-1].findings
+
+
+def test_packets_with_an_index_of_their_own_are_named_by_an_interface_that_has_a_name() -> None:
+    capture = LITTLE.section() + LITTLE.interface(link_type=276, name="br0\x1b") + LITTLE.packet(COOKED)
+    blocks = BlockReader(io.BytesIO(capture), by_interface=True)
+    assert [source_of_key(key) for block in blocks for key in block.flows] == ["br0\\x1b"]
 
 
 def test_a_very_long_name_of_an_interface_is_cut() -> None:
