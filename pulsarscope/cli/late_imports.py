@@ -14,6 +14,7 @@ OTHERS = (
     "cryptography.hazmat.primitives.asymmetric.padding",
     "cryptography.hazmat.primitives.ciphers.aead",
     "lz4.block",
+    "pulsarscope.cli.screen",
     "pyarrow.parquet",
     "rich.cells",
     "zstandard",
