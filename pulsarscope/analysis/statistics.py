@@ -6,8 +6,9 @@ Only columns that rows of every protocol have are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappush, heapreplace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -35,8 +36,19 @@ _SlowExchange = tuple[int, int, ReportRecord]
 class Statistics:
     """A fold over the frame, exchange, connection and finding rows of a run."""
 
-    def __init__(self, *, interval: int | None = None, filtered: bool = False, carriers: set[str] | None = None) -> None:
-        """Count by intervals in ns; if `filtered`, only connections with selected rows. `carriers` are commands known to carry messages."""
+    def __init__(
+        self,
+        *,
+        interval: int | None = None,
+        filtered: bool = False,
+        carriers: set[str] | None = None,
+        outer_of: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Count by intervals in ns; if `filtered`, only connections with selected rows.
+
+        `carriers` are commands known to carry messages, `outer_of` the outer leg of each connection that is an inner one.
+        """
+        self._outer_of = outer_of
         self.total = Tally()
         self.start: int | None = None
         """Time of the first row, nanoseconds since the epoch."""
@@ -102,6 +114,14 @@ class Statistics:
             self._count_exchange(row)
         for row in ended:
             self._count_connection(row)
+
+    def feed_inner(self, rows: Iterable[Any]) -> None:
+        """Count frames and exchanges of inner legs: by connection, because all else has them from the outer leg."""
+        for row in rows:
+            if isinstance(row, ExchangeRow):
+                self.connections.of(row.connection).add_exchange(row, timed=row.request in self.carriers)
+            elif isinstance(row, FrameRow) and row.status not in INCOMPLETE:
+                self.connections.of(row.connection).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size or 0)
 
     def merge(self, other: Statistics) -> None:
         """Add the frames and exchanges of other statistics, without the slowest ones and what rows of connections say."""
@@ -246,6 +266,7 @@ class Statistics:
                 {
                     "connection": name,
                     **_others(name),
+                    "leg_of": self._outer_of.get(name or ""),
                     "client": row.client,
                     "server": row.server,
                     "dissector": row.dissector,

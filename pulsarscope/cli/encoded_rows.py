@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from pulsarscope.analysis.counted_once import CountedOnce, identified
+from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.model.findings import ERROR
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.registry import encoder
@@ -64,6 +66,37 @@ class Encoding:
         if warned:
             prepared = [value[0] if type(value) is tuple else value for value in prepared]
         return EncodedRows(b"".join(prepared), [line for _, warnings in warned for line in warnings])
+
+
+class OnceEncoding:
+    """An encoding of the rows that `CountedOnce` keeps, of which other processes cannot know."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._encoding = encoding
+        self._once = CountedOnce()
+
+    def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
+        """As `Encoding`: of rows that were kept."""
+        return self._encoding(rows, selected)
+
+    def prepare(self, rows: list[Any]) -> list[Any]:
+        """Encode each row by itself, as `Encoding`, and put before it what tells whether it is kept; anchors stay as they are."""
+        marks = [None if type(row) is AnchorRow else identified(row) for row in rows]
+        values = iter(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow]))
+        return [row if mark is None else (mark, next(values)) for row, mark in zip(rows, marks, strict=True)]
+
+    def join(self, prepared: list[Any]) -> EncodedRows:
+        """Join those that are kept, as `Encoding`."""
+        kept = []
+        for value in prepared:
+            if type(value) is AnchorRow:
+                self._once.add(value)
+            elif not self._once.repeats(*value[0]):
+                kept.append(value[1])
+        return self._encoding.join(kept)
+
+
+AnyEncoding = Encoding | OnceEncoding
 
 
 def damage(rows: Iterable[Any]) -> list[str]:

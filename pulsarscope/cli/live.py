@@ -54,6 +54,8 @@ SWITCH_SECONDS = 0.0005
 class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     """Options of `live`."""
 
+    once: bool = True
+
     interfaces: Annotated[
         list[str] | None,
         typer.Option("-i", "--interface", metavar="NAME", help="Source: an interface, any (the default), - for standard input, or a pipe."),
@@ -180,7 +182,9 @@ def capture_and_decode(request: LiveRequest) -> int:
             else:
                 row_output = output(name)(sink, options_of_output) if rotated is None else RotatedOutput(rotated)
             try:
-                code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, capture.watch)
+                code = write_rows(
+                    request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, capture.once, capture.watch
+                )
             except OutputError as error:
                 if name == FOLDER_OUTPUT:  # Parquet without its end cannot be read
                     raise

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
+from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.live_consumers import LiveConsumers
@@ -36,7 +37,7 @@ from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
-from pulsarscope.model.records import FindingRow, RawFrame
+from pulsarscope.model.records import ROWS, FindingRow, MessageRow, RawFrame
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 from pulsarscope.output.export.pcapng import section_block, statistics_block
 from pulsarscope.output.render.view import count_text
@@ -73,6 +74,8 @@ class LiveCapture:
         """Description of the source and its filter, in one line."""
         self._request = request
         self._hidden = options.records - shown
+        self.once = CountedOnce(shown=frozenset() if request.top else frozenset(ROWS) - {MessageRow.kind})
+        """Takes out what comes a second time, over another leg of its path: of rows the messages, on the screen all."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around, DURATIONS, "--around")
@@ -128,7 +131,7 @@ class LiveCapture:
         if self.consumers is not None:
             self.consumers.feed(batch.rows, self.endpoints())
         if self.metrics is not None:
-            self.metrics.count(batch.rows)
+            self.metrics.count(row for row in batch.rows if isinstance(row, RawFrame) or row.connection not in self.once.outer_of)
         if self._hidden:
             batch.rows = [row for row in batch.rows if isinstance(row, RawFrame) or row.kind not in self._hidden]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.coverage import Coverage
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage
@@ -63,6 +64,7 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
         payloads=rules,
         rows_max=ROWS_MAX,
         rules=rules,
+        anchors=True,
     )
 
 
@@ -78,16 +80,20 @@ def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:
     return Diagnosis(finding_codes(dissectors), coverage, own_codes, {dissector.name: dissector.known_issues for dissector in dissectors})
 
 
-def read_all(run: AnyRun, request: CommandRequest, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:
-    """Pass all rows of a run to `consume`, and warn of damage in the inputs if `warns`."""
+def read_all(
+    run: AnyRun, request: CommandRequest, consume: Callable[[Sequence[Any]], None], once: CountedOnce | None = None, *, warns: bool = True
+) -> None:
+    """Pass all rows of a run to `consume`, each message and finding once (see `CountedOnce`), and warn of damage if `warns`."""
+    once = once or CountedOnce()
     with Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
         for batch in run:
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns and not request.quiet:
                 for line in damage(rows):
                     warn(line)
-            consume(rows)
+            consume(once.kept(rows))
             progress.advance(batch.file, batch.bytes_read)
+        consume(once.rest())
 
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from pulsarscope.analysis.counted_once import IDENTIFYING, CountedOnce
 from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
-from pulsarscope.cli.encoded_rows import Encoding
+from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.options import NEVER, CommandRequest
@@ -45,7 +46,8 @@ def run_command(request: CommandRequest) -> int:
 
     def run_rows(command_output: CommandOutput) -> int:
         row_filter = row_filter_of(request, kinds)
-        encoding = encoding_of(request, kinds, name)
+        rows_encoding = encoding_of(request, kinds, name)
+        encoding = OnceEncoding(rows_encoding) if request.once and rows_encoding is not None else rows_encoding
         options = run_options(request, kinds, row_filter)
         if row_filter is None or row_filter.learn is None:
             return run_once(command_output, request.files, row_filter, encoding, options)
@@ -55,14 +57,15 @@ def run_command(request: CommandRequest) -> int:
             return run_once(command_output, files, row_filter, encoding, options)
 
     def run_once(
-        command_output: CommandOutput, files: Sequence[str], row_filter: RowFilter | None, encoding: Encoding | None, options: Options
+        command_output: CommandOutput, files: Sequence[str], row_filter: RowFilter | None, encoding: AnyEncoding | None, options: Options
     ) -> int:
         # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
         elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
         run = start_run(files, options, request.jobs, encoding if elsewhere else None)
         sink = command_output.open(request, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
-        code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
+        once = CountedOnce() if request.once else None
+        code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once)
         if request.subject is not None and row_filter is not None and (absence := row_filter.absence()) is not None:
             warn(absence)
         return code
@@ -76,20 +79,21 @@ def write_rows(
     run: AnyRun,
     row_filter: RowFilter | None,
     row_output: Output,
-    encoding: Encoding | None,
+    encoding: AnyEncoding | None,
     sink: Sink,
     interrupts: Interrupts,
+    once: CountedOnce | None = None,
     watch: Callable[[RowBatch], None] | None = None,
 ) -> int:
     """Write the rows of a run until it ends, the limit is reached or a signal comes, and return the exit code.
 
     Signals wait while a batch is written. `watch` gets each batch of a live run first, and may remove rows; the rows that remain are
-    flushed at once. With an `encoding`, the output takes encoded rows.
+    flushed at once. With an `encoding`, the output takes encoded rows. `once` takes out what comes a second time.
     """
     flush = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
     progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=watch is None and not request.quiet and _allows_progress(request))
     try:
-        with progress, closing(limited_rows(run, kinds, row_filter, request.limit, watch)) as batches:
+        with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch)) as batches:
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
@@ -114,12 +118,19 @@ def write_rows(
 
 
 def limited_rows(
-    run: AnyRun, kinds: tuple[str, ...], row_filter: RowFilter | None, limit: int | None, watch: Callable[[RowBatch], None] | None = None
+    run: AnyRun,
+    kinds: tuple[str, ...],
+    row_filter: RowFilter | None,
+    limit: int | None,
+    once: CountedOnce | None = None,
+    watch: Callable[[RowBatch], None] | None = None,
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed."""
     remaining = limit
     with closing(iter(run)) as batches:
         for batch in batches:
+            if once is not None and batch.prepared is None:
+                batch.rows = once.kept(batch.rows)
             if watch is not None:
                 watch(batch)
             rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, run.endpoints)
@@ -211,6 +222,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         together=request.format == FOLDER_OUTPUT and row_filter is None and request.limit is None,  # rows are neither read nor counted
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
+        anchors=request.once,
     )
 
 
@@ -219,7 +231,8 @@ def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     known = column_names(MessageRow.kind)
-    return tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known)) or None
+    asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))
+    return (*asked, *(name for name in IDENTIFYING if name not in asked)) if asked and request.once else asked or None
 
 
 def output_options(

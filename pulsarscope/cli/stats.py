@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
@@ -63,7 +64,8 @@ def stats(request: StatsRequest) -> int:
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=request.fail_on != NEVER)
         run = start_run(request.files, options, request.jobs, CountedRows() if row_filter is None and not folds else None)
         sink = output.open(request, run.inputs.paths)
-        statistics = Statistics(interval=interval, filtered=row_filter is not None)
+        once = CountedOnce(holds=row_filter is None and not folds)  # those look at the order of rows, and at the ends of connections
+        statistics = Statistics(interval=interval, filtered=row_filter is not None, outer_of=once.outer_of)
 
         def consume(rows: Sequence[Any]) -> None:
             selected = rows if row_filter is None else list(row_filter.select(rows, run.endpoints))
@@ -71,12 +73,15 @@ def stats(request: StatsRequest) -> int:
                 fold.feed(selected, run.endpoints)
             if row_filter is None:
                 statistics.feed(rows)
-                return
-            statistics.feed(row for row in selected if type(row) is not FindingRow)
-            statistics.feed(row for row in rows if type(row) is FindingRow)
+            else:
+                statistics.feed(row for row in selected if type(row) is not FindingRow)
+                statistics.feed(row for row in rows if type(row) is FindingRow)
+            statistics.feed_inner(once.inner if row_filter is None else row_filter.select(once.inner, run.endpoints))
 
-        read_all(run, request, consume)
-        records = statistics.sections(sections) | {name: fold.records() for name, fold in folds.items()}
+        read_all(run, request, consume, once)
+        records = statistics.sections(sections)
+        for name, fold in folds.items():  # they have the first frames of inner legs
+            records[name] = [record for record in fold.records() if record.get("connection") not in once.outer_of]
         if request.format is not None:
             records = {name: section[: request.limit] for name, section in records.items()}
             sink.write(report_bytes(records, request.format, single=frozenset({"total"})))

@@ -9,6 +9,7 @@ import msgspec
 
 from pulsarscope.dissect.exchange import Request, Response
 from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.legs import Anchor
 from pulsarscope.model.records import FrameRow, MessageRow
 
 PRODUCE, DELIVER = "produce", "deliver"
@@ -76,7 +77,7 @@ class MessageEntry(msgspec.Struct):
     """Memory of decoded values."""
 
 
-Event = FormNotes | Remark | Exchange | SingleMessage | LaterMessages | MessageEntry
+Event = FormNotes | Remark | Exchange | Anchor | SingleMessage | LaterMessages | MessageEntry
 
 
 def message_row(frame: FrameRow, direction: str) -> MessageRow:

@@ -21,6 +21,8 @@ class Request(msgspec.Struct, gc=False):
     topic: str | None = None
     producer_name: str | None = None
     subscription: str | None = None
+    chosen_name: str | None = None
+    """Name that the client chose for what it asks for, usually at random."""
 
 
 class Response(msgspec.Struct, gc=False):

@@ -8,12 +8,15 @@ judges the facts of one key, sorted by (source, file, packet, sub), so that ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from pulsarscope.model.findings import Code
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, Row
 from pulsarscope.model.thresholds import Threshold, Thresholds
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.legs import DescribeLegs
 
 
 class Where(NamedTuple):
@@ -151,3 +154,5 @@ class Rules(NamedTuple):
     """Name of the key rule that also gets a fact `UNREAD` of each connection without a known protocol on which the server said nothing (a
     SYN without an answer, or refused) or that speaks TLS. The key is the client's host; the values are server, client_bytes, server_bytes,
     closed, closed_by, end and tls."""
+    legs: DescribeLegs | None = None
+    """Makes the finding about two connections that are legs of one path; no key rule sees the facts of the inner one."""

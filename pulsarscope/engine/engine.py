@@ -16,6 +16,7 @@ from typing import Any
 
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.connection import Settings
@@ -87,7 +88,7 @@ class Engine:
         """Name of the dissector of each of them."""
         self._rules = RuleEngine(made, self.endpoints, self.dissector_of, emit_fact, options.thresholds) if options.rules else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
-        kinds = options.records | evaluated
+        kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
         self._secrets = Secrets(options.key_logs.secrets)
         session = SessionSettings(
@@ -111,6 +112,8 @@ class Engine:
         types = {**ROWS, MessageRow.kind: message_type}
         self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
+        if not options.anchors:
+            self._for_rules.add(AnchorRow)
         self._assembler = Assembler()
         self.progress = 0, 0, 0
         """File, bytes read of it, and last packet."""
@@ -157,6 +160,7 @@ class Engine:
             yield from self._advance(events, [])
         if self._rules is not None:
             self._rules.facts.settle(time)
+            self._rules.report_legs(complete=True)
             yield self._batch([row for _, row in self._rules.take()])
 
     def waiting(self) -> tuple[int, int]:

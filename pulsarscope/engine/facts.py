@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from pulsarscope.dissect.legs import LegTable
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine.evaluated_keys import EvaluatedKeys
-from pulsarscope.engine.packed_facts import PendingFacts, pack
+from pulsarscope.engine.packed_facts import PendingFacts, pack, unpack
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX
 
 QUIET_NANOSECONDS = 1_000_000_000
@@ -51,8 +52,10 @@ class Facts:
     when a connection ends or a hole is given up.
     """
 
-    def __init__(self, rules: Mapping[str, tuple[FactRule, ReportFinding]]) -> None:
-        """Take each rule by its name, with what makes its findings."""
+    def __init__(self, rules: Mapping[str, tuple[FactRule, ReportFinding]], anchors: Iterable[str] = ()) -> None:
+        """Take each rule by its name, with what makes its findings; `anchors`: names of facts that are anchors of legs."""
+        self.legs = {name: LegTable() for name in anchors}
+        """By the name of their anchors. What the inner leg of a path brings is not evaluated: it comes with the outer one, too."""
         self._pending = {name: _Pending(*rule) for name, rule in rules.items()}
         self._size = 0
         """Bytes of all rules."""
@@ -69,6 +72,9 @@ class Facts:
 
     def add_packed(self, rule: str, key: str, packed: bytes, time: int) -> None:
         """Add a fact of this time, packed."""
+        if rule in self.legs:
+            self.legs[rule].add(key, unpack(packed)[0])
+            return
         pending = self._pending[rule]
         facts = pending.keys.pop(key, None)
         if facts is None:
@@ -140,6 +146,11 @@ class Facts:
     def _evaluate(self, pending: _Pending, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
         """Evaluate as `evaluate`; return what was reported that was not before."""
         rule = pending.rule
+        for table in self.legs.values():
+            if table.outer_of:
+                facts = [fact for fact in facts if fact.where.connection not in table.outer_of]
+        if not facts:
+            return set()
         before = pending.reported.get(key, ())
         reported = set()
 

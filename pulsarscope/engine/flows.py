@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.capture import Block, Inputs
+from pulsarscope.dissect.legs import ANCHOR, INNER
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
@@ -26,13 +27,16 @@ from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECT
 from pulsarscope.model.records import ConnectionRow, FindingRow, Row
 from pulsarscope.model.text import printable
 
-__all__ = ["Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "strangers", "with_secrets"]
+__all__ = ["OF_LEGS", "Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "join_legs", "strangers", "with_secrets"]
 
 
 def check_options(options: Options) -> None:
     """Raise UsageError when a run cannot be carried out with these options: before anything starts, not in some task."""
     Engine(Inputs([], 0, []), options)
 
+
+OF_LEGS = f":{ANCHOR}"
+"""End of the name that anchors have among facts."""
 
 LATE_NANOSECONDS = 600_000_000_000
 """A file of a stream may have packets so much older than those of files before it: some are rotated later, or take longer on their way."""
@@ -193,6 +197,27 @@ def evaluate(
         if count:
             rule_engine.facts.evaluate(rule, key, kept[:count])
             yield from (row for _, row in rule_engine.take())
+
+
+def join_legs(anchors: Iterable[tuple[str, str, Fact]], options: Options, inner: EmitFact) -> Iterator[FindingRow]:
+    """Give the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `inner` takes facts of inner legs.
+
+    Those of earlier batches of a stream stand among the anchors.
+    """
+    rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {}, thresholds=options.thresholds)
+    tables = rule_engine.facts.legs
+    newest = 0
+    for rule, key, fact in anchors:
+        newest = max(newest, fact.where.time)
+        if fact.what == INNER:
+            tables[rule].outer_of[fact.where.connection] = fact.values["outer"]
+        else:
+            tables[rule].add(key, fact)
+    rule_engine.report_legs()
+    for rule, table in tables.items():
+        for fact in table.inner(newest):
+            inner(rule, fact.where.connection, fact)
+    yield from (row for _, row in rule_engine.take())
 
 
 def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:

@@ -44,6 +44,8 @@ class Options(msgspec.Struct, frozen=True):
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False
     """Run the rules of the dissectors: their findings come among the others."""
+    anchors: bool = False
+    """Hand on the rows of anchors, by which legs of paths are found (`dissect.legs`)."""
     live: bool = False
     """Packets come as they happen: rules report as soon as they can, and idle or closed connections are let go."""
     ports: frozenset[int] = frozenset()

@@ -12,6 +12,7 @@ import msgspec
 
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.isolation import RULE_FAILED, failure
+from pulsarscope.dissect.legs import ANCHOR, AnchorRow, digest
 from pulsarscope.dissect.rules import (
     UNREAD,
     ConnectionRule,
@@ -73,6 +74,9 @@ class _RuleSet:
         }
         self.wants_messages = rules.messages
         self.unread = rules.unread
+        self.describe_legs = rules.legs
+        self.legs = f"{dissector.name}:{ANCHOR}"
+        """Name that the anchors of its connections have among the facts."""
         self.needs_both = rules.needs_both
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
@@ -255,14 +259,17 @@ class RuleEngine:
             for dissector, rule_set in self.rule_sets.items()
             for name, rule in rule_set.keys.items()
         }
-        self.facts = Facts(keys)
+        self.facts = Facts(keys, [rule_set.legs for rule_set in self.rule_sets.values() if rule_set.describe_legs is not None])
         """Of rules across connections."""
+        self._alone = emit_fact is None
         self.emit_fact = self.facts.add if emit_fact is None else emit_fact
 
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of rows that must be fed."""
         kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
+        if self.facts.legs:
+            kinds.add(ANCHOR)
         return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
 
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
@@ -300,6 +307,13 @@ class RuleEngine:
             elif kind is MessageRow:
                 if (rules := self._rules_of(row.connection)) is not None:
                     rules.dispatch(rules.rule_set.messages, row)
+            elif kind is AnchorRow:
+                if (rules := self._rules_of(row.connection)) is not None and rules.rule_set.legs in self.facts.legs:
+                    name = rules.rule_set.legs
+                    if self._alone:
+                        self.facts.legs[name].add(*row)
+                    else:
+                        self.emit_fact(name, digest(row.content), row.fact)
             elif kind is Closed:
                 if (rules := self.connections.pop(row.row.connection or "", None)) is not None:
                     rules.closing = row.closing
@@ -315,6 +329,7 @@ class RuleEngine:
     def finish(self) -> None:
         """Evaluate the keys that still wait: the capture has ended. Report it when the bound on facts may have changed a verdict."""
         self.facts.finish()
+        self.report_legs()
         parted, unknown = self.facts.parted, self.facts.unknown
         if not parted and not unknown:
             return
@@ -325,6 +340,13 @@ class RuleEngine:
         text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         self._findings.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
+
+    def report_legs(self, *, complete: bool = False) -> None:
+        """Report the legs of paths; `complete`: those of which nothing more comes."""
+        for dissector, rule_set in self.rule_sets.items():
+            if rule_set.describe_legs is not None:
+                for legs in self.facts.legs[rule_set.legs].joined(complete=complete):
+                    self.report(dissector, *rule_set.describe_legs(legs))
 
     def emit_unread(self, row: ConnectionRow) -> None:
         """Emit a fact of a connection without a known protocol on which a server said nothing, or what cannot be read."""

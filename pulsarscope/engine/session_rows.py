@@ -13,6 +13,7 @@ from pulsarscope.dissect.events import Event, Exchange, FormNotes, LaterMessages
 from pulsarscope.dissect.exchange import elapsed
 from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
 from pulsarscope.dissect.isolation import Failure, failure, raising_function
+from pulsarscope.dissect.legs import Anchor, anchor_row
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
@@ -38,6 +39,7 @@ class SessionRows:
     __slots__ = (
         "_context",
         "_dissector",
+        "_ends",
         "_events",
         "_messages",
         "_origin",
@@ -49,12 +51,13 @@ class SessionRows:
         "wants_frames",
     )
 
-    def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False) -> None:
-        """Begin a session; `raw`: put a RawFrame behind each frame row."""
+    def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False, ends: tuple[str, str] = ("", "")) -> None:
+        """Begin a session; `raw`: put a RawFrame behind each frame row; `ends`: (client, server), for its anchors."""
         self._dissector = dissector
         self.failures: tuple[Failure, ...] = ()
         """Exceptions of the session, of ranges, and of events that no row can be made of."""
         self._context = context
+        self._ends = ends
         self._session = Session(context)
         try:
             self._session = dissector.session(context)
@@ -178,6 +181,8 @@ class SessionRows:
                     frame.findings = list(dict.fromkeys([code for code, _ in event.notes]))
                     evidence = {"offset": frame.offset, "size": frame.size}
                     out.extend([self._finding(Remark(code, frame, text, evidence)) for code, text in event.notes])
+            elif isinstance(event, Anchor):
+                out.append(anchor_row(event, self._ends))
             elif self._messages is None:
                 pass
             elif isinstance(event, SingleMessage):

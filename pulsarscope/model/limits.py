@@ -338,6 +338,33 @@ FACTS_MAX_BYTES = 8 << 20
 """Memory of pending facts of all cross-connection rules in a process: those of 16,000 messages in flight; beyond that the keys without
 facts for longest are evaluated."""
 
+ANCHORS_MAX = 8
+"""Anchors that a connection gives, by which it is found to be a leg of a path: a lost packet hides one or two of them."""
+
+ANCHOR_NANOSECONDS_MAX = 10 * 1_000_000_000
+"""Time for which an anchor waits for that of another leg: proxies hand on frames within milliseconds, with a full buffer within seconds."""
+
+ANCHORS_WAITING_MAX = 20_000
+"""Different anchors that wait at a time, about 1 KiB each; twice as many for a short time."""
+
+ANCHORS_OF_KEY_MAX = 64
+"""Equal anchors that wait: clients that connect again all at once ask the same with the same ids."""
+
+LEGS_MAX = 10_000
+"""Pairs of legs that are remembered, of connections that came last."""
+
+EARLY_MESSAGES_MAX = 64
+"""First messages of a connection that are remembered until it may be known for a leg: its first anchors tell."""
+
+EARLY_CONNECTIONS_MAX = 1_000
+"""Connections of which they are remembered, 20 KiB each: those that came last."""
+
+HELD_ROWS_MAX = 32
+"""First frames of a connection that wait to be counted until it may be known for a leg: a client asks for a few things at first."""
+
+HELD_ROWS_NANOSECONDS = 5 * 1_000_000_000
+"""Longest time for which they wait: brokers answer the first requests within a second or two."""
+
 EVALUATED_KEYS_MAX = 7 << 16
 """Keys evaluated early that are remembered, so that later facts are recognised: four bytes each."""
 

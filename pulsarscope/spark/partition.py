@@ -12,11 +12,11 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, BlockReader, Inputs, Portion
-from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate
+from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate, join_legs
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, count_rows
+from pulsarscope.model.records import ConnectionRow, FindingRow, count_rows
 from pulsarscope.spark import packed_segments, packets
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.remote_files import open_path
@@ -127,6 +127,20 @@ class EvaluateFacts(msgspec.Struct, frozen=True):
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         # Pending facts come before those emitted in the next batch.
         return _records(self.job, lambda collected: _evaluated(self.job, batches, collected), -(1 << 62))
+
+
+class JoinLegs(msgspec.Struct, frozen=True):
+    """Task from all anchors that several connections have, in the order of their places, to packed batches of findings and facts."""
+
+    job: Job
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """Yield packed batches; the facts name the connections that are inner legs."""
+
+        def rows(collected: _Collected) -> Iterator[list[Any]]:
+            return _findings(self.job, join_legs(facts_in(batches), self.job.options, collected.emit_fact), collected)
+
+        return _records(self.job, rows)
 
 
 class _Collected(msgspec.Struct):
@@ -252,9 +266,14 @@ def _flow(job: Job, run: FlowRun, flow: packed_segments.PackedFlow, collected: _
 
 
 def _evaluated(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
-    severities = collected.report.severities
     newest = None if job.progress is None or job.progress.ends else max(job.progress.newest.values(), default=0)
-    for row in evaluate(facts_in(batches), job.options, newest, collected.emit_fact):
+    return _findings(job, evaluate(facts_in(batches), job.options, newest, collected.emit_fact), collected)
+
+
+def _findings(job: Job, findings: Iterable[FindingRow], collected: _Collected) -> Iterator[list[Any]]:
+    """Yield findings, one by one, counted."""
+    severities = collected.report.severities
+    for row in findings:
         severities[row.severity or ""] = severities.get(row.severity or "", 0) + 1
         if row.kind in job.options.records:
             yield [row]

@@ -17,12 +17,12 @@ from pyspark.sql import functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.engine.flows import with_secrets
+from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
-from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, ReadFiles
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles
 from pulsarscope.spark.scan import PortionSummary, ScanPortions
 from pulsarscope.spark.table_files import TableFile
 
@@ -168,7 +168,22 @@ class Records(Mapping[str, "DataFrame"]):
         """Return packed batches of findings of the rules across connections."""
         facts = _map(self._of_kind(self._decoded, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
         facts = facts if self._facts is None else facts.unionByName(self._facts)
-        return _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, partitions), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
+        of_legs = facts.rule.endswith(OF_LEGS)
+        legs = self._joined(facts.where(of_legs))
+        inner = _map(self._of_kind(legs, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS).select("connection")
+        facts = facts.where(~of_legs).join(functions.broadcast(inner), "connection", "left_anti").select(*shuffle_batches.FACTS.names)
+        findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, partitions), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
+        return findings.unionByName(legs)
+
+    def _joined(self, anchors: DataFrame) -> DataFrame:
+        """Return packed batches of the findings about legs of paths, and of facts that name the inner ones."""
+        shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
+        known = anchors.where(anchors.packet == 0)  # of earlier batches of a stream: the connections that are inner legs
+        anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi").unionByName(known)
+        ordered = anchors.repartition(1).sortWithinPartitions(*shuffle_batches.FACT_ORDER[2:])
+        legs = _map(ordered, JoinLegs(self._job), shuffle_batches.SCHEMA).persist(StorageLevel.DISK_ONLY)
+        self._persisted.append(legs)
+        return legs
 
     @staticmethod
     def _of_kind(batches: DataFrame, kind: str) -> DataFrame:

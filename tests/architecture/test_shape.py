@@ -29,6 +29,7 @@ OF_THE_WHOLE = {
     "tests/live/test_days.py",
     "tests/test_captured_twice.py",
     "tests/test_captures.py",
+    "tests/test_proxy_legs.py",
     "tests/test_regressions.py",
     "tests/protocols/kafka07/test_broker.py",
     "tests/protocols/kafka07/test_clients.py",

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
-from pulsarscope.engine.flows import with_secrets
+from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.local import ALL_RECORDS
 from pulsarscope.engine.options import Options as EngineOptions
 from pulsarscope.inputs.key_logs import KeyLogs
@@ -26,7 +26,7 @@ from pulsarscope.model.records import ROWS, Row
 from pulsarscope.output.export.arrow import table
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
 from pulsarscope.spark.checkpoint import Commit
-from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, ReadFiles, StreamProgress
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles, StreamProgress
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.scan import DivideFiles, PortionSummary, ScanPortions
 from tests.scenarios.capturefile import ETHERNET, write_pcap
@@ -113,13 +113,7 @@ class Cluster:
         schema = packets.SCHEMA if by_packet else packed_segments.SCHEMA
         dealt = deal(made, schema, packed_segments.ORDER, partitions)
         decoded = [batch for part in dealt for batch in pickled(DecodeFlows(self.job, by_packet))(part)]
-        facts = list(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)))
-        findings = [
-            batch
-            for part in deal(facts, shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions)
-            for batch in pickled(EvaluateFacts(self.job))(part)
-        ]
-        self.batches = decoded + findings
+        self.batches = decoded + judged(self.job, shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)), partitions)
 
     def tables(self) -> Tables:
         """Return the sorted rows, by kind."""
@@ -169,11 +163,7 @@ class Streamed:
         dealt = deal([*read, *self._flows], packed_segments.SCHEMA, packed_segments.ORDER, self._partitions)
         decoded = [batch for part in dealt for batch in pickled(DecodeFlows(job))(part)]
         facts = [*shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)), *self._facts]
-        findings = [
-            batch
-            for part in deal(facts, shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, self._partitions)
-            for batch in pickled(EvaluateFacts(job))(part)
-        ]
+        findings = judged(job, facts, self._partitions)
         self._flows = list(shuffle_batches.unpack(of_kind(shuffle_batches.OPEN, decoded)))
         self._facts = list(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, findings)))
         self._options = msgspec.structs.replace(options, key_logs=KeyLogs(options.key_logs.secrets))
@@ -184,6 +174,25 @@ class Streamed:
     def tables(self) -> Tables:
         """Return the sorted rows of all batches, by kind."""
         return {kind: texts(shuffle_batches.unpack(of_kind(kind, self.batches))) for kind in ROWS if kind in self._options.records}
+
+
+def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
+    """Return the findings, and the facts that stay: legs of paths first, and then all other facts but those of inner legs."""
+    rows = pa.Table.from_batches(facts, shuffle_batches.FACTS).to_pylist()
+    anchors = [row for row in rows if row["rule"].endswith(OF_LEGS)]
+    connections: dict[Any, set[str]] = {}
+    for row in anchors:
+        connections.setdefault((row["rule"], row["key"]), set()).add(row["connection"])
+    anchors = [row for row in anchors if len(connections[row["rule"], row["key"]]) > 1 or row["packet"] == 0]
+    anchors.sort(key=lambda row: [row[name] or "" if name == "source" else row[name] for name in shuffle_batches.FACT_ORDER[2:]])
+    table = pa.Table.from_pylist(anchors, shuffle_batches.FACTS)
+    legs = list(pickled(JoinLegs(job))(table.to_batches()))
+    inner = {row["connection"] for row in rows_of(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, legs)))}
+    others = [row for row in rows if not row["rule"].endswith(OF_LEGS) and row["connection"] not in inner]
+    dealt = deal(
+        pa.Table.from_pylist(others, shuffle_batches.FACTS).to_batches(), shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions
+    )
+    return [*legs, *(batch for part in dealt for batch in pickled(EvaluateFacts(job))(part))]
 
 
 def pickled(task: Any) -> Any:

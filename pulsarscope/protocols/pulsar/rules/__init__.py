@@ -24,6 +24,7 @@ from pulsarscope.protocols.pulsar.rules import (
     holders,
     journey,
     key_shared,
+    legs,
     lookups,
     partitions,
     permits,
@@ -89,6 +90,7 @@ THEMES = (
     publishing,
     chunks,
     clock,
+    legs,
 )
 """Modules with codes, in the order of the codes."""
 
@@ -157,5 +159,6 @@ RULES = Rules(
     messages=False,
     needs_both=_NEED_BOTH,
     unread=reach.REACH,
+    legs=legs.describe,
     thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

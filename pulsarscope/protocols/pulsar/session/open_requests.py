@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 from pulsarscope.dissect.events import Event, Exchange, Remark
 from pulsarscope.dissect.exchange import Request, Response, answer, elapsed, response_of
+from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING
+from pulsarscope.protocols.pulsar.session.anchors import Anchors
 from pulsarscope.protocols.pulsar.session.exchanges import (
     ANSWERED_BY,
     CONNECTING_REQUEST_ID,
@@ -49,11 +51,12 @@ ASKED_IN_ORDER = {answer: asked for asked, answer in IN_ORDER.items()}
 class OpenRequests:
     """Pairs requests and responses, and reports them."""
 
-    __slots__ = ("_early_bytes", "_pairing", "_receipts", "early", "wants_exchanges")
+    __slots__ = ("_early_bytes", "_pairing", "_receipts", "anchors", "early", "wants_exchanges")
 
-    def __init__(self, pairing: Pairing, *, wants_exchanges: bool) -> None:
+    def __init__(self, pairing: Pairing, kinds: Collection[str]) -> None:
         self._pairing = pairing
-        self.wants_exchanges = wants_exchanges
+        self.wants_exchanges = ExchangeRow.kind in kinds
+        self.anchors = Anchors(wanted=ANCHOR in kinds)
         self.early: dict[EarlyKey, Response] = NOTHING
         """Responses whose request was not seen yet."""
         self._early_bytes = 0
@@ -74,6 +77,8 @@ class OpenRequests:
     def ask(self, key: tuple[str, Hashable], frame: FrameRow, request: Request, events: list[Event]) -> Response | None:
         """Let a request wait under its response and request id, or its own name and direction; return its response when that came first."""
         command = request.command
+        if self.anchors.left and command == "SUBSCRIBE":
+            self.anchors.asked(request, frame)
         if self.early and command in ANSWERED_BY:
             number = (frame.fields or {}).get("request_id")
             for answer in (ANSWERED_BY[command], "ERROR") if command != "ACK" else (ANSWERED_BY[command],):
@@ -116,6 +121,8 @@ class OpenRequests:
         if self.wants_exchanges or frame.latency_ns is None:
             final = not (frame.command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False)
             self.report(request, response_of(frame), events, final=final)
+        if self.anchors.left:
+            self.anchors.answered(request, frame, fields, events)
 
     def remember(self, key: EarlyKey | None, frame: FrameRow, events: list[Event]) -> None:
         """Keep a response without a request: the capture may have the two in the wrong order."""

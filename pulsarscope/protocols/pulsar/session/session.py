@@ -74,7 +74,7 @@ class PulsarSession(Session):
         self._settings = settings
         self._opens = False  # some payload was opened
         self._awaits_schemas = False  # some deliveries do, or did
-        self._requests = OpenRequests(context.pairing, wants_exchanges="exchange" in settings.kinds)
+        self._requests = OpenRequests(context.pairing, settings.kinds)
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = NOTHING
         self._batch_sizes = BatchSizes()
@@ -153,6 +153,8 @@ class PulsarSession(Session):
                         frame.latency_ns = latency = elapsed(sent, frame)  # type: ignore[assignment]
                     if wants_exchanges or latency is None:
                         requests.report(request_of(number, producer, sent), response_of(frame), events)
+                    if requests.anchors.left:
+                        requests.anchors.received(sent, frame, fields, events)
                     if sent.entry is not None:
                         if sent.entry.base.topic is None:
                             sent.entry.base.topic = producer.topic
@@ -260,6 +262,8 @@ class PulsarSession(Session):
         messages = metadata.get("num_messages_in_batch", 1)
         ack_set = fields.get("ack_set")
         frame.num_messages = left_of(ack_set, messages) if ack_set else messages
+        if self._requests.anchors.left:
+            self._requests.anchors.delivered(frame, fields)
         if messages > 1:
             self._batch_sizes.delivered(fields.get("message_id") or {}, messages)
         if not self._opens_payloads or self._is_plain(metadata):
@@ -308,6 +312,7 @@ class PulsarSession(Session):
             frame.extra = self._batch_sizes.acknowledged(fields)
             if fields.get("consumer_id", -1) not in self._consumers and (acknowledged := fields.get("message_id")):
                 self._attached(fields.get("consumer_id", -1), acknowledged[0], events)
+            self._requests.anchors.acknowledged(frame, fields, events)
         elif command == "CLOSE_PRODUCER":
             self._close_producer(fields.get("producer_id", -1))
         names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES

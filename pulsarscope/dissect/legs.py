@@ -1,0 +1,201 @@
+"""Legs of a path: connections that carry the same frames, one on either side of a proxy or a balancer of TCP.
+
+A session tells of frames that all legs of its connection's path have, each time two of them, one of either direction: an anchor. Two
+connections are legs when both have an anchor, and the frames of the one lie between those of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pulsarscope.dissect.exchange import Placed
+from pulsarscope.dissect.rules import Fact, Where, where_of
+from pulsarscope.model.frame_name import frame_name
+from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX, LEGS_MAX
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.tables import remember
+
+ANCHOR = "anchor"
+"""Kind of the rows of anchors, which no output has; word of their facts."""
+
+ENOUGH = 3
+"""Weight from which two connections count as legs: one anchor that no other connections can have, or three others; a request counts two
+where the host that is asked is the one that asks. Equal frames that do not enclose each other count against it."""
+
+
+class Anchor(NamedTuple):
+    """Two frames of a connection, the second in answer to the first: an event of a session."""
+
+    content: tuple[object, ...]
+    """What all legs of the path have: commands, ids, names."""
+    first: Placed
+    last: FrameRow
+    unique: bool = False
+    """No other connections can have such frames."""
+    pushed: bool = False
+    """The server sent the first of the two."""
+
+
+class AnchorRow(NamedTuple):
+    """An anchor among the rows of all connections, behind its last frame."""
+
+    content: tuple[object, ...]
+    fact: Fact
+    """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
+
+    @property
+    def connection(self) -> str:
+        """As rows have it."""
+        return self.fact.where.connection
+
+
+def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
+    """Return the row of an anchor of a connection with this client and server."""
+    first = anchor.first
+    values = {
+        "first": [first.file, first.packet, first.sub, first.time],
+        "unique": anchor.unique,
+        "pushed": anchor.pushed,
+        "client": ends[0],
+        "server": ends[1],
+    }
+    return AnchorRow(anchor.content, Fact(where_of(anchor.last), ANCHOR, values))
+
+
+def digest(content: tuple[object, ...]) -> str:
+    """Return the content of an anchor as the key of a fact."""
+    from hashlib import blake2b  # noqa: PLC0415 - takes 6 ms, and only other processes need it
+
+    return blake2b(repr(content).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+
+class Legs(msgspec.Struct):
+    """Two connections of which the inner one carries on what the outer one brings."""
+
+    outer: Where
+    """Last frame of the first anchor that both have, as the outer one has it."""
+    inner: Where
+    outer_ends: tuple[str, str]
+    """(client, server)."""
+    inner_ends: tuple[str, str]
+    weight: int = 0
+    first: tuple[str, str] = ("", "")
+    """Names of the first frames of that anchor, on the outer and on the inner one."""
+    anchors: int = 0
+    """Number of those that both have, up to `ANCHORS_MAX`."""
+    times: list[tuple[int, int, int]] = []
+    """Of those that the client began: nanoseconds from leg to leg, between request and answer behind it, and from leg to leg back."""
+    reported: bool = False
+
+    def add(self, outer: Fact, inner: Fact) -> None:
+        """Add an anchor that both have."""
+        begun, passed = outer.values["first"], inner.values["first"]
+        if not self.anchors:
+            self.first = frame_name(*begun[:3]), frame_name(*passed[:3])
+        self.anchors += 1
+        if inner.values["pushed"]:
+            self.weight += 1
+        else:
+            related = _host(self.outer_ends[1]) == _host(self.inner_ends[0])
+            self.weight += ENOUGH if inner.values["unique"] else 1 + related
+            self.times.append((passed[3] - begun[3], inner.where.time - passed[3], outer.where.time - inner.where.time))
+
+
+INNER = "inner"
+"""Word of the fact that a connection is an inner leg, of `outer`: for who evaluates facts elsewhere than anchors."""
+
+DescribeLegs = Callable[[Legs], tuple[str, Where, str, dict[str, Any]]]
+"""Returns code, place, text and evidence of the finding about two legs."""
+
+
+class LegTable:
+    """Pairs of legs. Give it the anchors of all connections in the order of their last frames."""
+
+    def __init__(self) -> None:
+        self._recent: dict[Hashable, list[Fact]] = {}
+        """Latest anchors by content."""
+        self._older: dict[Hashable, list[Fact]] = {}
+        """Those before, at least as long as an anchor waits for the other leg's."""
+        self._began = 0
+        self._pairs: dict[tuple[str, str], Legs] = {}
+        """By outer and inner connection, also those of which too little is known."""
+        self._parted: dict[frozenset[str], int] = {}
+        """Number of anchors that speak against two connections."""
+        self.outer_of: dict[str, str] = {}
+        """The outer leg of each connection that is an inner one."""
+
+    def add(self, key: Hashable, anchor: Fact) -> list[str]:
+        """Take an anchor, and join its connection with those that have it, too; return the connections now known for inner legs."""
+        time = anchor.where.time
+        if time - self._began > ANCHOR_NANOSECONDS_MAX or len(self._recent) >= ANCHORS_WAITING_MAX:
+            self._older, self._recent, self._began = self._recent, {}, time
+        found = []
+        others = self._recent.get(key) or self._older.get(key) or []
+        for other in others:
+            if abs(time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
+                continue
+            around, between = (anchor, other) if _encloses(anchor, other) else (other, anchor)
+            outer, inner = (between, around) if anchor.values["pushed"] else (around, between)
+            if not _encloses(around, between):
+                self._part(outer, inner)
+            elif self._join(outer, inner):
+                found.append(inner.where.connection)
+        self._recent[key] = [*others[-ANCHORS_OF_KEY_MAX:], anchor]
+        return found
+
+    def _join(self, outer: Fact, inner: Fact) -> bool:
+        names = outer.where.connection, inner.where.connection
+        legs = self._pairs.get(names)
+        if legs is None:
+            legs = Legs(outer.where, inner.where, _ends(outer), _ends(inner), -self._parted.get(frozenset(names), 0))
+            remember(self._pairs, names, legs, LEGS_MAX)
+        if legs.anchors < ANCHORS_MAX:
+            legs.add(outer, inner)
+        if legs.weight < ENOUGH or names[1] in self.outer_of or self.outer_of.get(names[0]) == names[1]:
+            return False
+        remember(self.outer_of, names[1], names[0], LEGS_MAX)
+        return True
+
+    def _part(self, one: Fact, other: Fact) -> None:
+        """Count it against two connections that they have the same frames, but cross each other's."""
+        names = one.where.connection, other.where.connection
+        remember(self._parted, frozenset(names), self._parted.get(frozenset(names), 0) + 1, LEGS_MAX)
+        for pair in (names, names[::-1]):
+            if (legs := self._pairs.get(pair)) is not None:
+                legs.weight -= 1
+
+    def inner(self, time: int) -> Iterator[Fact]:
+        """Give a fact `INNER`, of this time, for each connection that is an inner leg."""
+        for inner, outer in self.outer_of.items():
+            yield Fact(Where(None, 0, 0, 0, time, inner), INNER, {"outer": outer})
+
+    def joined(self, *, complete: bool = False) -> Iterator[Legs]:
+        """Give the pairs of legs that were not given yet, in the order in which they were found; `complete`: those with all anchors."""
+        for inner, outer in self.outer_of.items():
+            legs = self._pairs.get((outer, inner))
+            if legs is not None and not legs.reported and (legs.anchors >= ANCHORS_MAX or not complete):
+                legs.reported = True
+                yield legs
+
+
+def _may_be_legs(anchor: Fact, other: Fact) -> bool:
+    """Return True for anchors of two connections that have no end in common."""
+    mine, theirs = anchor.values, other.values
+    return anchor.where.source == other.where.source and mine["client"] != theirs["client"] and mine["server"] != theirs["server"]
+
+
+def _encloses(anchor: Fact, other: Fact) -> bool:
+    """Return True when the frames of the other lie between those of the anchor."""
+    begun, passed = anchor.values["first"], other.values["first"]
+    return begun[:2] < passed[:2] and (other.where.file, other.where.packet) < (anchor.where.file, anchor.where.packet)
+
+
+def _ends(fact: Fact) -> tuple[str, str]:
+    return fact.values["client"], fact.values["server"]
+
+
+def _host(endpoint: str) -> str:
+    return endpoint.rpartition(":")[0]

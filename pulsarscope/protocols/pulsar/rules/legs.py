@@ -1,0 +1,48 @@
+"""Paths through a proxy of which the capture has both legs: client → proxy and proxy → broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.dissect.legs import Legs
+from pulsarscope.dissect.rules import Where
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+CODES = table(
+    SESSION.note(
+        "proxy-legs",
+        "Both legs of a path through a proxy, or a balancer of TCP, are in the capture: it hands on the same frames.",
+        "Messages, statistics and findings across connections count the client's leg only; decode shows both. The times of the legs "
+        "tell whether the proxy or the broker is slow.",
+    ),
+)
+
+_PARTS = ("forward", "to pass on"), ("answer", "until the broker's answer"), ("back", "to pass that back")
+"""Parts of the time of an exchange: name in the evidence, and in the text."""
+
+
+def describe(legs: Legs) -> tuple[str, Where, str, dict[str, Any]]:
+    """Return the finding about two legs, with the times of what passed over both."""
+    (client, proxy), (_, broker) = legs.outer_ends, legs.inner_ends
+    names = legs.outer.connection, legs.inner.connection
+    text = (
+        f"What client {client} and {proxy} say on connection {names[0]} is handed on to {broker} on connection {names[1]}: "
+        f"{quantity(legs.anchors, 'equal exchange')}"
+    )
+    evidence: dict[str, Any] = {
+        "frames": [*legs.first, legs.inner.name, legs.outer.name],
+        "connections": [*names],
+        "client": client,
+        "proxy": proxy,
+        "broker": broker,
+        "exchanges": legs.anchors,
+    }
+    shares = []
+    for part, times in enumerate(zip(*legs.times, strict=True)):
+        name, what = _PARTS[part]
+        median, longest = sorted(times)[len(times) // 2], max(times)
+        evidence[name] = {"p50_ns": median, "max_ns": longest}
+        shares.append(f"{duration(median)} {what} (at most {duration(longest)})")
+    times_text = f"; {', '.join(shares)}" if shares else ""
+    return "proxy-legs", legs.outer, f"{text}{times_text}.", evidence

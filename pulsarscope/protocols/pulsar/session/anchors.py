@@ -1,0 +1,79 @@
+"""The anchors of one connection: frames that all legs of its path through a proxy have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.dissect.events import Event
+from pulsarscope.dissect.exchange import Placed, Request
+from pulsarscope.dissect.legs import Anchor
+from pulsarscope.model.limits import ANCHORS_MAX
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.tables import NOTHING
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.topics import bounded_name
+
+DELIVERED_MAX = 64
+"""First MESSAGEs that are kept until an ACK names them."""
+
+_ANCHORING = ANSWERED_BY.keys() - {"PARTITIONED_METADATA", "LOOKUP", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "ACK"}
+"""Requests of anchors: not those that a proxy answers, by asking on its own; and not each acknowledgment."""
+
+_EntryId = tuple[int, int]
+
+
+class Anchors:
+    """The first anchors of a connection, if any are asked for."""
+
+    __slots__ = ("_delivered", "_watched", "left")
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.left = ANCHORS_MAX if wanted else 0
+        """Those yet to be given."""
+        self._delivered: dict[tuple[int, _EntryId], Request] = NOTHING
+        self._watched = DELIVERED_MAX
+        """MESSAGEs yet to be kept."""
+
+    def asked(self, request: Request, frame: FrameRow) -> None:
+        """Note in a request the name that its client chose for a consumer."""
+        request.chosen_name = bounded_name((frame.fields or {}).get("consumer_name"))
+
+    def answered(self, request: Request, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
+        """Report a request and its response."""
+        if request.command in _ANCHORING and fields.get("producer_ready") is not False:
+            name = fields.get("producer_name") or request.chosen_name
+            content = request.command, request.key, request.topic, request.subscription, frame.command, name
+            self._report(Anchor(content, request, frame, unique=bool(name)), events)
+
+    def received(self, sent: Placed, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
+        """Report a SEND and its receipt."""
+        entry_id = _entry_id(fields.get("message_id"))
+        content = "SEND", fields.get("producer_id"), fields.get("sequence_id"), entry_id
+        self._report(Anchor(content, sent, frame, unique=entry_id[0] > 0), events)
+
+    def delivered(self, frame: FrameRow, fields: dict[str, Any]) -> None:
+        """Keep one of the first MESSAGEs."""
+        if self._watched:
+            self._watched -= 1
+            self._delivered = self._delivered or {}
+            key = fields.get("consumer_id", -1), _entry_id(fields.get("message_id"))
+            self._delivered[key] = Request(frame.file, frame.packet, frame.sub, frame.time, "MESSAGE", None)
+
+    def acknowledged(self, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
+        """Report an ACK and the first MESSAGE that it names, of those kept."""
+        if not (self.left and self._delivered):
+            return
+        number = fields.get("consumer_id", -1)
+        ids = [_entry_id(message_id) for message_id in fields.get("message_id") or ()]
+        kept = [first for entry_id in ids if (first := self._delivered.pop((number, entry_id), None)) is not None]
+        if kept:
+            self._report(Anchor(("MESSAGE", number, *ids), kept[0], frame, pushed=True), events)
+
+    def _report(self, anchor: Anchor, events: list[Event]) -> None:
+        self.left -= 1
+        events.append(anchor)
+
+
+def _entry_id(message_id: dict[str, Any] | None) -> _EntryId:
+    """Return the ledger and entry that a frame names."""
+    return (-1, -1) if message_id is None else (message_id.get("ledgerId", -1), message_id.get("entryId", -1))

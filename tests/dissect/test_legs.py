@@ -1,0 +1,83 @@
+"""Anchors that join two connections to legs of a path, those that speak against it, and what is forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsarscope.dissect.legs import ANCHOR, LegTable
+from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX
+
+SECOND = 1_000_000_000
+OUTER, INNER = ("10.0.0.1:1", "10.0.0.2:2"), ("10.0.9.2:3", "10.0.0.3:4")
+
+
+def anchor(name: str, ends: tuple[str, str], first: int, last: int, *, time: int = 0, source: str | None = None, **more: Any) -> Fact:
+    """An anchor from one packet to another."""
+    values = {"first": [0, first, 1, time + first], "unique": False, "pushed": False, "client": ends[0], "server": ends[1], **more}
+    return Fact(Where(source, 0, last, 1, time + last, name), ANCHOR, values)
+
+
+def told(table: LegTable, key: object, outer: tuple[int, int], inner: tuple[int, int], **more: Any) -> None:
+    """Tell of an anchor of both legs, in the order of their ends."""
+    facts = [anchor("outer", OUTER, *outer, **more), anchor("inner", INNER, *inner, **more)]
+    for fact in sorted(facts, key=lambda fact: fact.where.packet):
+        table.add(key, fact)
+
+
+@pytest.mark.parametrize(("more", "needed"), [({"unique": True}, 1), ({}, 3), ({"pushed": True}, 3)])
+def test_legs_are_known_by_one_anchor_that_nobody_else_can_have_or_three_others(more: dict[str, Any], needed: int) -> None:
+    table = LegTable()
+    spans = ((2, 3), (1, 4)) if more.get("pushed") else ((1, 4), (2, 3))
+    for number in range(needed):
+        assert table.outer_of == {}
+        told(table, number, *(tuple(10 * number + at for at in span) for span in spans), **more)  # type: ignore[arg-type]
+    assert table.outer_of == {"inner": "outer"}
+    (legs,) = table.joined()
+    assert (legs.anchors, legs.outer.connection, legs.inner.connection) == (needed, "outer", "inner")
+    assert [*table.joined()] == []
+
+
+def test_anchors_that_cross_speak_against_legs() -> None:
+    table = LegTable()
+    for number in range(30):
+        begin = 10 * number
+        told(table, number, (begin + 1, begin + 4 - 2 * (number % 2)), (begin + 2, begin + 3))
+    assert table.outer_of == {}
+
+
+@pytest.mark.parametrize(
+    "change", [{"client": OUTER[0]}, {"server": OUTER[1]}, {"source": "elsewhere"}, {"time": ANCHOR_NANOSECONDS_MAX + SECOND}]
+)
+def test_connections_with_a_common_end_of_other_points_or_times_are_no_legs(change: dict[str, Any]) -> None:
+    table = LegTable()
+    table.add("key", anchor("outer", OUTER, 1, 4, unique=True))
+    table.add("key", anchor("inner", INNER, 2, 3, unique=True, **change))
+    assert table.outer_of == {}
+
+
+def test_order_decides_not_when_an_anchor_is_told() -> None:
+    table = LegTable()
+    table.add("key", anchor("outer", OUTER, 1, 4, unique=True))
+    table.add("key", anchor("inner", INNER, 2, 3, unique=True))
+    assert table.outer_of == {"inner": "outer"}
+
+
+def test_only_pairs_with_all_anchors_are_complete() -> None:
+    table = LegTable()
+    for number in range(ANCHORS_MAX):
+        assert [*table.joined(complete=True)] == []
+        told(table, number, (10 * number + 1, 10 * number + 4), (10 * number + 2, 10 * number + 3), unique=True)
+    assert len([*table.joined(complete=True)]) == 1
+
+
+def test_what_waits_is_bounded() -> None:
+    table = LegTable()
+    for number in range(3 * ANCHORS_WAITING_MAX):
+        table.add(number, anchor(f"c{number}", (f"h{number}:1", f"s{number}:1"), number, number))
+    assert len(table._recent) + len(table._older) <= 2 * ANCHORS_WAITING_MAX + 1
+    for number in range(5 * ANCHORS_OF_KEY_MAX):
+        table.add("same", anchor(f"d{number}", (f"h{number}:1", "s:1"), number, number))
+    assert len(table._recent["same"]) <= ANCHORS_OF_KEY_MAX + 1

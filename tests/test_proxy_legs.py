@@ -1,0 +1,95 @@
+"""Paths of which both legs are in the capture, through the commands: once where messages and findings are counted, whole in `decode`."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.places import CAPTURES
+from tests.scenarios.command_line import execute
+
+NAME = str(CAPTURES / "proxy-keyshared.pcap")
+MESSAGES = 120
+CODE = "proxy-legs"
+
+
+def lines(*arguments: str, **values: Any) -> list[dict[str, Any]]:
+    done = execute(*arguments, **values)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "more"), [*product(("1", "2"), ((), ("--columns", "topic,payload_size"), ("-Y", "payload_size > 0"), ("--payload", "hex")))]
+)
+def test_messages_are_given_once(jobs: str, more: tuple[str, ...]) -> None:
+    rows = lines("messages", NAME, "-f", "ndjson", "--jobs", jobs, *more)
+    assert len(rows) == MESSAGES
+    if not more:
+        assert rows == lines("messages", NAME, "-f", "ndjson")
+
+
+def test_a_limit_counts_what_is_given() -> None:
+    assert len(lines("messages", NAME, "-f", "ndjson", "--limit", "100")) == 100
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_every_format_has_them_once(form: str, tmp_path: Path) -> None:
+    out = tmp_path / f"messages.{form}"
+    assert execute("messages", NAME, "-f", form, "-o", str(out)).returncode == 0
+    if form == "csv":
+        assert len(out.read_text().splitlines()) == MESSAGES + 1
+    else:
+        assert pytest.importorskip("pyarrow.parquet").read_table(out).num_rows == MESSAGES
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_decode_has_all_legs(jobs: str) -> None:
+    assert len(lines("decode", NAME, "-f", "ndjson", "--records", "message", "--jobs", jobs)) == 2 * MESSAGES
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_statistics_count_once_and_show_each_leg_for_itself(jobs: str) -> None:
+    sections = json.loads(execute("stats", NAME, "-f", "json", "--jobs", jobs).stdout)
+    total = sections["total"]
+    assert (total["client_messages"], total["server_messages"]) == (MESSAGES // 2, MESSAGES // 2)
+    counts = {record["command"]: record["frames"] for record in sections["commands"]}
+    assert (counts["SEND"], counts["MESSAGE"], counts["PRODUCER"], counts["SUBSCRIBE"]) == (60, 60, 2, 2)
+    by_name = {record["connection"]: record for record in sections["connections"]}
+    inner = [record for record in sections["connections"] if record["leg_of"] is not None]
+    assert len(inner) == 4
+    for record in inner:
+        outer = by_name[record["leg_of"]]
+        assert (record["client_messages"], record["server_messages"]) == (outer["client_messages"], outer["server_messages"])
+        assert record["p50_ns"] is None or 0 < record["p50_ns"] < outer["p50_ns"]
+
+
+@pytest.mark.parametrize("table", ["consumers", "keys", "journeys"])
+def test_tables_of_the_protocol_count_once(table: str) -> None:
+    records = json.loads(execute("stats", NAME, "--by", table, "-f", "json").stdout)[table]
+    whole = json.dumps(records)
+    assert records
+    if table == "consumers":
+        assert sorted(record["consumer"] for record in records) == ["consumer-0", "consumer-1"]
+    if table == "keys":
+        assert whole.count('"key-') == 8
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_diagnosis_has_each_finding_once(jobs: str) -> None:
+    found = json.loads(execute("diagnose", NAME, "-f", "json", "--jobs", jobs).stdout)
+    assert {(symptom["code"], symptom["count"]) for symptom in found["findings"]} == {(CODE, 4)}
+
+
+def test_live_gives_messages_once_and_frames_of_both_legs() -> None:
+    with Path(NAME).open("rb") as capture:
+        rows = lines("live", "-i", "-", "--records", "message", "--format", "ndjson", "-q", stdin=capture)
+    assert len(rows) == MESSAGES
+    with Path(NAME).open("rb") as capture:
+        rows = lines("live", "-i", "-", "--records", "frame,finding", "--format", "ndjson", "-q", stdin=capture)
+    assert sum(row.get("command") == "SEND" for row in rows) == MESSAGES
+    assert {row["code"] for row in rows if row["record"] == "finding"} == {CODE}
