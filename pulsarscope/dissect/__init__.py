@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import FieldType, FollowKinds, MessageTest, Ranges, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import FieldType, FollowKinds, MessageTest, Ranges, ReadStored, Stored, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.events import Event, Exchange, Remark, SingleMessage, message_row
 from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
@@ -35,6 +35,7 @@ __all__ = [
     "KeyRule",
     "MessageTest",
     "Ranges",
+    "ReadStored",
     "Remark",
     "RuleContext",
     "Rules",
@@ -42,6 +43,7 @@ __all__ = [
     "SessionContext",
     "SessionFrames",
     "SingleMessage",
+    "Stored",
     "Threshold",
     "Thresholds",
     "TopicNames",

@@ -117,6 +117,22 @@ class PayloadDecoder(Protocol):
         """Return the value, anything that msgspec can encode as JSON; None for no value. An exception becomes a finding."""
 
 
+class Stored(NamedTuple):
+    """The contents of an entry as the servers of a protocol store them, read for another protocol that carries it to the storage."""
+
+    kind: str
+    """What it is, in one word: message, cursor."""
+    fields: dict[str, Any]
+    broker_entry_metadata: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    payload_at: int | None = None
+    """Position of the payload in the bytes."""
+
+
+ReadStored = Callable[[bytes, int, int], Stored | None]
+"""Reader of the stored entry data[start:end]; None when it is not of its protocol. Never raises on any bytes."""
+
+
 class Section(NamedTuple):
     """Registry records of one kind."""
 

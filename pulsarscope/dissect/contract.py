@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadNames, ReadRegistry, ReadSchema, ReportTable, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import (
+    FollowKinds,
+    Ranges,
+    ReadNames,
+    ReadRegistry,
+    ReadSchema,
+    ReadStored,
+    ReportTable,
+    TopicNames,
+    Vocabulary,
+)
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.dissect.known_issues import KnownIssues
@@ -239,6 +249,14 @@ class Dissector:
     def names_reader(self) -> ReadNames | None:
         """Reader of the names in what its servers tell an administrator."""
         return None
+
+    @property
+    def stored_reader(self) -> ReadStored | None:
+        """Reader of what its servers hand to a storage of another protocol."""
+        return None
+
+    stored_readers: tuple[ReadStored, ...] = ()
+    """Those of all dissectors, for the protocol of a storage; the registry sets it."""
 
     @property
     def schema_reader(self) -> ReadSchema | None:

@@ -128,6 +128,14 @@ def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
     return [partial(_read_file, dissector, "schema_reader", read) for dissector, read in readers if read is not None]
 
 
+def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
+    """Give all dissectors the readers of what servers store. One that fails is left out, or reads nothing, with a PluginWarning."""
+    readers = [(dissector, contained(dissector, "stored_reader", getattr, None, dissector, "stored_reader")) for dissector in dissectors]
+    shared = tuple(partial(contained, dissector, "stored_reader", read, None) for dissector, read in readers if read is not None)
+    for dissector in dissectors:
+        dissector.stored_readers = shared
+
+
 def _read_file(dissector: Dissector, member: str, read: Callable[..., FileContent], *file: Any) -> FileContent:
     try:
         return read(*file)

@@ -17,7 +17,9 @@ DISSECTORS = (PulsarDissector, Kafka07Dissector)
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
     """Make one of each, in the order of trial, other packages' last. Raises UsageError when two of them have one name or one port."""
-    return tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
+    made = tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
+    registry.share_stored_readers(made)
+    return made
 
 
 def names_readers() -> list[ReadNames]:

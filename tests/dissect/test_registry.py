@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -16,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.dissect.isolation import PluginWarning
-from pulsarscope.dissect.registry import DISSECTOR_GROUP, with_plugins
+from pulsarscope.dissect.registry import DISSECTOR_GROUP, share_stored_readers, with_plugins
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import entry_points, module_path
 from pulsarscope.protocols import DISSECTORS, make_dissectors
 from tests.dissect.third_protocol import card, put, write_capture, write_wheel
+from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
 from tests.places import ROOT
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -278,3 +280,18 @@ def test_a_package_in_a_zip_file_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert zipfile.is_zipfile(wheel)
     monkeypatch.syspath_prepend(wheel)
     assert [point.name for point in entry_points(DISSECTOR_GROUP, module_path())] == ["postcard"]
+
+
+# ---- readers of what servers store
+
+
+@pytest.mark.parametrize("fails", [property(lambda _: 1 // 0), property(lambda _: lambda *_: 1 // 0)], ids=["the member", "the reader"])
+def test_a_reader_of_stored_entries_that_raises_harms_no_other(fails: property) -> None:
+    failing = type("Failing", (PostcardDissector,), {"stored_reader": fails})()
+    reading = type("Reading", (PostcardDissector,), {"stored_reader": property(lambda _: lambda data, start, end: data[start:end])})()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        share_stored_readers([failing, reading])
+        found = [read(b"abc", 1, 3) for read in reading.stored_readers]
+    assert [value for value in found if value is not None] == [b"bc"]
+    assert ["stored_reader" in str(warning.message) for warning in warned] == [True]

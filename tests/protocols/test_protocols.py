@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pulsarscope.dissect.capabilities import Stored
 from pulsarscope.dissect.registry import finding_codes, read_registries
 from pulsarscope.inputs.zookeeper import Node
 from pulsarscope.model.errors import UsageError
@@ -14,6 +15,13 @@ from pulsarscope.protocols import make_dissectors
 
 def test_the_first_dissector_is_that_of_pulsar() -> None:
     assert [dissector.name for dissector in make_dissectors()][:2] == ["pulsar", "kafka07"]
+
+
+def test_the_dissector_of_a_storage_is_given_the_readers_of_what_others_store() -> None:
+    made = make_dissectors()
+    cursor = b"\x08\x0e\x10\x03"
+    (read,) = made[-1].stored_readers
+    assert read(b"." + cursor + b".", 1, 5) == Stored("cursor", {"ledger": 14, "entry": 3})
 
 
 def test_codes_are_those_of_all_layers_and_of_all_rules() -> None:

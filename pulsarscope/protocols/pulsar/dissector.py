@@ -6,7 +6,17 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadNames, ReadSchema, ReportTable, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import (
+    FollowKinds,
+    Ranges,
+    ReadNames,
+    ReadSchema,
+    ReadStored,
+    ReportTable,
+    Stored,
+    TopicNames,
+    Vocabulary,
+)
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.known_issues import KnownIssues
@@ -164,6 +174,16 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.values.schema_forms import schema_in  # noqa: PLC0415 - most runs are given none
 
         return schema_in
+
+    @property
+    def stored_reader(self) -> ReadStored:
+        """See the contract."""
+        return self._read_stored
+
+    def _read_stored(self, data: bytes, start: int, end: int) -> Stored | None:
+        from pulsarscope.protocols.pulsar.entry.stored import read_stored  # noqa: PLC0415 - most captures hold no storage
+
+        return read_stored(self._decoder.payload_heads, data, start, end)
 
     def ranges(self, data: bytes) -> Ranges:
         """See the contract."""
