@@ -8,10 +8,11 @@ from pulsarscope.dissect import registry
 from pulsarscope.dissect.capabilities import ReadNames, ReadSchema
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.model.thresholds import checked_thresholds
+from pulsarscope.protocols.bookkeeper.dissector import BookkeeperDissector
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 
-DISSECTORS = (PulsarDissector, Kafka07Dissector)
+DISSECTORS = (PulsarDissector, Kafka07Dissector, BookkeeperDissector)
 """Classes of the dissectors that come with the package, in the order in which they are tried."""
 
 

@@ -31,6 +31,7 @@ OF_THE_WHOLE = {
     "tests/test_captures.py",
     "tests/test_proxy_legs.py",
     "tests/test_regressions.py",
+    "tests/protocols/bookkeeper/test_recordings.py",
     "tests/protocols/kafka07/test_broker.py",
     "tests/protocols/kafka07/test_clients.py",
     "tests/protocols/kafka07/test_recordings.py",

@@ -106,7 +106,7 @@ def test_what_nobody_can_follow_is_said() -> None:
         FollowFilter("message", "26:14", ())
     with pytest.raises(UsageError, match=r'"2" is no message id: .*; "2" is no place in a log: '):
         FollowFilter("message", "2", make_dissectors())
-    with pytest.raises(UsageError, match=r'"2" is no .*; no txn can be followed in kafka07$'):
+    with pytest.raises(UsageError, match=r'"2" is no .*; no txn can be followed in kafka07, bookkeeper$'):
         FollowFilter("txn", "2", make_dissectors())
     with pytest.raises(UsageError, match='invalid connection "x"'):
         FollowFilter("connection", "x", ())

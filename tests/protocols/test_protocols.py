@@ -14,7 +14,7 @@ from pulsarscope.protocols import make_dissectors
 
 
 def test_the_first_dissector_is_that_of_pulsar() -> None:
-    assert [dissector.name for dissector in make_dissectors()][:2] == ["pulsar", "kafka07"]
+    assert [dissector.name for dissector in make_dissectors()][:3] == ["pulsar", "kafka07", "bookkeeper"]
 
 
 def test_the_dissector_of_a_storage_is_given_the_readers_of_what_others_store() -> None:

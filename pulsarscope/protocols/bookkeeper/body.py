@@ -1,0 +1,18 @@
+"""The contents of one frame, whichever version laid it out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Body(NamedTuple):
+    """The contents of a frame."""
+
+    command: str
+    fields: dict[str, Any]
+    entries: list[tuple[int, int]]
+    """Start and end of each ledger entry in the bytes."""
+    secret: tuple[int, int] = (0, 0)
+    """Start and end of the master key or the credentials."""
+    problem: str | None = None
+    """Defect of the form."""

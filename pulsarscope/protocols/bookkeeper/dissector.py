@@ -1,0 +1,87 @@
+"""The BookKeeper dissector: the contract, kept by the modules of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, Vocabulary
+from pulsarscope.dissect.contract import Dissector, Framing
+from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.session import SessionContext
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.bookkeeper import boundary
+from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
+from pulsarscope.protocols.bookkeeper.findings import CODES
+from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
+from pulsarscope.protocols.bookkeeper.session import BookkeeperSession
+
+BOOKIE_PORT = 3181
+
+
+class BookkeeperDissector(Dissector):
+    """Stateless; one instance serves any number of connections."""
+
+    name = "bookkeeper"
+    ports = frozenset({BOOKIE_PORT})
+    codes = CODES
+    framing = Framing(boundary.LEAST_FRAME_BYTES, FRAME_HARD_MAX_BYTES, boundary.LOOKAHEAD_BYTES)
+    sides = "client", "bookie"
+    recognise = staticmethod(boundary.candidate)
+    find_candidate = staticmethod(boundary.find_candidate)
+
+    def __init__(self, *, show_secrets: bool = False) -> None:
+        self._show_secrets = show_secrets
+
+    @cached_property
+    def _decoder(self) -> FrameDecoder:
+        return FrameDecoder(self._show_secrets, self.stored_readers)
+
+    @property
+    def decode(self) -> Callable[[bytes, int, int], Decoded]:
+        """See the contract."""
+        return self._decoder.decode
+
+    @property
+    def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
+        """See the contract."""
+        return self._decoder.decode_partial
+
+    def sender(self, command: str) -> str | None:
+        """See the contract: AUTH looks the same in both directions."""
+        if command == AUTH or not command:
+            return None
+        return SERVER if command.endswith(RESPONSE) else CLIENT
+
+    def session(self, context: SessionContext) -> BookkeeperSession:
+        """See the contract."""
+        return BookkeeperSession(context)
+
+    @cached_property
+    def summary(self) -> Callable[[FrameRow], str]:
+        """See the contract; imported on first use."""
+        from pulsarscope.protocols.bookkeeper.summary import summary  # noqa: PLC0415 - machine outputs never need it
+
+        return summary
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """See the contract; as `summary`."""
+        from pulsarscope.protocols.bookkeeper.vocabulary import VOCABULARY  # noqa: PLC0415
+
+        return VOCABULARY
+
+    @cached_property
+    def follow_kinds(self) -> FollowKinds:
+        """See the contract."""
+        from pulsarscope.protocols.bookkeeper.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
+
+        return FOLLOW_KINDS
+
+    def ranges(self, data: bytes) -> Ranges:
+        """See the contract."""
+        from pulsarscope.protocols.bookkeeper.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
+
+        return ranges(data, show_secrets=self._show_secrets)

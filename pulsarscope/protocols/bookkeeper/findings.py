@@ -1,0 +1,24 @@
+"""Finding codes of BookKeeper."""
+
+from __future__ import annotations
+
+from pulsarscope.model.findings import FRAME, SESSION, table
+
+CODES = table(
+    FRAME.error(
+        "entry-damaged",
+        "The digest of a ledger entry does not match it, though other entries of the ledger match theirs.",
+        "Compare the ADDs of the entry at the other bookies: what came damaged from one of them is damaged on its disk, or on its link.",
+    ),
+    SESSION.error(
+        "bookie-refused",
+        "A bookie refuses an operation.",
+        "EREADONLY and EIO: look at its disks; EUA: the master keys differ; ETOOMANYREQUESTS: it cannot keep up; ENOLEDGER: it has none of "
+        "the ledger's entries.",
+    ),
+    SESSION.warning(
+        "ledger-fenced",
+        "A bookie refuses an ADD because the ledger was recovered by another writer.",
+        "Two brokers took themselves for the owner of the topic: look for an ownership change, or a lost ZooKeeper session.",
+    ),
+)

@@ -1,0 +1,29 @@
+"""The frames about one entry, whose ledger and number are those of the message id: at each bookie, written and read."""
+
+from __future__ import annotations
+
+import re
+
+from pulsarscope.dissect.capabilities import FollowKinds, FollowTest
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import FrameRow
+
+_ID = re.compile(r"(\d{1,19}):(\d{1,19})(?::\d{1,10})*", re.ASCII)
+
+
+def _message(name: str) -> FollowTest:
+    """Return the test for LEDGER:ENTRY, behind which a batch index may stand. Raises UsageError for a name of another form."""
+    found = _ID.fullmatch(name)
+    if found is None:
+        raise UsageError(f'"{name}" is no entry: give LEDGER:ENTRY, as in 14:3')
+    wanted = int(found[1]), int(found[2])
+
+    def test(row: FrameRow) -> bool:
+        fields = row.fields or {}
+        entries = fields.get("entries") or (fields,)
+        return any((entry.get("ledger"), entry.get("stored_entry", entry.get("entry"))) == wanted for entry in entries)
+
+    return test
+
+
+FOLLOW_KINDS: FollowKinds = {"message": _message}

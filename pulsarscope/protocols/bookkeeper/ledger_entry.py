@@ -1,0 +1,105 @@
+"""Ledger entries: ledger, entry, last add confirmed, length, digest, data. The same bytes in ADD, in READ and on a bookie's disk.
+
+The digest covers the head before it and the data behind it. Its kind is the ledger's, chosen when that was created, and is not on the wire:
+it is the one that fits (DigestManager.java).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from hashlib import sha1
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from pulsarscope.model.platform import load_crc32c
+from pulsarscope.model.records import Checksum
+
+HEAD = Struct(">qqqq")
+"""Ledger, entry, last add confirmed, and bytes of all data of the ledger up to and with this entry."""
+
+DUMMY = "DUMMY"
+"""Kind of a ledger without digests."""
+
+_MAC_KEY = sha1(b"mac", usedforsecurity=False).digest()
+"""Key of the HMAC of a ledger with the empty password, as Pulsar's are."""
+
+_crc32c = load_crc32c()
+
+
+class Digest(NamedTuple):
+    """A kind of digest: its name, its bytes, and its function of what it covers."""
+
+    kind: str
+    size: int
+    of: Callable[[bytes], bytes]
+
+
+DIGESTS = (
+    Digest("CRC32C", 4, lambda covered: _crc32c(covered).to_bytes(4, "big")),
+    Digest("HMAC", 20, lambda covered: hmac.digest(_MAC_KEY, covered, "sha1")),
+    Digest("CRC32", 8, lambda covered: crc32(covered).to_bytes(8, "big")),
+)
+"""In the order in which they are tried."""
+
+KINDS = (*(digest.kind for digest in DIGESTS), DUMMY)
+
+_BY_SIZE = {digest.size: digest for digest in DIGESTS}
+
+
+class LedgerEntry(NamedTuple):
+    """One ledger entry."""
+
+    ledger: int
+    entry: int
+    last_add_confirmed: int
+    length: int
+    digest: str | None
+    """Kind of its digest; None when none fits and nothing tells which it has."""
+    checksum: Checksum
+    data_at: int | None
+    """Position of its data; None when the size of the digest is not known."""
+
+
+def plausible(ledger: int, entry: int, confirmed: int, length: int) -> bool:
+    """Return True for the head of an entry that a client could write."""
+    return ledger >= 0 and -1 <= confirmed <= entry and entry >= 0 and length >= 0
+
+
+def read_entry(data: bytes, start: int, end: int) -> LedgerEntry | None:
+    """Read the ledger entry data[start:end]; None when it is shorter than its head."""
+    if end - start < HEAD.size:
+        return None
+    ledger, entry, confirmed, length = HEAD.unpack_from(data, start)
+    found = fitting(data, start, end)
+    at = start + HEAD.size
+    if found is not None:
+        text = data[at : at + found.size].hex()
+        return LedgerEntry(ledger, entry, confirmed, length, found.kind, Checksum("good", text, text), at + found.size)
+    if entry == 0 and ledger >= 0:  # the length of the first entry is that of its data, which leaves the digest's
+        size = end - at - length
+        if size == 0:
+            return LedgerEntry(ledger, entry, confirmed, length, DUMMY, Checksum("absent"), at)
+        if (digest := _BY_SIZE.get(size)) is not None:
+            return LedgerEntry(ledger, entry, confirmed, length, digest.kind, compared(digest, data, start, end), at + size)
+    return LedgerEntry(ledger, entry, confirmed, length, None, Checksum("unverified"), None)
+
+
+def fitting(data: bytes, start: int, end: int) -> Digest | None:
+    """Return the kind of digest that is right for the entry data[start:end], if one is."""
+    at = start + HEAD.size
+    for digest in DIGESTS:
+        behind = at + digest.size
+        if behind <= end and digest.of(data[start:at] + data[behind:end]) == data[at:behind]:
+            return digest
+    return None
+
+
+def compared(digest: Digest, data: bytes, start: int, end: int) -> Checksum:
+    """Return the verdict about an entry whose digest is of this kind, and is wrong."""
+    at = start + HEAD.size
+    behind = at + digest.size
+    computed = digest.of(data[start:at] + data[behind:end])
+    # A ledger with another password has another key.
+    return Checksum("unverified" if digest.kind == "HMAC" else "bad", data[at:behind].hex(), computed.hex())

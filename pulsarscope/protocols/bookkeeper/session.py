@@ -1,0 +1,70 @@
+"""One connection to a bookie: answers come in any order, and are paired by their ids; the digests of a ledger's entries are of one kind."""
+
+from __future__ import annotations
+
+from pulsarscope.dissect.events import Event, Remark
+from pulsarscope.dissect.frames import OK
+from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import Checksum, FrameRow
+from pulsarscope.protocols.bookkeeper.commands import AUTH, EOK, RESPONSE, pairing_key, response
+from pulsarscope.protocols.bookkeeper.ledger_entry import DUMMY
+
+LEDGERS_MAX = 65_536
+"""Ledgers whose kind of digest is remembered on one connection."""
+
+EXPECTED = frozenset({EOK, "ENOENTRY"})
+"""Statuses that are no trouble: recovery reads until there is no entry."""
+
+FENCED = "EFENCED"
+
+
+class BookkeeperSession(Session):
+    """The knowledge about one connection to a bookie."""
+
+    def __init__(self, context: SessionContext) -> None:
+        super().__init__(context)
+        self._digests: dict[int, str] = {}
+        """Kind of digest by ledger, of those that were right once."""
+
+    def observe(self, frames: SessionFrames, events: list[Event]) -> None:
+        """See the contract."""
+        for frame in frames:
+            if frame.command is None:
+                continue
+            if frame.command == AUTH and frame.direction == SERVER:
+                frame.command = response(AUTH)
+            if frame.checksum is not None:
+                self._judge(frame, events)
+            fields = frame.fields or {}
+            key = pairing_key(frame.command, fields)
+            if key is None or frame.status != OK:
+                continue
+            if not frame.command.endswith(RESPONSE):
+                self.ask(frame, key, events)
+                continue
+            status = fields.get("status", EOK)
+            self.answer(frame, key, events, None if status == EOK else status)
+            if status == FENCED:
+                where = f"entry {fields.get('ledger')}:{fields.get('entry')}: the ledger was taken over by another writer"
+                events.append(Remark("ledger-fenced", frame, where, {"ledger": fields.get("ledger"), "status": status}))
+            elif status not in EXPECTED:
+                evidence = {"status": status, "ledger": fields.get("ledger"), "entry": fields.get("entry")}
+                events.append(Remark("bookie-refused", frame, f"the bookie refuses with {status}", evidence))
+
+    def _judge(self, frame: FrameRow, events: list[Event]) -> None:
+        """Hold the digest of an entry against the kind that its ledger has."""
+        fields = frame.fields or {}
+        ledger, kind = fields.get("ledger"), fields.get("digest")
+        if ledger is None or frame.checksum is None:
+            return
+        if frame.checksum.status == "good" and kind is not None:
+            if len(self._digests) < LEDGERS_MAX:
+                self._digests.setdefault(ledger, kind)
+            return
+        known = self._digests.get(ledger)
+        if frame.status == OK and (frame.checksum.status == "bad" or (known is not None and kind != DUMMY)):
+            frame.checksum = Checksum("bad", frame.checksum.stored, frame.checksum.computed)
+            text = f"entry {ledger}:{fields.get('entry')} does not match its {known or kind} digest"
+            evidence = {"ledger": ledger, "entry": fields.get("entry"), "digest": known or kind}
+            events.append(Remark("entry-damaged", frame, text, evidence))

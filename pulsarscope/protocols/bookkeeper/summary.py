@@ -1,0 +1,51 @@
+"""One line about each frame of BookKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.bookkeeper.commands import EOK
+
+GAP = "  "
+
+_WITH_NAMES = {
+    "stored_entry": "is entry",
+    "last_add_confirmed": "LAC",
+    "max_lac": "LAC",
+    "max_count": "up to entries",
+    "plugin": "plug-in",
+    "total_bytes": "total bytes",
+    "free_bytes": "free bytes",
+}
+
+
+def summary(row: FrameRow) -> str:
+    """See `Dissector.summary`."""
+    fields = row.fields or {}
+    status = fields.get("status")
+    phrases = [str(status) if status not in (None, EOK) else ""]
+    if "ledger" in fields:
+        phrases.append(f"{fields['ledger']}:{fields['entry']}" if "entry" in fields else f"ledger {fields['ledger']}")
+    phrases += [f"{words} {fields[name]}" for name, words in _WITH_NAMES.items() if name in fields]
+    phrases.append(", ".join(fields.get("flags", ())))
+    if "entries" in fields:
+        phrases.append(f"{len(fields['entries'])} entries")
+    phrases.append(_data(fields.get("data") or {}, row))
+    if "data_size" in fields:
+        phrases.append(f"{fields['data_size']:,} B")
+    if row.checksum is not None and row.checksum.status == "bad":
+        phrases.append(f"{fields.get('digest') or 'digest'} wrong")
+    return GAP.join(filter(None, phrases))
+
+
+def _data(data: Mapping[str, Any], row: FrameRow) -> str:
+    """Return what the data of an entry are, if that is known."""
+    metadata = row.metadata or {}
+    words = [str(data.get("kind") or ""), str(metadata.get("producer_name") or "")]
+    if "sequence_id" in metadata:
+        words.append(f"#{metadata['sequence_id']}")
+    if "ledger" in data:
+        words.append(f"mark-delete {data['ledger']}:{data.get('entry')}")
+    return " ".join(filter(None, words))
