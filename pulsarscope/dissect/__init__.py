@@ -10,6 +10,7 @@ from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code
+from pulsarscope.model.records import Checksum
 from pulsarscope.model.thresholds import Threshold, Thresholds
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "TRUNCATED",
     "WARNING",
     "Candidate",
+    "Checksum",
     "Code",
     "ConnectionRule",
     "Decoded",
