@@ -27,6 +27,7 @@ OF_THE_WHOLE = {
     "tests/broker/test_live_messages.py",
     "tests/dissect/test_payload_decoders.py",
     "tests/live/test_days.py",
+    "tests/live/test_losses.py",
     "tests/test_captured_twice.py",
     "tests/test_captures.py",
     "tests/test_proxy_legs.py",

@@ -18,7 +18,7 @@ CODES = table(
     ),
     SESSION.warning(
         "ledger-fenced",
-        "A bookie refuses an ADD because the ledger was recovered by another writer.",
+        "A bookie refuses to serve a writer whose ledger was recovered by another one.",
         "Two brokers took themselves for the owner of the topic: look for an ownership change, or a lost ZooKeeper session.",
     ),
 )
