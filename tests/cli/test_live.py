@@ -122,7 +122,7 @@ def test_a_signal_finishes_the_file_and_ends_with_code_0(number: signal.Signals,
     assert "PRODUCER_SUCCESS" in sniffer.out
     assert "94 frames" in sniffer.out
     first, last = sniffer.err.splitlines()
-    assert first.startswith("pulsarscope: listening on lo: TCP ports 6650, ")
+    assert first.startswith("pulsarscope: listening on lo: TCP ports 3181, 6650, ")
     assert str(port) in first
     assert "packets from lo" in last
 
