@@ -83,6 +83,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     decode_as: Mapping[int, str] | None = None,
     tls_keylog: AnyPath | Sequence[AnyPath] = (),
     private_key: AnyPath | Sequence[AnyPath] = (),
+    ledger_password: AnyPath | Sequence[AnyPath] = (),
     schemas: Mapping[str, AnyPath] | None = None,
     names: AnyPath | Sequence[AnyPath] = (),
     source_by: str = "none",
@@ -99,6 +100,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         decode_as: names of protocols by server port, whatever the bytes there.
         tls_keylog: files with secrets of TLS connections in the NSS key log format, read at once.
         private_key: files (PEM or DER) with RSA keys that decrypt messages encrypted end to end.
+        ledger_password: files with passwords of BookKeeper's ledgers, for digests of the kind HMAC.
         schemas: schema files of MessageRow.value, by topic or pattern of topics.
         names: files of pulsar-admin topics stats-internal, which tell the topics of ledgers.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
@@ -111,7 +113,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     """
     if jobs < 0:
         raise UsageError(f"jobs={jobs}: give a number of processes, or 0 for one per core")
-    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, names, thresholds)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, ledger_password, schemas, names, thresholds)
     return Capture([os.fspath(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
 
 
@@ -122,6 +124,7 @@ def library_options(
     decode_as: Mapping[int, str] | None,
     tls_keylog: AnyPath | Sequence[AnyPath],
     private_key: AnyPath | Sequence[AnyPath],
+    ledger_password: AnyPath | Sequence[AnyPath],
     schemas: Mapping[str, AnyPath] | None,
     names: AnyPath | Sequence[AnyPath],
     thresholds: Mapping[str, float] | None,
@@ -143,6 +146,7 @@ def library_options(
         decode_as=decode_as or {},
         key_logs=read_key_logs(_paths(tls_keylog)),
         private_keys=read_key_files(_paths(private_key)),
+        passwords=read_key_files(_paths(ledger_password), "password"),
         schemas=given_schemas([(topics, os.fspath(path)) for topics, path in (schemas or {}).items()], schema_readers),
         names=given_names(_paths(names), names_readers),
         thresholds=chosen_thresholds(thresholds or {}),

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pulsarscope.dissect.events import COPIES
 from pulsarscope.dissect.legs import AnchorRow, LegTable
 from pulsarscope.model.limits import EARLY_CONNECTIONS_MAX, EARLY_MESSAGES_MAX, HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS
 from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
@@ -81,10 +82,10 @@ class CountedOnce:
                 self.inner += self._held.pop(inner, ())
 
     def repeats(self, connection: str | None, message: Any) -> bool:
-        """Return True for a row that another leg brings, too, as `identified` tells it."""
+        """Return True for a row that another leg brings, too, as `identified` tells it, and for a copy of a message in a storage."""
         if connection is None:
             return False
-        if connection in self.outer_of:
+        if connection in self.outer_of or (message is not None and message[0] in COPIES):
             return True
         if message is None:
             return False

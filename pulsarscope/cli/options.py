@@ -79,6 +79,14 @@ class ReadOptions(msgspec.Struct, frozen=True):
         list[str] | None,
         typer.Option("--private-key", metavar="FILE", help="Decrypt messages encrypted for this RSA key (PEM, DER); repeatable."),
     ] = None
+    ledger_password: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ledger-password",
+            metavar="FILE",
+            help="Verify HMAC digests of BookKeeper with the password in this file; the empty one is always tried; repeatable.",
+        ),
+    ] = None
     schema: Annotated[
         list[str] | None,
         typer.Option("--schema", metavar="TOPIC=FILE", help="Decode the payloads of a topic by this schema (docs/schemas.md); repeatable."),

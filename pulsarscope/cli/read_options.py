@@ -61,6 +61,7 @@ def engine_options(reading: ReadOptions) -> Options:
         decode_as=dict(map(_port_and_dissector, reading.decode_as or ())),
         key_logs=read_key_logs(reading.tls_keylog or ()),
         private_keys=read_key_files(reading.private_key or ()),
+        passwords=read_key_files(reading.ledger_password or (), "password"),
         schemas=given_schemas(map(_topics_and_file, reading.schema or ()), schema_readers),
         names=given_names(reading.names or (), names_readers),
         source_by=reading.source_by,

@@ -14,6 +14,8 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import (
     FollowKinds,
+    MakeStoredOpener,
+    OpenStored,
     Ranges,
     ReadNames,
     ReadRegistry,
@@ -27,7 +29,7 @@ from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.rules import Rules
-from pulsarscope.dissect.session import Session, SessionContext
+from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.model.findings import FRAME, SESSION, Code, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow, MessageRow
@@ -257,6 +259,16 @@ class Dissector:
 
     stored_readers: tuple[ReadStored, ...] = ()
     """Those of all dissectors, for the protocol of a storage; the registry sets it."""
+
+    def stored_opener(self, settings: SessionSettings) -> OpenStored | None:
+        """Return an opener, for one connection, of the messages in what its servers hand to a storage; None for none."""
+        del settings
+        return None
+
+    stored_openers: tuple[MakeStoredOpener, ...] = ()
+    """Makers of those of all dissectors; the registry sets it."""
+    passwords: tuple[bytes, ...] = ()
+    """Passwords that the user gives, for digests that have a key; the engine sets it before anything is decoded."""
 
     @property
     def schema_reader(self) -> ReadSchema | None:

@@ -12,8 +12,10 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.legs import Anchor
 from pulsarscope.model.records import FrameRow, MessageRow
 
-PRODUCE, DELIVER = "produce", "deliver"
-"""Directions of messages."""
+PRODUCE, DELIVER, STORE, LOAD = "produce", "deliver", "store", "load"
+"""Directions of messages; the last two are those of copies in a storage, which count as no messages of their own."""
+
+COPIES = frozenset({STORE, LOAD})
 
 
 class FormNotes(NamedTuple):

@@ -19,6 +19,8 @@ from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold, join_thr
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from pulsarscope.dissect.capabilities import OpenStored
+    from pulsarscope.dissect.session import SessionSettings
     from pulsarscope.inputs.zookeeper import Node
 
 DISSECTOR_GROUP = "pulsarscope.dissectors"
@@ -132,8 +134,14 @@ def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
     """Give all dissectors the readers of what servers store. One that fails is left out, or reads nothing, with a PluginWarning."""
     readers = [(dissector, contained(dissector, "stored_reader", getattr, None, dissector, "stored_reader")) for dissector in dissectors]
     shared = tuple(partial(contained, dissector, "stored_reader", read, None) for dissector, read in readers if read is not None)
+    openers = tuple(partial(_stored_opener, dissector) for dissector in dissectors)
     for dissector in dissectors:
-        dissector.stored_readers = shared
+        dissector.stored_readers, dissector.stored_openers = shared, openers
+
+
+def _stored_opener(dissector: Dissector, settings: SessionSettings) -> OpenStored | None:
+    opener = contained(dissector, "stored_opener", dissector.stored_opener, None, settings)
+    return None if opener is None else partial(contained, dissector, "stored_opener", opener, None)
 
 
 def _read_file(dissector: Dissector, member: str, read: Callable[..., FileContent], *file: Any) -> FileContent:

@@ -27,7 +27,7 @@ from pulsarscope.engine.rule_engine import Closed, EmitFact, RuleEngine
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import add_key_log
-from pulsarscope.inputs.private_keys import rsa_keys
+from pulsarscope.inputs.private_keys import passwords, rsa_keys
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
@@ -81,6 +81,8 @@ class Engine:
             message = "a run needs a dissector"
             raise UsageError(message)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
+        for dissector in made:
+            dissector.passwords = passwords(options.passwords)
         self._timelines = Timelines(inputs, options)
         self.endpoints = self._timelines.endpoints
         """(client, server) of the recognised connections that had not ended before the latest part."""

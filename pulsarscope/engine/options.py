@@ -58,6 +58,8 @@ class Options(msgspec.Struct, frozen=True):
     """Remember where in the streams of TLS connections frames lie, for `Engine.place`."""
     private_keys: tuple[KeyFile, ...] = ()
     """Keys for what is encrypted end to end."""
+    passwords: tuple[KeyFile, ...] = ()
+    """Passwords of what has digests with a key."""
     schemas: tuple[GivenSchema, ...] = ()
     """Schemas for payloads; the first that fits a topic counts."""
     names: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""Private keys for end-to-end encrypted payloads: RSA in PEM (PKCS#1 or PKCS#8) or DER."""
+"""Files with secrets of the user: private keys for end-to-end encrypted payloads (RSA in PEM, PKCS#1 or PKCS#8, or DER), passwords."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class KeyFile(msgspec.Struct, frozen=True):
-    """File of a private key."""
+    """File of a private key, or of a password."""
 
     name: str
     content: bytes
@@ -26,7 +26,7 @@ class KeyFile(msgspec.Struct, frozen=True):
         return f"KeyFile({self.name!r})"
 
 
-def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
+def read_key_files(paths: Iterable[str], noun: str = "private key") -> tuple[KeyFile, ...]:
     """Read the files, each once, so that they may be pipes. Raises UsageError when a file cannot be read, or is too large for a key."""
     files = []
     for path in map(str, paths):
@@ -34,11 +34,16 @@ def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
             with Path(path).open("rb") as file:
                 content = file.read(PRIVATE_KEY_MAX_BYTES + 1)
         except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
-            raise UsageError(f"the private key {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise UsageError(f"the {noun} {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if len(content) > PRIVATE_KEY_MAX_BYTES:
-            raise _unusable(path, f"is too large: it has more than {PRIVATE_KEY_MAX_BYTES:,} bytes")
+            raise UsageError(f"the {noun} {path} is too large: it has more than {PRIVATE_KEY_MAX_BYTES:,} bytes")
         files.append(KeyFile(path, content))
     return tuple(files)
+
+
+def passwords(files: Iterable[KeyFile]) -> tuple[bytes, ...]:
+    """Return the passwords in the files, each without the end of its line."""
+    return tuple(file.content.removesuffix(b"\n").removesuffix(b"\r") for file in files)
 
 
 def rsa_keys(files: Sequence[KeyFile]) -> tuple[RSAPrivateKey, ...]:

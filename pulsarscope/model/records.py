@@ -153,7 +153,9 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
 
     kind: ClassVar[str] = "message"
 
-    direction: Annotated[str, Doc("produce or deliver.", values=("produce", "deliver"))] = ALWAYS
+    direction: Annotated[
+        str, Doc("produce or deliver; of a copy in a storage store or load.", values=("produce", "deliver", "store", "load"))
+    ] = ALWAYS
     topic: Annotated[str | None, Doc("Topic, from the session.")] = None
     subscription: Annotated[str | None, Doc("Subscription of a delivery, from the session.")] = None
     producer_id: Annotated[int | None, Doc("SEND.producer_id.")] = None

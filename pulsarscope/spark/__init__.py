@@ -41,6 +41,7 @@ def decode(
     decode_as: Mapping[int, str] | None = None,
     tls_keylog: AnyPath | Sequence[AnyPath] = (),
     private_key: AnyPath | Sequence[AnyPath] = (),
+    ledger_password: AnyPath | Sequence[AnyPath] = (),
     schemas: Mapping[str, AnyPath] | None = None,
     names: AnyPath | Sequence[AnyPath] = (),
     thresholds: Mapping[str, float] | None = None,
@@ -60,6 +61,7 @@ def decode(
         decode_as: names of protocols by server port.
         tls_keylog: files with secrets of TLS connections.
         private_key: files with RSA keys.
+        ledger_password: files with passwords of BookKeeper's ledgers.
         schemas: schema files by topic.
         names: files that tell the topics of ledgers.
         thresholds: limits that decide findings, by name.
@@ -75,7 +77,7 @@ def decode(
 
     records = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(records)
-    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, names, thresholds)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, ledger_password, schemas, names, thresholds)
     options = msgspec.structs.replace(options, records=records, rules="finding" in records)
     check_options(options)
     return decode_packets(packets, options, partitions)

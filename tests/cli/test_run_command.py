@@ -197,11 +197,16 @@ def test_the_output_is_never_one_of_the_inputs(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("same", ["the file", "a hard link", "a file in the folder"])
-@pytest.mark.parametrize("option", ["file", "tls_keylog", "private_key", "schema"])
+@pytest.mark.parametrize("option", ["file", "tls_keylog", "private_key", "ledger_password", "schema"])
 def test_no_file_of_the_command_line_is_overwritten(fake_runs: FakeRuns, captures: Path, tmp_path: Path, option: str, same: str) -> None:
     fake_runs([[rows.send(), rows.message()]])
     quickstart = captures / "quickstart.pcapng"
-    sources = {"tls_keylog": captures / "go-tls13.keylog", "private_key": captures / "keys" / "e2e_a.private.pem", "file": quickstart}
+    sources = {
+        "tls_keylog": captures / "go-tls13.keylog",
+        "private_key": captures / "keys" / "e2e_a.private.pem",
+        "ledger_password": captures / "keys" / "e2e_ag.private.pem",
+        "file": quickstart,
+    }
     precious = b'"string"' if option == "schema" else sources[option].read_bytes()
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -11,7 +11,8 @@ from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
 from pulsarscope.output.render.view import View, count_text
 
-PRODUCE = "produce"
+PRODUCE, DELIVER = "produce", "deliver"
+FROM_CLIENT = frozenset({PRODUCE, "store"})
 
 PREVIEW_CHARACTERS = 2_000
 """Characters shown of a value or a payload, unless a terminal clips it sooner."""
@@ -35,7 +36,7 @@ class MessagesOutput:
                 message_line(self._view, row, lines)
                 if row.direction == PRODUCE:
                     self._produced += 1
-                elif not row.acknowledged:
+                elif row.direction == DELIVER and not row.acknowledged:
                     self._delivered += 1
             elif type(row) is FindingRow:
                 self._view.finding(row, lines, notes=self._show_notes)
@@ -50,8 +51,7 @@ class MessagesOutput:
 def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     """Append the line of a message, and lines of its value and its payload."""
     look, marks = view.palette, view.symbols
-    produced = row.direction == PRODUCE
-    mark = marks.to_server if produced else marks.to_client
+    mark = marks.to_server if row.direction in FROM_CLIENT else marks.to_client
     start = view.start(row, mark, lines)
     summary = view.summary("message_summary", row, lines)
     rest, rest_width = "", 0
@@ -62,7 +62,7 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     summary = clip_phrases(summary, room, marks.ellipsis)
     if rest:
         rest = " " * (room - cell_width(summary) + 2 if view.width is not None else 2) + rest
-    lines.append(f"{start} {'produce' if produced else 'deliver':<7} {summary}{rest}")
+    lines.append(f"{start} {row.direction or DELIVER:<7} {summary}{rest}")
     for text in (None if row.value is None else json_lines([row.value])[0], row.payload):
         if text:
             indent = " " * (view.name_width + 1)

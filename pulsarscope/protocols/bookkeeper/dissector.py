@@ -11,11 +11,12 @@ from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper import boundary
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
 from pulsarscope.protocols.bookkeeper.findings import CODES
 from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
+from pulsarscope.protocols.bookkeeper.ledger_entry import Digest, digests_with
 from pulsarscope.protocols.bookkeeper.session import BookkeeperSession
 
 BOOKIE_PORT = 3181
@@ -37,7 +38,11 @@ class BookkeeperDissector(Dissector):
 
     @cached_property
     def _decoder(self) -> FrameDecoder:
-        return FrameDecoder(self._show_secrets, self.stored_readers)
+        return FrameDecoder(self._show_secrets, self.stored_readers, self._digests)
+
+    @cached_property
+    def _digests(self) -> tuple[Digest, ...]:
+        return digests_with(self.passwords)
 
     @property
     def decode(self) -> Callable[[bytes, int, int], Decoded]:
@@ -57,7 +62,7 @@ class BookkeeperDissector(Dissector):
 
     def session(self, context: SessionContext) -> BookkeeperSession:
         """See the contract."""
-        return BookkeeperSession(context)
+        return BookkeeperSession(context, self.stored_openers)
 
     @cached_property
     def summary(self) -> Callable[[FrameRow], str]:
@@ -65,6 +70,13 @@ class BookkeeperDissector(Dissector):
         from pulsarscope.protocols.bookkeeper.summary import summary  # noqa: PLC0415 - machine outputs never need it
 
         return summary
+
+    @cached_property
+    def message_summary(self) -> Callable[[MessageRow], str]:
+        """See the contract; as `summary`."""
+        from pulsarscope.protocols.bookkeeper.summary import message_summary  # noqa: PLC0415
+
+        return message_summary
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -84,4 +96,4 @@ class BookkeeperDissector(Dissector):
         """See the contract."""
         from pulsarscope.protocols.bookkeeper.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 
-        return ranges(data, show_secrets=self._show_secrets)
+        return ranges(data, show_secrets=self._show_secrets, digests=self._digests)

@@ -9,7 +9,7 @@ from pulsarscope.dissect.capabilities import ReadStored
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.protocols.bookkeeper.binary import BODY, LENGTH_BYTES, read_binary
 from pulsarscope.protocols.bookkeeper.body import Body
-from pulsarscope.protocols.bookkeeper.ledger_entry import LedgerEntry, read_entry
+from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, Digest, LedgerEntry, read_entry
 from pulsarscope.protocols.bookkeeper.protobuf import read_message
 
 PROTOBUF_TAG = 0x0A
@@ -26,9 +26,10 @@ def read_body(data: bytes, start: int, end: int, size: int) -> Body:
 class FrameDecoder:
     """Decodes frames."""
 
-    def __init__(self, show_secrets: bool, stored: Sequence[ReadStored] = ()) -> None:
-        """Args: stored: readers of the data of entries."""
+    def __init__(self, show_secrets: bool, stored: Sequence[ReadStored] = (), digests: Sequence[Digest] = DIGESTS) -> None:
+        """Args: stored: readers of the data of entries; digests: those to try."""
         self._show_secrets = show_secrets
+        self._digests = digests
         self.stored = stored
 
     def decode(self, data: bytes, start: int, end: int) -> Decoded:
@@ -41,7 +42,7 @@ class FrameDecoder:
         self._show(data, body)
         if not body.entries:
             return body.command, fields, None, None, None, None, MALFORMED if notes else OK, notes or None
-        entries = [read_entry(data, first, last) for first, last in body.entries]
+        entries = [read_entry(data, first, last, self._digests) for first, last in body.entries]
         if len(entries) > 1:
             fields["entries"] = [_fields_of(entry, last) for entry, (_, last) in zip(entries, body.entries, strict=True) if entry]
         first = entries[0]

@@ -7,7 +7,7 @@ it is the one that fits (DigestManager.java).
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha1
 from struct import Struct
 from typing import NamedTuple
@@ -22,9 +22,6 @@ HEAD = Struct(">qqqq")
 DUMMY = "DUMMY"
 """Kind of a ledger without digests."""
 
-_MAC_KEY = sha1(b"mac", usedforsecurity=False).digest()
-"""Key of the HMAC of a ledger with the empty password, as Pulsar's are."""
-
 _crc32c = load_crc32c()
 
 
@@ -36,12 +33,24 @@ class Digest(NamedTuple):
     of: Callable[[bytes], bytes]
 
 
+def keyed(password: bytes) -> Digest:
+    """Return the digest of ledgers with this password."""
+    key = sha1(b"mac" + password, usedforsecurity=False).digest()
+    return Digest("HMAC", 20, lambda covered: hmac.digest(key, covered, "sha1"))
+
+
 DIGESTS = (
     Digest("CRC32C", 4, lambda covered: _crc32c(covered).to_bytes(4, "big")),
-    Digest("HMAC", 20, lambda covered: hmac.digest(_MAC_KEY, covered, "sha1")),
+    keyed(b""),  # as Pulsar's ledgers have it
     Digest("CRC32", 8, lambda covered: crc32(covered).to_bytes(8, "big")),
 )
 """In the order in which they are tried."""
+
+
+def digests_with(passwords: Iterable[bytes]) -> tuple[Digest, ...]:
+    """Return the digests to try when ledgers may have these passwords."""
+    return (*DIGESTS, *map(keyed, passwords))
+
 
 KINDS = (*(digest.kind for digest in DIGESTS), DUMMY)
 
@@ -67,12 +76,12 @@ def plausible(ledger: int, entry: int, confirmed: int, length: int) -> bool:
     return ledger >= 0 and -1 <= confirmed <= entry and entry >= 0 and length >= 0
 
 
-def read_entry(data: bytes, start: int, end: int) -> LedgerEntry | None:
+def read_entry(data: bytes, start: int, end: int, digests: Sequence[Digest] = DIGESTS) -> LedgerEntry | None:
     """Read the ledger entry data[start:end]; None when it is shorter than its head."""
     if end - start < HEAD.size:
         return None
     ledger, entry, confirmed, length = HEAD.unpack_from(data, start)
-    found = fitting(data, start, end)
+    found = fitting(data, start, end, digests)
     at = start + HEAD.size
     if found is not None:
         text = data[at : at + found.size].hex()
@@ -86,10 +95,10 @@ def read_entry(data: bytes, start: int, end: int) -> LedgerEntry | None:
     return LedgerEntry(ledger, entry, confirmed, length, None, Checksum("unverified"), None)
 
 
-def fitting(data: bytes, start: int, end: int) -> Digest | None:
+def fitting(data: bytes, start: int, end: int, digests: Sequence[Digest] = DIGESTS) -> Digest | None:
     """Return the kind of digest that is right for the entry data[start:end], if one is."""
     at = start + HEAD.size
-    for digest in DIGESTS:
+    for digest in digests:
         behind = at + digest.size
         if behind <= end and digest.of(data[start:at] + data[behind:end]) == data[at:behind]:
             return digest

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pulsarscope.dissect.capabilities import SECRET_RANGE, Ranges
 from pulsarscope.protocols.bookkeeper.binary import BODY, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG, read_body
-from pulsarscope.protocols.bookkeeper.ledger_entry import HEAD, read_entry
+from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, read_entry
 
 _HEAD_FIELDS = ("ledger", "entry", "last add confirmed", "length")
 
 
-def ranges(data: bytes, *, show_secrets: bool) -> Ranges:
+def ranges(data: bytes, *, show_secrets: bool, digests: Sequence[Digest] = DIGESTS) -> Ranges:
     """Return the frame with its secrets masked, and its ranges, outer before inner, as far as it can be read; total on any bytes."""
     end = len(data)
     if end < BODY:
@@ -27,7 +29,7 @@ def ranges(data: bytes, *, show_secrets: bool) -> Ranges:
     if first < last:
         out.append((first, last, "credentials" if show_secrets else SECRET_RANGE, 1))
     for start, stop in body.entries:
-        if stop > end or (entry := read_entry(data, start, stop)) is None:
+        if stop > end or (entry := read_entry(data, start, stop, digests)) is None:
             continue
         out.append((start, stop, "ledger entry", 1))
         out += [(start + 8 * place, start + 8 * place + 8, name, 2) for place, name in enumerate(_HEAD_FIELDS)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.events import Event, Remark
+from collections.abc import Iterable
+from typing import Any
+
+from pulsarscope.dissect.capabilities import MakeStoredOpener, OpenStored
+from pulsarscope.dissect.events import LOAD, STORE, Event, Remark
 from pulsarscope.dissect.frames import OK
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import SERVER
-from pulsarscope.model.records import Checksum, FrameRow
-from pulsarscope.protocols.bookkeeper.commands import AUTH, EOK, RESPONSE, pairing_key, response
+from pulsarscope.model.records import Checksum, FrameRow, MessageRow
+from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, RESPONSE, pairing_key, response
 from pulsarscope.protocols.bookkeeper.ledger_entry import DUMMY
 
 LEDGERS_MAX = 65_536
@@ -18,12 +22,16 @@ EXPECTED = frozenset({EOK, "ENOENTRY"})
 
 FENCED = "EFENCED"
 
+_DIRECTIONS = {ADD: STORE, response(READ): LOAD}
+
 
 class BookkeeperSession(Session):
     """The knowledge about one connection to a bookie."""
 
-    def __init__(self, context: SessionContext) -> None:
+    def __init__(self, context: SessionContext, openers: Iterable[MakeStoredOpener] = ()) -> None:
         super().__init__(context)
+        wanted = openers if MessageRow.kind in context.settings.kinds else ()
+        self._openers: list[OpenStored] = [opener for make in wanted if (opener := make(context.settings)) is not None]
         self._digests: dict[int, str] = {}
         """Kind of digest by ledger, of those that were right once."""
 
@@ -36,6 +44,8 @@ class BookkeeperSession(Session):
                 frame.command = response(AUTH)
             if frame.checksum is not None:
                 self._judge(frame, events)
+            if frame.metadata is not None and self._openers and frame.status == OK:
+                self._open(frame, frames.payload or b"", events)
             fields = frame.fields or {}
             key = pairing_key(frame.command, fields)
             if key is None or frame.status != OK:
@@ -51,6 +61,15 @@ class BookkeeperSession(Session):
             elif status not in EXPECTED:
                 evidence = {"status": status, "ledger": fields.get("ledger"), "entry": fields.get("entry")}
                 events.append(Remark("bookie-refused", frame, f"the bookie refuses with {status}", evidence))
+
+    def _open(self, frame: FrameRow, payload: bytes, events: list[Event]) -> None:
+        """Report the messages in the entry that a frame brings."""
+        fields: dict[str, Any] = frame.fields or {}
+        place = fields["ledger"], fields.get("stored_entry", fields["entry"])
+        entry = next(filter(None, (opened(frame, place, payload) for opened in self._openers)), None)
+        if entry is not None:
+            entry.base.direction = _DIRECTIONS.get(frame.command or "", LOAD)
+            events.append(entry)
 
     def _judge(self, frame: FrameRow, events: list[Event]) -> None:
         """Hold the digest of an entry against the kind that its ledger has."""

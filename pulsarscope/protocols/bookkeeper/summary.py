@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper.commands import EOK
 
 GAP = "  "
@@ -38,6 +38,14 @@ def summary(row: FrameRow) -> str:
     if row.checksum is not None and row.checksum.status == "bad":
         phrases.append(f"{fields.get('digest') or 'digest'} wrong")
     return GAP.join(filter(None, phrases))
+
+
+def message_summary(row: MessageRow) -> str:
+    """See `Dissector.message_summary`."""
+    place = f"{row.ledger}:{row.entry}" + ("" if row.batch_index is None else f":{row.batch_index}")
+    names = (("", row.topic), ("", place), ("key ", row.key), ("seq ", row.sequence_id), ("producer ", row.producer_name))
+    phrases = [f"{word}{value}" for word, value in names if value is not None]
+    return GAP.join((*phrases, f"{row.payload_size:,} B")) if row.payload_size is not None else GAP.join(phrases)
 
 
 def _data(data: Mapping[str, Any], row: FrameRow) -> str:

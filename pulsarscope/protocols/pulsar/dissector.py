@@ -8,6 +8,7 @@ from typing import Any
 
 from pulsarscope.dissect.capabilities import (
     FollowKinds,
+    OpenStored,
     Ranges,
     ReadNames,
     ReadSchema,
@@ -21,7 +22,7 @@ from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.rules import Rules
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.findings import CODES
@@ -184,6 +185,12 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.entry.stored import read_stored  # noqa: PLC0415 - most captures hold no storage
 
         return read_stored(self._decoder.payload_heads, data, start, end)
+
+    def stored_opener(self, settings: SessionSettings) -> OpenStored:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.entry.stored_messages import StoredMessages  # noqa: PLC0415 - as above
+
+        return StoredMessages(self._single_plan, settings)
 
     def ranges(self, data: bytes) -> Ranges:
         """See the contract."""

@@ -75,7 +75,26 @@ def test_messages_are_counted_once_and_stored_copies_are_read_as_entries(name: s
     stored = [row for row in frames(name) if row.command == "ADD" and row.metadata]
     assert {row.metadata["producer_name"] for row in stored if row.metadata} >= {"p-single", "p-batch", "p-after"}
     assert all(row.num_messages is None for row in stored)
-    assert {row.dissector for row in ps.open(path(name)).messages()} == {"pulsar"}
+    messages = list(ps.open(path(name)).messages())
+    assert {row.direction for row in messages if row.dissector == "bookkeeper"} == {"store", "load"}
+    assert {row.direction for row in messages if row.dissector == "pulsar"} == {"produce", "deliver"}
+
+
+@pytest.mark.parametrize("name", ["v2", "v3", "e3"])
+def test_the_messages_of_stored_entries_are_those_that_clients_sent(name: str) -> None:
+    messages = [row for row in ps.open(path(name)).messages() if row.ledger is not None]
+    of_client = {row.payload_sha256: (row.ledger, row.entry, row.batch_index, row.key) for row in messages if row.direction == "produce"}
+    stored = {row.payload_sha256: (row.ledger, row.entry, row.batch_index, row.key) for row in messages if row.direction == "store"}
+    assert len(of_client) > 50
+    assert of_client.items() <= stored.items()
+    assert {row["sha256"] for row in truth(name) if row["kind"] == "sent"} <= stored.keys()
+
+
+def test_a_names_file_gives_stored_messages_their_topic(tmp_path: Path) -> None:
+    names = tmp_path / "orders.json"
+    names.write_text(json.dumps({"ledgers": [{"ledgerId": 8}]}))
+    stored = [row for row in ps.open(path("e3"), names=names).messages() if row.direction == "store" and row.ledger == 8]
+    assert {row.topic for row in stored} == {"persistent://public/default/orders"}
 
 
 def test_cursors_and_schemas_are_read_as_what_they_are() -> None:

@@ -69,6 +69,30 @@ def test_an_entry_that_does_not_fit_where_others_of_its_ledger_do_is_damaged(ope
     assert [frame.checksum.status for frame in capture.frames() if frame.checksum] == ["good", "good", "bad"]
 
 
+@pytest.mark.parametrize("line_end", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("password", [b"pw", b"", "schlüssel".encode(), b"two words"])
+def test_a_given_password_verifies_digests_and_finds_damage(tmp_path: Path, password: bytes, line_end: bytes) -> None:
+    entries = [ledger_entry(9, number, digest="HMAC", password=password) for number in range(3)]
+    broken = entries[2][:-1] + b"?"
+    made = connection().client(b"".join(map(add, entries[:2])) + read(9, 2)).server(added(9, 0) + added(9, 1) + read_back(9, 2, broken))
+    captured, secret = tmp_path / "bookie.pcap", tmp_path / "password"
+    captured.write_bytes(made.close().pcap())
+    secret.write_bytes(password + line_end)
+    capture = ps.open(captured, ledger_password=secret)
+    assert [frame.checksum.status for frame in capture.frames() if frame.checksum] == ["good", "good", "bad"]
+    assert [finding.code for finding in capture.findings()] == ["entry-damaged"]
+
+
+def test_another_password_verifies_nothing_and_damages_nothing(tmp_path: Path) -> None:
+    made = connection().client(b"".join(add(ledger_entry(9, number, digest="HMAC", password=b"pw")) for number in range(3)))
+    captured, secret = tmp_path / "bookie.pcap", tmp_path / "password"
+    captured.write_bytes(made.server(added(9, 0)).close().pcap())
+    secret.write_bytes(b"wrong")
+    capture = ps.open(captured, ledger_password=secret)
+    assert {frame.checksum.status for frame in capture.frames() if frame.checksum} == {"unverified"}
+    assert list(capture.findings()) == []
+
+
 @pytest.mark.parametrize("digest", ["DUMMY", "HMAC"])
 def test_a_ledger_without_digests_or_with_a_password_is_not_damaged(opened: Open, digest: str) -> None:
     entries = [ledger_entry(9, number, digest=digest, password=b"pw") for number in range(3)]
