@@ -12,7 +12,6 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
-from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain
@@ -187,8 +186,7 @@ class Timeline:
         self._directions = _AS_OPENED if connection.client == 0 else _REVERSED
         origin = Origin(settings.source, connection.name, dissector.name)
         context = SessionContext(origin, settings.session, connection.opened == "syn")
-        ends = self.endpoints() if ANCHOR in settings.session.kinds else ("", "")
-        self._rows = SessionRows(dissector, context, raw=settings.raw, ends=ends)
+        self._rows = SessionRows(dissector, context, raw=settings.raw, connection=connection)
         frames.assign(self._directions)
         self._conversation.assign(self._directions)
         return frames

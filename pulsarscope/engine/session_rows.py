@@ -19,6 +19,7 @@ from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, Row, finding_row
+from pulsarscope.tcp.connection import Connection
 
 FAILURES_MAX = 10
 """Exceptions of a dissector that are kept for one connection: an event that fails does so with each frame."""
@@ -37,9 +38,9 @@ class SessionRows:
     """
 
     __slots__ = (
+        "_connection",
         "_context",
         "_dissector",
-        "_ends",
         "_events",
         "_messages",
         "_origin",
@@ -51,13 +52,13 @@ class SessionRows:
         "wants_frames",
     )
 
-    def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False, ends: tuple[str, str] = ("", "")) -> None:
-        """Begin a session; `raw`: put a RawFrame behind each frame row; `ends`: (client, server), for its anchors."""
+    def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False, connection: Connection | None = None) -> None:
+        """Begin a session; `raw`: put a RawFrame behind each frame row; `connection`: where its anchors are from."""
         self._dissector = dissector
         self.failures: tuple[Failure, ...] = ()
         """Exceptions of the session, of ranges, and of events that no row can be made of."""
         self._context = context
-        self._ends = ends
+        self._connection = connection
         self._session = Session(context)
         try:
             self._session = dissector.session(context)
@@ -182,7 +183,8 @@ class SessionRows:
                     evidence = {"offset": frame.offset, "size": frame.size}
                     out.extend([self._finding(Remark(code, frame, text, evidence)) for code, text in event.notes])
             elif isinstance(event, Anchor):
-                out.append(anchor_row(event, self._ends))
+                if (connection := self._connection) is not None and (client := connection.client) is not None:
+                    out.append(anchor_row(event, (connection.endpoint(client), connection.endpoint(1 - client))))
             elif self._messages is None:
                 pass
             elif isinstance(event, SingleMessage):
