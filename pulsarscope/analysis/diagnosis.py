@@ -56,9 +56,9 @@ class Symptom:
         self.suspects.add(row, names)
         topic = evidence.get("topic")
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
-        self._sample(row, shorten(evidence))
+        self._sample(row)
 
-    def _sample(self, row: FindingRow, evidence: ReportRecord) -> None:
+    def _sample(self, row: FindingRow) -> None:
         """Keep one finding of each text, with the places of all that have it."""
         text, places = cut(row.text), places_of(row)
         for sample in self.samples:
@@ -67,8 +67,8 @@ class Symptom:
                 sample["places"] = list(dict.fromkeys([*sample["places"], *places]))[:PLACES_MAX]
                 return
         if len(self.samples) < DIAGNOSIS_SAMPLES_MAX:
-            sample = {"time": row.time, "connection": row.connection, "places": places, "text": text, "evidence": evidence}
-            self.samples.append({"count": 1, **sample})
+            sample = {"time": row.time, "connection": row.connection, "places": places, "text": text}
+            self.samples.append({"count": 1, **sample, "evidence": shorten(row.evidence or {})})
 
 
 def _remember(names: dict[str, None], name: str | None) -> None:

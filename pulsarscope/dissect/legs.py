@@ -105,7 +105,13 @@ class Legs(msgspec.Struct):
 
 
 INNER = "inner"
-"""Word of the fact that a connection is an inner leg, of `outer`: for who evaluates facts elsewhere than anchors."""
+"""Word of the fact that a connection is an inner leg: for who evaluates facts elsewhere than anchors."""
+
+JOINED = "joined"
+"""Word of the fact that has the table of legs of a stream so far."""
+
+_NOWHERE = Where(None, 0, 0, 0, 0, "")
+"""Before all frames."""
 
 DescribeLegs = Callable[[Legs], tuple[str, Where, str, dict[str, Any]]]
 """Returns code, place, text and evidence of the finding about two legs."""
@@ -167,10 +173,14 @@ class LegTable:
             if (legs := self._pairs.get(pair)) is not None:
                 legs.weight -= 1
 
-    def inner(self, time: int) -> Iterator[Fact]:
-        """Give a fact `INNER`, of this time, for each connection that is an inner leg."""
-        for inner, outer in self.outer_of.items():
-            yield Fact(Where(None, 0, 0, 0, time, inner), INNER, {"outer": outer})
+    def inner(self) -> Iterator[Fact]:
+        """Give a fact `INNER` for each connection that is an inner leg."""
+        for inner in self.outer_of:
+            yield Fact(_NOWHERE._replace(connection=inner), INNER, {})
+
+    def suspend(self) -> Fact:
+        """Return a fact `JOINED` with this table."""
+        return Fact(_NOWHERE, JOINED, {"table": self})
 
     def joined(self, *, complete: bool = False) -> Iterator[Legs]:
         """Give the pairs of legs that were not given yet, in the order in which they were found; `complete`: those with all anchors."""

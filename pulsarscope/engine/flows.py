@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.capture import Block, Inputs
-from pulsarscope.dissect.legs import ANCHOR, INNER
+from pulsarscope.dissect.legs import ANCHOR, INNER, JOINED
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
@@ -199,24 +199,24 @@ def evaluate(
             yield from (row for _, row in rule_engine.take())
 
 
-def join_legs(anchors: Iterable[tuple[str, str, Fact]], options: Options, inner: EmitFact) -> Iterator[FindingRow]:
-    """Give the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `inner` takes facts of inner legs.
+def join_legs(anchors: Iterable[tuple[str, str, Fact]], options: Options, emit: EmitFact, *, goes_on: bool = False) -> Iterator[FindingRow]:
+    """Give the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `emit` takes facts of inner legs.
 
-    Those of earlier batches of a stream stand among the anchors.
+    In a stream that goes on, it takes what is known so far, too: give it among the anchors of the next batch.
     """
     rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {}, thresholds=options.thresholds)
     tables = rule_engine.facts.legs
-    newest = 0
     for rule, key, fact in anchors:
-        newest = max(newest, fact.where.time)
-        if fact.what == INNER:
-            tables[rule].outer_of[fact.where.connection] = fact.values["outer"]
-        else:
+        if fact.what == JOINED:
+            tables[rule] = fact.values["table"]
+        elif fact.what != INNER:
             tables[rule].add(key, fact)
-    rule_engine.report_legs()
+    rule_engine.report_legs(complete=goes_on)
     for rule, table in tables.items():
-        for fact in table.inner(newest):
-            inner(rule, fact.where.connection, fact)
+        for fact in table.inner():
+            emit(rule, fact.where.connection, fact)
+        if goes_on:
+            emit(rule, "", table.suspend())
     yield from (row for _, row in rule_engine.take())
 
 

@@ -130,7 +130,10 @@ class EvaluateFacts(msgspec.Struct, frozen=True):
 
 
 class JoinLegs(msgspec.Struct, frozen=True):
-    """Task from all anchors that several connections have, in the order of their places, to packed batches of findings and facts."""
+    """Task from anchors in the order of their places, to packed batches of findings and facts.
+
+    A stream needs those of all connections, else those that several have are enough.
+    """
 
     job: Job
 
@@ -138,7 +141,10 @@ class JoinLegs(msgspec.Struct, frozen=True):
         """Yield packed batches; the facts name the connections that are inner legs."""
 
         def rows(collected: _Collected) -> Iterator[list[Any]]:
-            return _findings(self.job, join_legs(facts_in(batches), self.job.options, collected.emit_fact), collected)
+            progress = self.job.progress
+            goes_on = progress is not None and not progress.ends
+            legs = join_legs(facts_in(batches), self.job.options, collected.emit_fact, goes_on=goes_on)
+            return _findings(self.job, legs, collected)
 
         return _records(self.job, rows)
 

@@ -170,16 +170,17 @@ class Records(Mapping[str, "DataFrame"]):
         facts = facts if self._facts is None else facts.unionByName(self._facts)
         of_legs = facts.rule.endswith(OF_LEGS)
         legs = self._joined(facts.where(of_legs))
-        inner = _map(self._of_kind(legs, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS).select("connection")
+        inner = _map(self._of_kind(legs, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
+        inner = inner.where("connection != ''").select("connection")
         facts = facts.where(~of_legs).join(functions.broadcast(inner), "connection", "left_anti").select(*shuffle_batches.FACTS.names)
         findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, partitions), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
         return findings.unionByName(legs)
 
     def _joined(self, anchors: DataFrame) -> DataFrame:
         """Return packed batches of the findings about legs of paths, and of facts that name the inner ones."""
-        shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
-        known = anchors.where(anchors.packet == 0)  # of earlier batches of a stream: the connections that are inner legs
-        anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi").unionByName(known)
+        if self._job.progress is None:  # in a stream, the other connection may come in a later batch
+            shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
+            anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi")
         ordered = anchors.repartition(1).sortWithinPartitions(*shuffle_batches.FACT_ORDER[2:])
         legs = _map(ordered, JoinLegs(self._job), shuffle_batches.SCHEMA).persist(StorageLevel.DISK_ONLY)
         self._persisted.append(legs)

@@ -180,10 +180,11 @@ def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
     """Return the findings, and the facts that stay: legs of paths first, and then all other facts but those of inner legs."""
     rows = pa.Table.from_batches(facts, shuffle_batches.FACTS).to_pylist()
     anchors = [row for row in rows if row["rule"].endswith(OF_LEGS)]
-    connections: dict[Any, set[str]] = {}
-    for row in anchors:
-        connections.setdefault((row["rule"], row["key"]), set()).add(row["connection"])
-    anchors = [row for row in anchors if len(connections[row["rule"], row["key"]]) > 1 or row["packet"] == 0]
+    if job.progress is None:
+        connections: dict[Any, set[str]] = {}
+        for row in anchors:
+            connections.setdefault((row["rule"], row["key"]), set()).add(row["connection"])
+        anchors = [row for row in anchors if len(connections[row["rule"], row["key"]]) > 1]
     anchors.sort(key=lambda row: [row[name] or "" if name == "source" else row[name] for name in shuffle_batches.FACT_ORDER[2:]])
     table = pa.Table.from_pylist(anchors, shuffle_batches.FACTS)
     legs = list(pickled(JoinLegs(job))(table.to_batches()))

@@ -270,6 +270,15 @@ def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, n
     assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options)
 
 
+@pytest.mark.parametrize("count", [1, 3, 6, 20])
+def test_legs_of_a_path_are_one_finding_of_a_stream(captures: Path, tmp_path: Path, count: int) -> None:
+    chance = Random(count)
+    inputs = cut(captures / "balancer.pcap", tmp_path, [chance.random() for _ in range(count)])
+    tables = Streamed(inputs, range(1, len(inputs.paths))).tables()
+    assert tables == local(inputs)
+    assert sum("proxy-legs" in row for row in tables["finding"]) == 4
+
+
 @pytest.mark.cluster
 def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp_path: Path) -> None:
     chance = Random(os.environ.get("CHANCE"))
