@@ -1,6 +1,6 @@
 """The time and the memory of commands on captures of N, 2N and 4N of the same thing, all of which waits or is remembered.
 
-    python -m benchmarks.growth [--only NAME] [--size 100000]
+    python -m benchmarks.growth [--only NAME] [--command decode|diagnose] [--size 100000]
 
 Exit code 1 when a process fails, when its processor time without its start grows faster than the capture (the slope of its logarithm is
 above SLOPE_MAX, in each of some rounds), or when it takes more memory than `benchmarks.memory` allows.
@@ -34,7 +34,7 @@ LEAST_SECONDS = 0.01
 TOGETHER = 100
 """Frames of one write."""
 
-COMMANDS = ("decode {} -f ndjson --records all", "diagnose {} --fail-on never")
+COMMANDS = {"decode": "decode {} -f ndjson --records all", "diagnose": "diagnose {} --fail-on never"}
 
 
 def written(capture: Capture, frames: Iterable[tuple[int, bytes]]) -> None:
@@ -161,6 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=SHAPES, action="append")
+    parser.add_argument("--command", choices=COMMANDS, action="append")
     parser.add_argument("--size", type=int, default=100_000)
     options = parser.parse_args(arguments)
     failed = False
@@ -169,14 +170,14 @@ def main(arguments: list[str] | None = None) -> int:
             captures = [Path(folder) / f"{number}.pcap" for number in (1, *(options.size * times for times in (1, 2, GROWTH)))]
             for capture in captures:
                 write(capture, SHAPES[name], int(capture.stem))
-            for line in COMMANDS:
-                start, *measurements = [command(capture, line) for capture in captures]
+            for line in options.command or COMMANDS:
+                start, *measurements = [command(capture, COMMANDS[line]) for capture in captures]
                 failure = measure(start, measurements, Path(folder) / "out")
                 failed = failed or bool(failure)
                 figures = "  ".join(f"{each.best:6.2f} s {each.most:4,.0f} MiB" for each in measurements if each.cpu)
                 if all(each.cpu for each in (start, *measurements)):
                     figures += f"  slope {slope(start, measurements):.2f}"
-                print(f"{'BAD' if failure else 'ok ':3} {name:15} {line:40} {figures} {failure}".rstrip(), flush=True)
+                print(f"{'BAD' if failure else 'ok ':3} {name:15} {line:9} {figures} {failure}".rstrip(), flush=True)
     return int(failed)
 
 
