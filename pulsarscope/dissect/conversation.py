@@ -28,29 +28,28 @@ class Conversation:
         "_foreign",
         "_from_start",
         "_kept",
-        "_origin",
         "_others",
         "_server",
         "_splitters",
         "_tried",
         "dissector",
+        "origin",
     )
 
-    def __init__(
-        self, dissectors: Sequence[Dissector], kept: KeptBytes, origin: tuple[str | None, str], *, from_start: bool, forced: bool = False
-    ) -> None:
+    def __init__(self, dissectors: Sequence[Dissector], kept: KeptBytes, origin: Origin, *, from_start: bool, forced: bool = False) -> None:
         """Begin with both streams.
 
         Args:
             dissectors: those that are tried, in this order.
             kept: bytes to keep beside the rows.
-            origin: source and connection of the frames.
+            origin: source and connection of the frames, whatever the dissector.
             from_start: the capture holds the handshake.
             forced: the first dissector is the protocol, whatever the content.
         """
         self.dissector: Dissector | None = None
         self._kept = kept
-        self._origin = origin
+        self.origin = origin
+        """Source and connection of the frames, and the protocol when it is known."""
         self._from_start = from_start
         self._tried: Sequence[Sequence[StreamSplitter]] = ()
         self._others: tuple[Dissector, ...] = tuple(dissectors)
@@ -74,16 +73,18 @@ class Conversation:
         self._before = [*self._before, *(FrameBatch() for _ in self._others[:count])]
         self._others = self._others[count:]
 
-    def _pair(self, dissector: Dissector) -> list[StreamSplitter]:
+    def _pair(self, dissector: Dissector) -> tuple[StreamSplitter, StreamSplitter]:
         """Make a splitter for each stream."""
         kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
-        origin = Origin(*self._origin, dissector.name)
-        return [StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1)]
+        origin = self.origin._replace(dissector=dissector.name)
+        client, server = (StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1))
+        return client, server
 
     def _recognise(self, splitters: Sequence[StreamSplitter], frames: FrameBatch | None = None) -> None:
         """Settle on the protocol of these splitters, as `frames` show."""
         self._failures = self.failures
         self._splitters = splitters
+        self.origin = splitters[0].origin
         self.dissector = dissector = splitters[0].dissector
         self._tried = self._before = self._others = ()
         try:

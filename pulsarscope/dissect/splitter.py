@@ -46,9 +46,9 @@ class StreamSplitter:
 
     # fmt: off
     __slots__ = (
-        "_buffer", "_cut", "_kept", "_origin", "_packet", "_position", "_proxy_source", "_searching", "_skip_notes",
+        "_buffer", "_cut", "_kept", "_packet", "_position", "_proxy_source", "_searching", "_skip_notes",
         "_skip_packets", "_skip_size", "_skip_start", "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
-        "dissector", "failure", "foreign", "frames", "skipped", "synced",
+        "dissector", "failure", "foreign", "frames", "origin", "skipped", "synced",
     )
     # fmt: on
 
@@ -64,7 +64,7 @@ class StreamSplitter:
     ) -> None:
         self.dissector = dissector
         self._stream = stream
-        self._origin = origin
+        self.origin = origin
         self._kept = kept
         self.frames = 0
         """Whole frames so far, malformed ones included."""
@@ -214,7 +214,7 @@ class StreamSplitter:
         layout_of, (head_start, head_end) = dissector.layouts.get, dissector.layout_head
         announcing, announces = dissector.announcing, False
         data, base, file, pieces, ends = buffer.data, buffer.base, buffer.file, buffer.pieces, buffer.ends
-        (source, connection, protocol), direction = self._origin, self.direction
+        (source, connection, protocol), direction = self.origin, self.direction
         keep_payload, keep_raw = self._kept
         available, before = len(data), len(out.rows)
         subs, last_packet, sub = self._sub_of, self._packet, self._sub
@@ -438,7 +438,7 @@ class StreamSplitter:
             raw = self._buffer.data[start : start + size]
         if notes or payload is not None or raw is not None:
             out.attachments[len(out.rows)] = Attachment(notes or None, payload, raw)
-        source, connection, protocol = self._origin
+        source, connection, protocol = self.origin
         # fmt: off
         out.rows.append(FrameRow(
             source, self._buffer.file, packet, sub, time, connection, protocol, self.direction, offset, size, command, fields, entry,

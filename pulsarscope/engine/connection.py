@@ -83,7 +83,7 @@ class Timeline:
         self._conversation = Conversation(
             settings.dissectors if forced is None else (forced,),
             settings.kept(),
-            (settings.source, connection.name),
+            Origin(settings.source, connection.name, ""),
             from_start=connection.opened == "syn",
             forced=forced is not None,
         )
@@ -184,8 +184,7 @@ class Timeline:
         if connection.client is None:
             connection.set_client(self._client())
         self._directions = _AS_OPENED if connection.client == 0 else _REVERSED
-        origin = Origin(settings.source, connection.name, dissector.name)
-        context = SessionContext(origin, settings.session, connection.opened == "syn")
+        context = SessionContext(self._conversation.origin, settings.session, connection.opened == "syn")
         self._rows = SessionRows(dissector, context, raw=settings.raw, connection=connection)
         frames.assign(self._directions)
         self._conversation.assign(self._directions)

@@ -14,7 +14,7 @@ from pulsarscope.dissect.exchange import elapsed
 from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
 from pulsarscope.dissect.isolation import Failure, failure, raising_function
 from pulsarscope.dissect.legs import Anchor, anchor_row
-from pulsarscope.dissect.session import Session, SessionContext
+from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
@@ -39,11 +39,11 @@ class SessionRows:
 
     __slots__ = (
         "_connection",
-        "_context",
         "_dissector",
         "_events",
         "_messages",
         "_origin",
+        "_pairing",
         "_session",
         "_trusted",
         "_wants_exchanges",
@@ -57,7 +57,7 @@ class SessionRows:
         self._dissector = dissector
         self.failures: tuple[Failure, ...] = ()
         """Exceptions of the session, of ranges, and of events that no row can be made of."""
-        self._context = context
+        self._pairing = context.pairing  # the context itself is not kept: there are very many connections
         self._connection = connection
         self._session = Session(context)
         try:
@@ -140,8 +140,8 @@ class SessionRows:
     def _let_go(self, error: Exception) -> None:
         """Go on without the session, which raised."""
         self.fail(f"session.{raising_function(error, 'observe')}", error)
-        self._context.pairing.rest()  # nobody can tell any more whether they are answered
-        self._session = Session(self._context)
+        self._pairing.rest()  # nobody can tell any more whether they are answered
+        self._session = Session(SessionContext(self._origin, SessionSettings(frozenset()), pairing=self._pairing))
 
     def fail(self, member: str, error: Exception) -> None:
         """Keep an exception of the dissector."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope.dissect.conversation import Conversation
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, FrameBatch, KeptBytes
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, FrameBatch, KeptBytes, Origin
 from pulsarscope.model.limits import FRAME_PADDING_BYTES, RECOGNITION_WINDOW_BYTES
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Data, Gap, Item
@@ -67,7 +67,7 @@ class Exchange:
 
 
 def conversation(*, from_start: bool = True, forced: bool = False) -> Conversation:
-    return Conversation([DISSECTOR], KeptBytes(payload=True), ("s", "0:1"), from_start=from_start, forced=forced)
+    return Conversation([DISSECTOR], KeptBytes(payload=True), Origin("s", "0:1", ""), from_start=from_start, forced=forced)
 
 
 def hold(used: Conversation, exchange: Exchange, ranges: Sequence[tuple[int, int]] | None = None) -> list[SplitFrame]:

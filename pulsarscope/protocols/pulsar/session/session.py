@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -54,7 +54,9 @@ _TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 """Commands about any number of topics, and their readers."""
 
 _VERSION_MAX_CHARACTERS = 64
-"""Longest version of a client or broker that is kept once for all connections."""
+"""Longest version of a client or broker, and name of a method, that is kept once for all connections."""
+
+Described = TypeVar("Described", bound=tuple[Any, ...])
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -331,12 +333,13 @@ class PulsarSession(Session):
         elif command in IN_ORDER:
             if command == "CONNECT":
                 get = fields.get
-                self._client = _shared(get("client_version")), get("protocol_version"), get("auth_method_name") or get("auth_method")
+                auth_method = get("auth_method_name") or get("auth_method")
+                self._client = _shared((get("client_version"), get("protocol_version"), auth_method))
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, None, *names)
             self._requests.ask((command, direction), frame, asked, events)
         else:
             if command == "CONNECTED":
-                self._server = _shared(fields.get("server_version")), fields.get("protocol_version")
+                self._server = _shared((fields.get("server_version"), fields.get("protocol_version")))
             elif command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is not False:
                 self._name_producer(fields)
             request = self._requests.answered(command, fields, direction)
@@ -427,14 +430,14 @@ class PulsarSession(Session):
             producer.name = bounded_name(fields.get("producer_name", producer.name))
 
 
-def _shared(version: str | None) -> str | None:
-    """Return the one text that all connections of this version have."""
-    return version if version is None or len(version) > _VERSION_MAX_CHARACTERS else _remembered(version)
+def _shared(described: Described) -> Described:
+    """Return the one tuple of all connections on which a side describes itself so."""
+    return described if any(len(str(part)) > _VERSION_MAX_CHARACTERS for part in described) else _remembered(described)
 
 
 @lru_cache(256)
-def _remembered(version: str) -> str:
-    return version
+def _remembered(described: Described) -> Described:
+    return described
 
 
 def _report(frame: FrameRow, notes: list[Note], events: list[Event]) -> None:
