@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -23,6 +23,7 @@ from pulsarscope.protocols.pulsar.frame.commands import commands_with
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
 from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
+from pulsarscope.protocols.pulsar.session.description import shared
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
@@ -52,11 +53,6 @@ _TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "ADD_SUBSCRIPTION_TO_TXN": lambda fields: [part["topic"] for part in fields.get("subscription") or () if "topic" in part],
 }
 """Commands about any number of topics, and their readers."""
-
-_VERSION_MAX_CHARACTERS = 64
-"""Longest version of a client or broker, and name of a method, that is kept once for all connections."""
-
-Described = TypeVar("Described", bound=tuple[Any, ...])
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -334,12 +330,12 @@ class PulsarSession(Session):
             if command == "CONNECT":
                 get = fields.get
                 auth_method = get("auth_method_name") or get("auth_method")
-                self._client = _shared((get("client_version"), get("protocol_version"), auth_method))
+                self._client = shared((get("client_version"), get("protocol_version"), auth_method))
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, None, *names)
             self._requests.ask((command, direction), frame, asked, events)
         else:
             if command == "CONNECTED":
-                self._server = _shared((fields.get("server_version"), fields.get("protocol_version")))
+                self._server = shared((fields.get("server_version"), fields.get("protocol_version")))
             elif command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is not False:
                 self._name_producer(fields)
             request = self._requests.answered(command, fields, direction)
@@ -428,16 +424,6 @@ class PulsarSession(Session):
         producer = None if number is None else self._sends.producers.get(number)
         if producer is not None:
             producer.name = bounded_name(fields.get("producer_name", producer.name))
-
-
-def _shared(described: Described) -> Described:
-    """Return the one tuple of all connections on which a side describes itself so."""
-    return described if any(len(str(part)) > _VERSION_MAX_CHARACTERS for part in described) else _remembered(described)
-
-
-@lru_cache(256)
-def _remembered(described: Described) -> Described:
-    return described
 
 
 def _report(frame: FrameRow, notes: list[Note], events: list[Event]) -> None:
