@@ -159,23 +159,29 @@ class Conversation:
                 if stream == self._server:
                     of_server = len(out.rows)
         if both > 1 and len(out.rows) > 1:
-            # A packet may end the wait of both streams for what it does not bring: questions then come before answers.
+            # A packet may end the wait of both streams: for what it does not bring, and questions then come before answers; or for secrets
+            # that have come, and all is then in the order of its own packets.
             given_up = any(isinstance(item, Gap) for stream_items in items for item in stream_items)
-            out.sort([index < of_server for index in range(len(out.rows))] if given_up else ())
+            ranks: Sequence[bool] | Sequence[tuple[int, bool]] = ()
+            if given_up or _moment_of_first(items[0]) == _moment_of_first(items[1]):
+                is_servers = [index < of_server for index in range(len(out.rows))]
+                ranks = is_servers if given_up else self._by_packet(out, is_servers, len(is_servers))
+            out.sort(ranks)
         return out
 
     def _of_server(self, frames: FrameBatch) -> list[bool]:
         """Return for each frame, as long as their streams are kept, whether it is the server's: that comes after the client's."""
         return [stream == self._server for stream in frames.streams]
 
-    def _by_packet(self, frames: FrameBatch, held: int) -> list[tuple[int, bool]]:
-        """Return the ranks of frames of which the first `held` became readable at once, when the protocol was known: as they came."""
+    @staticmethod
+    def _by_packet(frames: FrameBatch, is_servers: Sequence[bool], held: int) -> list[tuple[int, bool]]:
+        """Return the ranks of frames of which the first `held` became readable at once: as they came."""
         latest = [0, 0]
         ranks = []
-        for index, (row, is_servers) in enumerate(zip(frames.rows, self._of_server(frames), strict=True)):
+        for index, (row, of_server) in enumerate(zip(frames.rows, is_servers, strict=True)):
             if index < held:
-                latest[is_servers] = max(latest[is_servers], row.packet or 0)  # the order within a stream stays
-            ranks.append((latest[is_servers] if index < held else frames.moments[index], is_servers))
+                latest[of_server] = max(latest[of_server], row.packet or 0)  # the order within a stream stays
+            ranks.append((latest[of_server] if index < held else frames.moments[index], of_server))
         return ranks
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
@@ -198,7 +204,8 @@ class Conversation:
                         remaining[of_stream].append(following)
                     held = len(frames)
                     frames.extend(self.feed(remaining))
-                    frames.sort(self._of_server(frames) if self._from_start else self._by_packet(frames, held))
+                    is_servers = self._of_server(frames)
+                    frames.sort(is_servers if self._from_start else self._by_packet(frames, is_servers, held))
                     return frames
                 frames.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
@@ -215,7 +222,7 @@ class Conversation:
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
         """Return the stream that comes next when its piece is exactly the frame by which a client opens a connection, else −1."""
         first, second = items
-        stream = 0 if first and not (second and _moment_of_first(second) < _moment_of_first(first)) else 1
+        stream = 0 if first and not (second and _place_of_first(second) < _place_of_first(first)) else 1
         item = items[stream][0] if items[stream] else None
         splitter = self._tried[0][stream]
         if not isinstance(item, Data) or item.offset or not splitter.at_start:
@@ -273,8 +280,16 @@ def _pieces(stream: int, items: Sequence[Item]) -> Iterator[tuple[int, int, Item
 
 
 def _moment_of_first(items: Sequence[Item]) -> int:
+    return _place_of_first(items)[0]
+
+
+def _place_of_first(items: Sequence[Item]) -> tuple[int, int]:
+    """Return moment and packet of the first item."""
     item = items[0]
-    return item.pieces[0][3] if isinstance(item, Data) else item.moment
+    if isinstance(item, Data):
+        _, packet, _, moment = item.pieces[0]
+        return moment, packet
+    return item.moment, item.moment
 
 
 def _give(splitter: StreamSplitter, item: Item, out: FrameBatch) -> None:

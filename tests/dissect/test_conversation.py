@@ -287,3 +287,14 @@ def test_a_protocol_that_nobody_knows_is_given_up_for_good() -> None:
     exchange = Exchange().say(0, *[bytes(1 << 20)] * 9)
     assert hold(conversation(), exchange) == []
     assert hold(conversation(), exchange, [(at, at + 1) for at in range(9)]) == []
+
+
+@pytest.mark.parametrize("client", [0, 1])
+@pytest.mark.parametrize("questions", [1, 2, 9])
+def test_what_waited_for_secrets_in_both_streams_comes_in_the_order_of_its_packets(questions: int, client: int) -> None:
+    streams = Stream(), Stream()
+    said = [(client, CONNECT), (1 - client, CONNECTED), *[(client, LOOKUP), (1 - client, SUCCESS)] * questions]
+    for packet, (stream, frame) in enumerate(said, 1):
+        streams[stream].piece(frame, packet=packet, moment=len(said))
+    frames = conversation().feed((streams[0].items(), streams[1].items()))
+    assert [row.packet for row in frames.rows] == [*range(1, len(said) + 1)]
