@@ -74,8 +74,8 @@ class LiveCapture:
         """Description of the source and its filter, in one line."""
         self._request = request
         self._hidden = options.records - shown
-        self.once = CountedOnce(shown=frozenset() if request.top else frozenset(ROWS) - {MessageRow.kind})
-        """Takes out what comes a second time, over another leg of its path: of rows the messages, on the screen all."""
+        self.once = CountedOnce(shown=frozenset() if request.top else frozenset(ROWS) - {MessageRow.kind, FindingRow.kind})
+        """Takes out what comes a second time, over another leg of its path: messages and findings, on the screen all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around, DURATIONS, "--around")

@@ -21,6 +21,10 @@ from typer.testing import CliRunner
 
 from pulsarscope.cli import app
 from pulsarscope.model.errors import PulsarscopeError
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import producer
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.legs import Path as Legs
 from tests.scenarios.loopback import free_port, needs_capturing, replay, said_in
 
 COMMAND = (sys.executable, "-m", "pulsarscope", "live")
@@ -383,3 +387,16 @@ def test_a_rule_that_does_not_return_is_named_and_the_capture_goes_on(captures: 
     (line,) = [line for line in result.stderr.decode().splitlines() if "has been running" in line]
     assert "has been running for 5 s; Ctrl-C ends it" in line
     assert b'"record":"frame"' in result.stdout
+
+
+def test_findings_of_both_legs_of_a_path_are_told_once(tmp_path: Path) -> None:
+    path = Legs()
+    path.produce(12).client(producer(2, request=77)).wait(40 * SECOND).close()
+    packets = sorted([*path.outer.packets, *path.inner.packets], key=lambda packet: packet.time_ns)
+    data = write_pcap(tmp_path / "legs.pcap", packets).read_bytes()
+    command = [*COMMAND, "-i", "-", "--format", "ndjson", "--records", "frame,finding"]
+    rows = [json.loads(line) for line in subprocess.run(command, input=data, capture_output=True, check=True).stdout.splitlines()]
+    told = [(row["connection"], row["code"]) for row in rows if row["record"] == "finding" and row["code"] != "proxy-legs"]
+    outer, _ = sorted({row["connection"] for row in rows if row["record"] == "frame"})
+    assert told
+    assert {connection for connection, _ in told} == {outer}
