@@ -93,8 +93,9 @@ class Snapshot(msgspec.Struct):
 class LiveTraffic:
     """A fold over the rows of a live run."""
 
-    def __init__(self, consumers: Callable[[], list[ReportRecord]] = list) -> None:
-        """`consumers` gives the records of the open ones."""
+    def __init__(self, consumers: Callable[[], list[ReportRecord]] = list, name_of: Callable[[str], str] = str) -> None:
+        """`consumers` gives the records of the open ones, `name_of` the name of a topic that had another one in earlier rows."""
+        self._name_of = name_of
         self._recent = RecentStatistics()
         self._consumers = consumers
         self._connections: dict[str, LiveConnection] = {}
@@ -178,9 +179,7 @@ class LiveTraffic:
     def snapshot(self, now: int) -> Snapshot:
         """Return all tables at a time."""
         recent, before = self._recent.statistics(now), self._recent.before
-        total = Tally()
-        total.merge(before.total)
-        total.merge(recent.total)
+        total = _sum(before.total, recent.total)
         groups = [
             FindingGroup(each.code, each.severity, each.hint, each.count, each.latest.copy()) for each in reversed(self._findings.values())
         ]
@@ -204,12 +203,19 @@ class LiveTraffic:
     def _topics(self, recent: Statistics, before: Statistics, now: int) -> list[ReportRecord]:
         return [
             {"topic": name, **_numbers(tally, old, recent.span), "course": self._course("topics", name, now)}
-            for name, tally, old in _known(recent.topics, before.topics)
+            for name, tally, old in _known(recent.topics, before.topics, self._topic_name)
         ]
+
+    def _topic_name(self, topic: str | None) -> str | None:
+        return topic and self._name_of(topic)
+
+    def _producer_name(self, name: tuple[str | None, str]) -> tuple[str | None, str]:
+        topic, producer = name
+        return self._topic_name(topic), producer
 
     def _producers(self, recent: Statistics, before: Statistics, now: int) -> list[ReportRecord]:
         records = []
-        for name, tally, old in _known(recent.producers, before.producers):
+        for name, tally, old in _known(recent.producers, before.producers, self._producer_name):
             connection = self._producer_connections.get(name)
             topic, producer = name
             records.append(
@@ -274,12 +280,24 @@ class LiveTraffic:
         return [counts.get(cell, 0) for cell in range(last - COURSE_CELLS + 1, last + 1)] if counts else []
 
 
-def _known(recent: TallyTable[Any], before: TallyTable[Any]) -> list[tuple[Any, Tally, Tally]]:
-    """Return each name with its tally in the window and the one before it, the busiest first."""
+def _known(recent: TallyTable[Any], before: TallyTable[Any], name_of: Callable[[Any], Any] | None = None) -> list[tuple[Any, Tally, Tally]]:
+    """Return each name with its tally in the window and the one before it, the busiest first; those of one `name_of` together."""
     nothing = Tally()
-    names = [(name, recent.named.get(name, nothing), before.named.get(name, nothing)) for name in {**recent.named, **before.named}]
+    found: dict[Any, tuple[Tally, Tally]] = {}
+    for name in {**recent.named, **before.named}:
+        pair = recent.named.get(name, nothing), before.named.get(name, nothing)
+        shown = name if name_of is None else name_of(name)
+        found[shown] = (_sum(found[shown][0], pair[0]), _sum(found[shown][1], pair[1])) if shown in found else pair
+    names = [(name, *pair) for name, pair in found.items()]
     names.sort(key=lambda item: (sum(item[1].messages), sum(item[1].sizes), sum(item[2].messages)), reverse=True)
     return names
+
+
+def _sum(*tallies: Tally) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        total.merge(tally)
+    return total
 
 
 def _rates(tally: Tally, span: int) -> ReportRecord:

@@ -273,20 +273,17 @@ def _check_top(request: LiveRequest) -> None:
 
 
 def _top(capture: LiveCapture, request: LiveRequest) -> Top:
-    from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - only for the screen
-    from pulsarscope.output.render.text_report import ReportOptions  # noqa: PLC0415 - as above
+    from pulsarscope.output.render.text_report import ReportOptions  # noqa: PLC0415 - only for the screen
     from pulsarscope.output.render.top import Top  # noqa: PLC0415 - as above
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
-    dissectors = make_dissectors()
     color = wants_color(sys.stdout, os.environ, request.no_color)
-    short_topic = join_topic_names(dissector.topics for dissector in dissectors).short
     return Top(
         capture.status,
         time.time_ns,
-        ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=short_topic),
+        ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=capture.topic_names.short),
         capture.endpoints,
         capture.consumer_records,
+        capture.topics.name_of,
     )
 
 

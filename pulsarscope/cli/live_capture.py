@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
 from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.analysis.learned_topics import LearnedTopics
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.live_consumers import LiveConsumers
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.capabilities import LiveFold
+from pulsarscope.dissect.capabilities import LiveFold, join_topic_names
 from pulsarscope.engine.local import RowBatch, Run
 from pulsarscope.engine.options import Options
 from pulsarscope.live.bpf import compile_filter, tcp_program
@@ -67,6 +68,9 @@ class LiveCapture:
         self.metrics: Metrics | None = None
         self.consumers = _consumers() if request.top or request.metrics is not None else None
         """Open consumers, for the screen and the metrics."""
+        self.topic_names = join_topic_names(dissector.topics for dissector in make_dissectors())
+        self.topics = LearnedTopics(self.topic_names.stood_in)
+        """Names that the screen and the metrics put in the place of what stands for topics."""
         self.run: Run | None = None
         """Run that decodes the packets."""
         self._trigger = trigger
@@ -128,12 +132,19 @@ class LiveCapture:
                 self.feed.trigger(row.time or time.time_ns())
         if self._request.until is not None and any(type(row) is FindingRow and row.code == self._request.until for row in batch.rows):
             self.feed.stop()
-        if self.consumers is not None:
-            self.consumers.feed(batch.rows, self.endpoints())
-        if self.metrics is not None:
-            self.metrics.count(row for row in batch.rows if isinstance(row, RawFrame) or row.connection not in self.once.outer_of)
+        if self.consumers is not None or self.metrics is not None:
+            rows = self.topics.named(batch.rows)
+            self._count(rows)
+            if self._request.top:
+                batch.rows = rows
         if self._hidden:
             batch.rows = [row for row in batch.rows if isinstance(row, RawFrame) or row.kind not in self._hidden]
+
+    def _count(self, rows: list[Any]) -> None:
+        if self.consumers is not None:
+            self.consumers.feed(rows, self.endpoints())
+        if self.metrics is not None:
+            self.metrics.count(row for row in rows if isinstance(row, RawFrame) or row.connection not in self.once.outer_of)
 
     def health(self) -> CaptureHealth:
         """Return the recent state of the capture and of its streams."""

@@ -208,6 +208,11 @@ class ReportTable(NamedTuple):
     """Kinds of rows it needs besides frames, exchanges and connections."""
 
 
+def nothing_stood_in(_row: FrameRow) -> str | None:
+    """Return None: no name stands for another."""
+    return None
+
+
 class TopicNames(msgspec.Struct, frozen=True):
     """The forms in which users of a protocol write the name of a topic. The default is the name itself."""
 
@@ -215,13 +220,23 @@ class TopicNames(msgspec.Struct, frozen=True):
     """The topic without the defaults that clients add themselves."""
     base: Callable[[str], str] = str
     """The partitioned topic of a partition; any other topic itself."""
+    stood_in: Callable[[FrameRow], str | None] = nothing_stood_in
+    """The name that stands for the topic of a frame in rows that do not know it."""
 
 
 def join_topic_names(several: Iterable[TopicNames]) -> TopicNames:
     """Join the forms of several protocols: a topic is written as the first of them that changes it does."""
     joined = tuple(several)
-    return TopicNames(partial(_first_change, [names.short for names in joined]), partial(_first_change, [names.base for names in joined]))
+    return TopicNames(
+        partial(_first_change, [names.short for names in joined]),
+        partial(_first_change, [names.base for names in joined]),
+        partial(_first_stand_in, [names.stood_in for names in joined if names.stood_in is not nothing_stood_in]),
+    )
 
 
 def _first_change(forms: Sequence[Callable[[str], str]], topic: str) -> str:
     return next((name for form in forms if (name := form(topic)) != topic), topic)
+
+
+def _first_stand_in(several: Sequence[Callable[[FrameRow], str | None]], row: FrameRow) -> str | None:
+    return next((name for stood_in in several if (name := stood_in(row)) is not None), None)

@@ -36,6 +36,18 @@ def test_rates_are_those_of_the_window_and_totals_those_since_the_start() -> Non
     assert (topic["messages_in"], topic["sent"], topic["course"]) == (0, 300, [0] * 20)
 
 
+def test_what_stood_for_a_topic_counts_as_the_topic_once_its_name_is_known() -> None:
+    names: dict[str, str] = {}
+    traffic = LiveTraffic(name_of=lambda topic: names.get(topic, topic))
+    for second in range(20):
+        traffic.feed([send(topic="topic of ledger 7")], ENDPOINTS, START + second * SECOND)
+    names["topic of ledger 7"] = "t"
+    traffic.feed([send()], ENDPOINTS, START + 20 * SECOND)
+    snapshot = traffic.snapshot(START + 20 * SECOND)
+    assert [(row["topic"], row["sent"]) for row in snapshot.tables["topics"]] == [("t", 105)]
+    assert [(row["topic"], row["producer"], row["sent"]) for row in snapshot.tables["producers"]] == [("t", "p", 105)]
+
+
 def test_a_producer_has_the_address_of_its_client() -> None:
     traffic = LiveTraffic()
     traffic.feed([send()], ENDPOINTS, START)

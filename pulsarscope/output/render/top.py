@@ -49,10 +49,11 @@ class Top:
         options: ReportOptions,
         endpoints: Callable[[], Endpoints] = dict,
         consumers: Callable[[], list[ReportRecord]] = list,
+        name_of: Callable[[str], str] = str,
     ) -> None:
         """Show the status of a capture, by a clock with nanoseconds since the epoch.
 
-        `endpoints` gives those of connections, `consumers` the records of open consumers.
+        `endpoints` gives those of connections, `consumers` the records of open consumers, `name_of` the present name of a topic.
         """
         self._status = status
         self._clock = clock
@@ -60,7 +61,7 @@ class Top:
         self._endpoints = endpoints
         self._since = clock()
         self._lock = threading.Lock()
-        self._traffic = LiveTraffic(consumers)
+        self._traffic = LiveTraffic(consumers, name_of)
         self._state = TopState()
         self._snapshot = self._traffic.snapshot(0)
         self.keyboard = True

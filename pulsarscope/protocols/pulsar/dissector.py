@@ -33,7 +33,7 @@ from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
-from pulsarscope.protocols.pulsar.topics import base_topic, short_topic
+from pulsarscope.protocols.pulsar.topics import base_topic, short_topic, stood_in
 
 
 class PulsarDissector(Dissector):
@@ -45,7 +45,7 @@ class PulsarDissector(Dissector):
     framing = Framing(boundary.HEADER_BYTES, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, boundary.LOOKAHEAD_BYTES)
     sides = "client", "broker"
     refusals = ("ERROR",)
-    topics = TopicNames(short_topic, base_topic)
+    topics = TopicNames(short_topic, base_topic, stood_in)
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
     opening = frozenset({"CONNECT", "CONNECTED"})

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS
+from pulsarscope.model.records import FrameRow
 
 SCHEME, NAMESPACE = "persistent://", "public/default/"
 
@@ -30,6 +31,11 @@ def topic_of_ledger(message_id: Any) -> str | None:
 def named_topic(topic: str | None) -> str | None:
     """Return a topic that a command named; None for a name that stands for one."""
     return None if topic is None or topic.startswith(STAND_IN) else topic
+
+
+def stood_in(row: FrameRow) -> str | None:
+    """Return the name that stands for the topic of a frame where no command names it; None when this frame does not show both."""
+    return topic_of_ledger((row.fields or {}).get("message_id")) if named_topic(row.topic) is not None else None
 
 
 def short_topic(topic: str) -> str:

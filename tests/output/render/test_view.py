@@ -99,6 +99,11 @@ def test_the_closing_words_count_findings_by_severity() -> None:
     assert view(quiet=True).closing(["1 frame"]) == []
 
 
+def test_nothing_refers_to_diagnose_where_no_packets_were_kept() -> None:
+    item = View(Memory(), rows.options(run=Run({"error": 1, "note": 3}), readable=False))
+    assert item.closing(["2,000 frames"])[-1] == "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes"
+
+
 def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
     item = view(run=Run({"note": 2}), paths=("a.pcap",))
     for packet in (1, 7):

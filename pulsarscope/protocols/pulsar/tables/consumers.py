@@ -105,8 +105,8 @@ class Consumers:
                 row.connection, number, subscription=row.subscription, topic=row.topic, pending={}, order=[]
             )
             self.found.append(consumer)
-        elif consumer.topic is None:
-            consumer.topic = row.topic
+        elif row.topic is not None:
+            consumer.topic = row.topic  # a live run may have learned its name
         return consumer
 
     def _close_all(self, connection: str) -> None:

@@ -93,3 +93,11 @@ def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
     findings = diagnose(tmp_path, talk).of("consumer-not-acking")
     assert [(row.evidence or {})["unacknowledged"] for row in findings] == [10, 10]
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_no_limit_holds_for_a_subscription_with_one_consumer_at_a_time(tmp_path: Path, kind: str) -> None:
+    talk = subscribed(connected(), kind=kind).client(flow(100_000)).server(*[delivery(entry, batch=10_000) for entry in range(7)])
+    row, evidence = diagnose(tmp_path, talk.wait(90 * SECOND).close()).only("consumer-not-acking")
+    assert (evidence["unacknowledged"], evidence["limit"]) == (70_000, None)
+    assert "limit" not in (row.text or "")
