@@ -35,7 +35,8 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
             "--by",
             metavar="SECTION,...",
             help="Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); "
-            "consumers, keys, transactions, lookups, schemas, journeys.",
+            "consumers, keys, transactions, lookups, schemas, journeys; "
+            "legs, bookies, ledgers.",
         ),
     ] = None
     interval: Annotated[

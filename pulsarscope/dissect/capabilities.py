@@ -138,6 +138,10 @@ ReadStored = Callable[[bytes, int, int], Stored | None]
 OpenStored = Callable[[FrameRow, tuple[int, int], bytes], "MessageEntry | None"]
 """Opener of a stored entry: (frame that brings it, its ledger and its number in that, payload) → its messages; None for no whole one."""
 
+ReadReceipt = Callable[[FrameRow], "tuple[int, int] | None"]
+"""Reader of the ledger and the number in it of the entry that a frame says to be stored, in answer to who published it; None for other
+frames."""
+
 MakeStoredOpener = Callable[["SessionSettings"], OpenStored | None]
 
 

@@ -18,6 +18,7 @@ from pulsarscope.dissect.capabilities import (
     OpenStored,
     Ranges,
     ReadNames,
+    ReadReceipt,
     ReadRegistry,
     ReadSchema,
     ReadStored,
@@ -267,6 +268,14 @@ class Dissector:
 
     stored_openers: tuple[MakeStoredOpener, ...] = ()
     """Makers of those of all dissectors; the registry sets it."""
+
+    @property
+    def receipt_reader(self) -> ReadReceipt | None:
+        """Reader of the answers to what its clients publish, when its servers hand that to a storage of another protocol."""
+        return None
+
+    receipt_readers: tuple[ReadReceipt, ...] = ()
+    """Those of all dissectors, for the protocol of a storage; the registry sets it."""
     passwords: tuple[bytes, ...] = ()
     """Passwords that the user gives, for digests that have a key; the engine sets it before anything is decoded."""
 

@@ -132,11 +132,16 @@ def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
 
 def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
     """Give all dissectors the readers of what servers store. One that fails is left out, or reads nothing, with a PluginWarning."""
-    readers = [(dissector, contained(dissector, "stored_reader", getattr, None, dissector, "stored_reader")) for dissector in dissectors]
-    shared = tuple(partial(contained, dissector, "stored_reader", read, None) for dissector, read in readers if read is not None)
+    stored, receipts = (_shared(dissectors, member) for member in ("stored_reader", "receipt_reader"))
     openers = tuple(partial(_stored_opener, dissector) for dissector in dissectors)
     for dissector in dissectors:
-        dissector.stored_readers, dissector.stored_openers = shared, openers
+        dissector.stored_readers, dissector.receipt_readers, dissector.stored_openers = stored, receipts, openers
+
+
+def _shared(dissectors: Sequence[Dissector], member: str) -> tuple[Callable[..., Any], ...]:
+    """Return the readers that dissectors have as this member."""
+    readers = [(dissector, contained(dissector, member, getattr, None, dissector, member)) for dissector in dissectors]
+    return tuple(partial(contained, dissector, member, read, None) for dissector, read in readers if read is not None)
 
 
 def _stored_opener(dissector: Dissector, settings: SessionSettings) -> OpenStored | None:

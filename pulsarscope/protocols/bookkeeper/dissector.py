@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReportTable, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
@@ -84,6 +84,13 @@ class BookkeeperDissector(Dissector):
         from pulsarscope.protocols.bookkeeper.vocabulary import VOCABULARY  # noqa: PLC0415
 
         return VOCABULARY
+
+    @cached_property
+    def tables(self) -> tuple[ReportTable, ...]:
+        """See the contract; as `summary`."""
+        from pulsarscope.protocols.bookkeeper.tables import tables  # noqa: PLC0415 - one command needs them
+
+        return tables(self.receipt_readers)
 
     @cached_property
     def follow_kinds(self) -> FollowKinds:

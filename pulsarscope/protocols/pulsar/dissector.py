@@ -11,6 +11,7 @@ from pulsarscope.dissect.capabilities import (
     OpenStored,
     Ranges,
     ReadNames,
+    ReadReceipt,
     ReadSchema,
     ReadStored,
     ReportTable,
@@ -185,6 +186,13 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.entry.stored import read_stored  # noqa: PLC0415 - most captures hold no storage
 
         return read_stored(self._decoder.payload_heads, data, start, end)
+
+    @cached_property
+    def receipt_reader(self) -> ReadReceipt:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.tables.receipts import read_receipt  # noqa: PLC0415 - as above
+
+        return read_receipt
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored:
         """See the contract."""

@@ -1,0 +1,13 @@
+"""Tables of statistics in BookKeeper's words: legs, bookies, ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulsarscope.dissect.capabilities import ReadReceipt, ReportTable
+from pulsarscope.protocols.bookkeeper.tables import bookies, ledgers, legs
+
+
+def tables(receipts: Sequence[ReadReceipt]) -> tuple[ReportTable, ...]:
+    """Return the tables; `receipts` read the answers of those who write to bookies to their clients."""
+    return (legs.table(receipts), bookies.TABLE, ledgers.table(receipts))

@@ -1,0 +1,216 @@
+"""Legs of publishing: in the broker, at the bookies, and the answer; each bookie; and who was slowest.
+
+Publish → first ADD, first ADD → answer that makes the ack quorum, that answer → receipt. Every time is one of the capture, so that the
+three legs of an entry add up to its time from publish to receipt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from heapq import heappush, heappushpop
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.capabilities import ReadReceipt, ReportColumn, ReportTable
+from pulsarscope.model.latency import Latencies
+from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.tables import remember
+from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, response
+from pulsarscope.protocols.bookkeeper.session import LEDGERS_MAX
+
+LEGS = ("broker", "bookies", "answer")
+
+SLOWEST_MAX = 5
+"""Slowest entries that are kept of each topic."""
+
+_ADDED = response(ADD)
+_PARTS = (50, 90, 99)
+_ALL = "publish"
+"""Name of the time from publish to receipt among those of the legs."""
+
+_Write = tuple[int, int, str]
+"""Times of an ADD and of its answer, and the bookie."""
+
+
+class _Receipt(msgspec.Struct, frozen=True):
+    """An entry that was published, and confirmed."""
+
+    topic: str | None
+    sent: int
+    received: int
+    frame: str
+    """Name of the frame that published it."""
+
+
+class _Entry(msgspec.Struct):
+    receipt: _Receipt | None = None
+    writes: list[_Write] = []
+
+
+class _Topic:
+    """Entries of a topic, with the receipt and at least one ADD."""
+
+    def __init__(self) -> None:
+        self.receipts = self.joined = self.hidden = 0
+        self.times: dict[str, Latencies] = {name: Latencies() for name in (_ALL, *LEGS)}
+        self.longest: Counter[str] = Counter()
+        """Entries by the leg that took longest."""
+        self.slowest: list[tuple[int, int, dict[str, Any]]] = []
+        self.bookies: dict[str, _Bookie] = {}
+
+
+class _Bookie:
+    """ADDs of a topic's entries at one bookie."""
+
+    def __init__(self) -> None:
+        self.latencies = Latencies()
+        self.last = self.hidden = 0
+        """Entries that it answered as the last of several; of these, entries whose receipt did not wait for it."""
+
+
+class LegsFold:
+    """Fold over the answers to ADDs and the receipts."""
+
+    def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
+        self._read_receipts = receipts
+        self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
+        self._topics: dict[str | None, _Topic] = {}
+        self._quorums: dict[int, int] = {}
+        """Least number of answers before a receipt, by ledger: its ack quorum."""
+
+    def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Take rows, see `ReportFold`."""
+        for row in rows:
+            if not isinstance(row, FrameRow) or row.latency_ns is None:
+                continue
+            if row.command == _ADDED:
+                fields = row.fields or {}
+                if fields.get("status") == EOK and "entry" in fields:
+                    bookie = endpoints.get(row.connection or "", ("", "?"))[1]
+                    self._entry((fields["ledger"], fields["entry"])).writes.append((row.time - row.latency_ns, row.time, bookie))
+                continue
+            for read in self._read_receipts:
+                if (place := read(row)) is not None:
+                    self._receive(place, row, row.latency_ns)
+
+    def _entry(self, place: tuple[int, int]) -> _Entry:
+        entry = self._entries.get(place)
+        if entry is None:
+            if len(self._entries) >= TABLE_ENTRIES_MAX:
+                self._count(*self._entries.popitem(last=False))
+            entry = self._entries[place] = _Entry(writes=[])
+        return entry
+
+    def _receive(self, place: tuple[int, int], row: FrameRow, latency: int) -> None:
+        entry = self._entry(place)
+        if entry.receipt is not None:
+            return  # on another leg of a path through proxies
+        entry.receipt = _Receipt(row.topic, row.time - latency, row.time, row.request or "")
+        answers = sum(answered <= row.time for _, answered, _ in entry.writes)
+        if answers:
+            remember(self._quorums, place[0], min(answers, self._quorums.get(place[0], answers)), LEDGERS_MAX)
+
+    def _count(self, place: tuple[int, int], entry: _Entry) -> None:
+        receipt = entry.receipt
+        if receipt is None:
+            return
+        topic = self._topics.get(receipt.topic)
+        if topic is None:
+            if len(self._topics) >= STATISTICS_NAMES_MAX:
+                return
+            topic = self._topics[receipt.topic] = _Topic()
+        topic.receipts += 1
+        answers = sorted(answered for _, answered, _ in entry.writes if answered <= receipt.received)
+        begun = min((asked for asked, _, _ in entry.writes), default=0)
+        if not answers or begun < receipt.sent:
+            return
+        topic.joined += 1
+        stored = answers[min(self._quorums.get(place[0], 1), len(answers)) - 1]
+        legs = dict(zip(LEGS, (begun - receipt.sent, stored - begun, receipt.received - stored), strict=True))
+        whole = receipt.received - receipt.sent
+        for name, time in (*legs.items(), (_ALL, whole)):
+            topic.times[name].add(time)
+        topic.longest[max(legs, key=legs.__getitem__)] += 1
+        self._count_bookies(topic, receipt, entry.writes)
+        slow = whole, -topic.joined, _slow(place, receipt, legs, entry.writes)
+        (heappush if len(topic.slowest) < SLOWEST_MAX else heappushpop)(topic.slowest, slow)
+
+    def _count_bookies(self, topic: _Topic, receipt: _Receipt, writes: Sequence[_Write]) -> None:
+        last = max(writes, key=lambda write: write[1])
+        hidden = last[1] > receipt.received
+        topic.hidden += hidden
+        for write in writes:
+            asked, answered, name = write
+            if name not in topic.bookies and len(topic.bookies) >= STATISTICS_NAMES_MAX:
+                continue
+            bookie = topic.bookies.setdefault(name, _Bookie())
+            bookie.latencies.add(answered - asked)
+            bookie.last += write is last and len(writes) > 1
+            bookie.hidden += write is last and hidden
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a record for each topic, and behind it for each of its bookies; the slowest topics first."""
+        while self._entries:
+            self._count(*self._entries.popitem(last=False))
+        records = []
+        for name, topic in sorted(self._topics.items(), key=lambda item: -(item[1].times[_ALL].percentile(99) or 0)):
+            numbers = {"entries": topic.receipts, "joined": topic.joined, "hidden": topic.hidden, "slowest_of_joined": None}
+            slowest = [record for _, _, record in sorted(topic.slowest, reverse=True, key=lambda slow: slow[:2])]
+            shares = {f"{leg}_longest": topic.longest[leg] for leg in LEGS}
+            records.append({"topic": name, "bookie": None, **numbers, **_percentiles(topic.times), **shares, "slowest": slowest})
+            for bookie, writes in sorted(topic.bookies.items()):
+                count = writes.latencies.count
+                numbers = {"entries": count, "joined": count, "hidden": writes.hidden, "slowest_of_joined": writes.last}
+                times = _percentiles({name: writes.latencies if name == "bookies" else Latencies() for name in (_ALL, *LEGS)})
+                records.append({"topic": name, "bookie": bookie, **numbers, **times, **dict.fromkeys(shares), "slowest": []})
+        return records
+
+
+def _percentiles(times: Mapping[str, Latencies]) -> dict[str, int | None]:
+    return {
+        name: value
+        for leg, latencies in times.items()
+        for name, value in (*((f"{leg}_p{part}_ns", latencies.percentile(part)) for part in _PARTS), (f"{leg}_max_ns", latencies.largest))
+    }
+
+
+def _slow(place: tuple[int, int], receipt: _Receipt, legs: Mapping[str, int], writes: Sequence[_Write]) -> dict[str, Any]:
+    """Return the record of one entry with its legs."""
+    ledger, entry = place
+    return {
+        "entry": f"{ledger}:{entry}",
+        "frame": receipt.frame,
+        "time": receipt.sent,
+        "publish_ns": receipt.received - receipt.sent,
+        **{f"{leg}_ns": time for leg, time in legs.items()},
+        "writes": [{"bookie": bookie, "latency_ns": answered - asked} for asked, answered, bookie in writes],
+    }
+
+
+def table(receipts: Sequence[ReadReceipt]) -> ReportTable:
+    """Return the table."""
+    return ReportTable(
+        "legs",
+        "Legs of publishing",
+        "publish to first ADD, first ADD to the ack quorum's answer, that to the receipt; each bookie by its ADDs",
+        (
+            ReportColumn("topic", "topic", "topic"),
+            ReportColumn("bookie", "bookie", "name"),
+            ReportColumn("joined", "entries"),
+            ReportColumn("publish_p50_ns", "publish p50", "duration"),
+            ReportColumn("publish_p99_ns", "p99", "duration"),
+            ReportColumn("broker_p50_ns", "broker p50", "duration"),
+            ReportColumn("broker_p99_ns", "p99", "duration"),
+            ReportColumn("bookies_p50_ns", "bookies p50", "duration"),
+            ReportColumn("bookies_p99_ns", "p99", "duration"),
+            ReportColumn("answer_p50_ns", "answer p50", "duration", spare=True),
+            ReportColumn("answer_p99_ns", "p99", "duration"),
+            ReportColumn("slowest_of_joined", "slowest", spare=True),
+            ReportColumn("hidden", "hidden", spare=True),
+        ),
+        partial(LegsFold, receipts),
+    )
