@@ -316,6 +316,9 @@ FILTER_PATTERN_MAX_CHARACTERS = 1_000
 JOB_MEMORY_MAX_BYTES = 16 << 20
 """Results of one parallel process in memory before its turn; further results go to a temporary file."""
 
+JOB_PIPE_BYTES = 1 << 20
+"""Pipe from a parallel process: it holds a whole result, so that the process goes on. Linux lets users have no more (pipe-max-size)."""
+
 JOB_DISK_MAX_BYTES = 1 << 30
 """Results of one parallel process in its temporary file, which may be in memory, too, before it waits for its turn."""
 

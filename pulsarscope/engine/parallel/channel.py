@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from typing import Any, BinaryIO
 
+from pulsarscope.model.limits import JOB_PIPE_BYTES
+
 LENGTH_BYTES = 8
+
+
+def widen(pipe: BinaryIO) -> None:
+    """Let a pipe hold more than a few pages, where the system can, and allows it."""
+    with suppress(ImportError, AttributeError, OSError):
+        import fcntl  # noqa: PLC0415 - not everywhere
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, JOB_PIPE_BYTES)
 
 
 def send(pipe: BinaryIO, message: Any) -> None:

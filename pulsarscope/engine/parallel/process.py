@@ -10,7 +10,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.channel import receive, send, unpack, widen
 from pulsarscope.engine.parallel.spool import Spool
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe, Raised
 from pulsarscope.model.errors import InternalError, OutputError
@@ -38,6 +38,7 @@ class Process:
         except OSError as error:
             message = f"cannot start a decoding process: {error.strerror or error}"
             raise OutputError(message) from error
+        widen(self._process.stdout)  # type: ignore[arg-type]
         self._spool = Spool()
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()

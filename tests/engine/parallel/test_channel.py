@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import fcntl
 import io
+import os
 from typing import Any
 
 import pytest
 
-from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.channel import receive, send, unpack, widen
 from pulsarscope.model.records import FrameRow, RawFrame
 
 
@@ -37,3 +39,16 @@ def test_half_a_message_is_none() -> None:
     send(pipe, "whole")
     for size in range(len(pipe.getvalue())):
         assert receive(io.BytesIO(pipe.getvalue()[:size])) is None
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="the system has pipes of one size")
+def test_a_wide_pipe_takes_a_result_that_nobody_reads_yet() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading, "rb") as ours, os.fdopen(writing, "wb", buffering=0) as theirs:
+        widen(ours)
+        assert theirs.write(bytes(500_000)) == 500_000
+
+
+def test_a_pipe_that_the_system_does_not_widen_stays_as_it_is() -> None:
+    widen(io.BytesIO())
