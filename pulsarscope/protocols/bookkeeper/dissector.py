@@ -8,6 +8,7 @@ from functools import cached_property
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReportTable, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
@@ -84,6 +85,13 @@ class BookkeeperDissector(Dissector):
         from pulsarscope.protocols.bookkeeper.vocabulary import VOCABULARY  # noqa: PLC0415
 
         return VOCABULARY
+
+    @property
+    def rules(self) -> Rules:
+        """See the contract; imported on first use."""
+        from pulsarscope.protocols.bookkeeper.rules import RULES  # noqa: PLC0415 - most runs judge nothing
+
+        return RULES
 
     @cached_property
     def tables(self) -> tuple[ReportTable, ...]:

@@ -103,7 +103,7 @@ def _count(ledger: _Ledger, row: FrameRow, bookie: str) -> None:
         ledger.recovered += "RECOVERY_ADD" in str(fields.get("flags") or fields.get("flag"))
     ledger.reads += command == READ
     if command in (ADD, response(READ)) and row.checksum is not None:
-        entry = int(fields.get("stored_entry", fields["entry"]))
+        entry: Any = fields.get("stored_entry", fields["entry"])
         ledger.first = entry if ledger.first is None or entry < ledger.first else ledger.first
         ledger.last = _larger(ledger.last, entry)
         ledger.confirmed = _larger(ledger.confirmed, fields.get("last_add_confirmed"))

@@ -1,0 +1,273 @@
+"""Rules about bookies: slow ones, silent ones, entries that too few hold, and reads that the broker's cache did not serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.frame_name import frame_name
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.units import SECOND
+from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response
+from pulsarscope.protocols.bookkeeper.session import FENCED
+
+CODES = table(
+    SESSION.warning(
+        "slow-bookie",
+        "A bookie answers ADDs much later than the others that the same host writes to.",
+        "Look at its journal disk, its garbage collection and its load. Entries wait for it whenever the ack quorum needs its answer.",
+    ),
+    SESSION.error(
+        "bookie-silent",
+        "A bookie answers nothing, though its connection stands.",
+        "It hangs, or is cut off. After AUTH: it refuses the credentials, which it does not say.",
+    ),
+    SESSION.error(
+        "quorum-lost",
+        "An entry was refused, or not answered, by so many bookies that it cannot have its ack quorum.",
+        "The broker fails its clients' SENDs, or closes the ledger: see why each of the bookies failed.",
+    ),
+    SESSION.note(
+        "read-from-storage",
+        "A broker reads messages from bookies: its cache does not have them.",
+        "Normal for a backlog, a seek, and after the topic moved. Else the cache is too small, or a consumer is far behind.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "slow-bookie-seconds", 0.2, SECONDS, "Three ADDs take as long within ten seconds: journals sync in milliseconds.", ("slow-bookie",)
+    ),
+    Threshold(
+        "slow-bookie-longest-seconds", 1, SECONDS, "Latency of a single ADD, or of three when no other bookie is seen.", ("slow-bookie",)
+    ),
+    Threshold("slow-bookie-times", 5, "times the others'", "What slows all bookies alike is not one of them.", ("slow-bookie",)),
+    Threshold("bookie-silent-seconds", 1, SECONDS, "An answer may be on its way when the capture ends.", ("bookie-silent", "quorum-lost")),
+    Threshold("read-from-storage-entries", 10, "entries", "A few are read when a topic is loaded.", ("read-from-storage",), 1),
+)
+
+WINDOW_NS = 10 * SECOND
+"""Bookies are compared within such stretches of time: a stall of seconds must not vanish among hours."""
+
+SLOWEST_KEPT = 3
+"""Slowest ADDs of a window: the least of them shows that it is not a single one."""
+
+FAILED_MAX = 100
+"""Entries of one connection that failed."""
+
+ADDS, CONNECTIONS, LEDGER = "adds", "bookies", "ledger"
+"""Key rules: by client host and window; by client host; by ledger."""
+
+IDLE_NS = 600 * SECOND
+
+FAILED = "failed"
+
+_ASKED = frozenset({ADD, READ, AUTH})
+"""Requests that a bookie answers at once; it may hold those of the last add confirmed."""
+
+
+class BookieRule(ConnectionRule):
+    """Source of the facts about one connection to a bookie."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._host = context.client.rpartition(":")[0]
+        self._window = -1
+        self._adds = 0
+        self._slowest: list[tuple[int, Where, str]] = []
+        """(latency, ADD, its answer) of the window, the slowest first."""
+        self._answered = 0
+        """Time of the latest answer."""
+        self._silent: list[tuple[Where, str]] = []
+        """First requests without an answer, with their commands."""
+        self._unanswered = 0
+        self._failed: dict[str, tuple[int, Where, str]] = {}
+        """Ledger, place and status by entry."""
+        self._read: list[Where] = []
+        self._reads = self._read_bytes = 0
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        if row.status == "unanswered":
+            if row.request in _ASKED and not (row.request == READ and (row.key or "").startswith("txn")):
+                self._unanswered += 1
+                if len(self._silent) < FAILED_MAX:
+                    self._silent.append((where_of(row), row.key or row.request or ""))
+            return
+        if row.latency_ns is None:
+            return
+        answered = row.time + row.latency_ns
+        self._answered = max(self._answered, answered)
+        if row.request != ADD:
+            return
+        window = answered // WINDOW_NS
+        if window > self._window:
+            self._end_window()
+            self._window = window
+        self._adds += 1
+        slowest = self._slowest
+        if len(slowest) < SLOWEST_KEPT or row.latency_ns > slowest[-1][0]:
+            answer = frame_name(row.response_file, row.response_packet, row.response_sub)
+            slowest.append((row.latency_ns, where_of(row), answer))
+            slowest.sort(key=lambda slow: -slow[0])
+            del slowest[SLOWEST_KEPT:]
+
+    def _end_window(self) -> None:
+        """Emit the fact of the ADDs that were answered in the window."""
+        if self._slowest:
+            latencies = [latency for latency, _, _ in self._slowest]
+            _, where, answer = self._slowest[0]
+            values = {"bookie": self._context.server, "adds": self._adds, "slowest": latencies, "frames": [where.name, answer]}
+            self._context.emit_fact(ADDS, f"{self._host} {self._window}", where, ADDS, values)
+        self._slowest, self._adds = [], 0
+
+    def _added(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        status = fields.get("status", EOK)
+        if status not in (EOK, FENCED) and "entry" in fields and len(self._failed) < FAILED_MAX:
+            self._failed.setdefault(f"{fields['ledger']}:{fields['entry']}", (fields["ledger"], where_of(row), status))
+
+    def _loaded(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        if (fields.get("data") or {}).get("kind") == "message":
+            self._reads += 1
+            self._read_bytes += fields.get("data_size") or 0
+            if len(self._read) < SLOWEST_KEPT:
+                self._read.append(where_of(row))
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Emit what the connection leaves."""
+        self._end_window()
+        self._report_reads()
+        context = self._context
+        if row.server_missing:  # answers may be among it
+            self._silent, self._unanswered = [], 0
+        since = max(self._answered, self._silent[0][0].time if self._silent else 0)
+        values = {
+            "bookie": context.server,
+            "end": row.end,
+            "open": context.closing is None,
+            "since": since,
+            "unanswered": self._unanswered,
+            "first": self._silent[0][1] if self._silent else "",
+        }
+        context.emit_fact(CONNECTIONS, self._host, self._silent[0][0] if self._silent else last, CONNECTIONS, values)
+        for where, key in self._silent:
+            ledger, _, entry = key.removeprefix(f"{ADD} ").partition(":")
+            if key.startswith(f"{ADD} ") and row.end - where.time >= context.thresholds.ns("bookie-silent-seconds"):
+                self._failed.setdefault(f"{ledger}:{entry}", (int(ledger), where, "no answer"))
+        for name, (ledger_id, where, status) in self._failed.items():
+            context.emit_fact(LEDGER, str(ledger_id), where, FAILED, {"entry": name, "bookie": context.server, "status": status})
+
+    def _report_reads(self) -> None:
+        if self._reads < self._context.thresholds["read-from-storage-entries"]:
+            return
+        text = f"{self._host} reads {self._reads:,} entries with messages, {self._read_bytes:,} bytes, from {self._context.server}."
+        evidence = {"frames": [where.name for where in self._read], "entries": self._reads, "bytes": self._read_bytes}
+        self._context.report("read-from-storage", self._read[0], text, evidence)
+
+    frames: ClassVar[Handlers] = {response(ADD): _added, response(READ): _loaded}
+    exchanges: ClassVar[Handlers] = {"*": _exchange}
+
+
+def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Compare the bookies to which one host wrote within a window."""
+    bookies: dict[str, list[Fact]] = {}
+    for fact in facts:
+        bookies.setdefault(fact.values["bookie"], []).append(fact)
+    slowest = {name: _slowest(each) for name, each in bookies.items()}
+    for name, latencies in slowest.items():
+        others = {other: slow for other, slow in slowest.items() if other != name}
+        longest = max((slow[0] for slow in others.values()), default=0)
+        several = max((slow[-1] for slow in others.values()), default=0)
+        times = thresholds["slow-bookie-times"]
+        alone_ns = thresholds.ns("slow-bookie-longest-seconds")
+        least_ns = thresholds.ns("slow-bookie-seconds") if others else alone_ns
+        is_slow = len(latencies) == SLOWEST_KEPT and latencies[-1] >= max(least_ns, times * several)
+        if not is_slow and not (others and latencies[0] >= max(alone_ns, times * longest)):
+            continue
+        worst = max(bookies[name], key=lambda fact: fact.values["slowest"][0])
+        adds = sum(fact.values["adds"] for fact in bookies[name])
+        host = key.rpartition(" ")[0]
+        rest = f"; the slowest of {len(others)} others took {_ms(longest)}" if others else "; no other bookie is seen to compare it with"
+        text = f"Bookie {name} answers {host} late: {adds:,} ADDs within ten seconds, the slowest after {_ms(latencies[0])}{rest}."
+        evidence = {
+            "frames": worst.values["frames"],
+            "bookie": name,
+            "client": host,
+            "adds": adds,
+            "slowest_ns": latencies,
+            "others_slowest_ns": {other: slow[0] for other, slow in sorted(others.items())},
+        }
+        report("slow-bookie", worst.where, text, evidence)
+
+
+def _slowest(facts: Iterable[Fact]) -> list[int]:
+    """Return the latencies of the slowest ADDs over all connections to a bookie."""
+    return sorted((latency for fact in facts for latency in fact.values["slowest"]), reverse=True)[:SLOWEST_KEPT]
+
+
+def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report connections on which a bookie fell silent, while the host's others went on."""
+    latest = max(fact.values["end"] for fact in facts)
+    for where, _, values in facts:
+        waited = (latest if values["open"] else values["end"]) - values["since"]
+        if not values["unanswered"] or waited < thresholds.ns("bookie-silent-seconds"):
+            continue
+        first = values["first"]
+        hint = " It may refuse the credentials: that goes unanswered." if first == AUTH else ""
+        text = (
+            f"Bookie {values['bookie']} answers {key} nothing for {_ms(waited)}: {values['unanswered']:,} requests wait, the first is "
+            f"{first} in {where.name}.{hint}"
+        )
+        evidence = {
+            "frames": [where.name],
+            "bookie": values["bookie"],
+            "client": key,
+            "unanswered": values["unanswered"],
+            "waited_ns": waited,
+        }
+        report("bookie-silent", where, text, evidence)
+
+
+def _evaluate_ledger(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
+    """Report the entries of a ledger that failed at two bookies: a single one may be replaced."""
+    failed: dict[str, dict[str, Fact]] = {}
+    for fact in facts:
+        failed.setdefault(fact.values["entry"], {})[fact.values["bookie"]] = fact
+    lost = {entry: bookies for entry, bookies in failed.items() if len(bookies) > 1}
+    if not lost:
+        return
+    entry, bookies = next(iter(lost.items()))
+    places = [fact.where for fact in bookies.values()]
+    reasons = ", ".join(f"{name} {fact.values['status']}" for name, fact in bookies.items())
+    more = f", and {len(lost) - 1:,} more entries of ledger {key}" if len(lost) > 1 else ""
+    text = f"Entry {entry} failed at {len(bookies)} bookies ({reasons}){more}."
+    evidence = {
+        "frames": [where.name for where in places],
+        "ledger": int(key),
+        "entry": entry,
+        "entries": len(lost),
+        "bookies": {name: fact.values["status"] for name, fact in bookies.items()},
+        "threshold": {},
+    }
+    report("quorum-lost", places[-1], text, evidence)
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:,.1f} ms"
+
+
+RULES = Rules(
+    CODES,
+    (BookieRule,),
+    (
+        KeyRule(ADDS, IDLE_NS, _evaluate_adds),
+        KeyRule(CONNECTIONS, IDLE_NS, _evaluate_connections),
+        KeyRule(LEDGER, IDLE_NS, _evaluate_ledger),
+    ),
+    thresholds=THRESHOLDS,
+    needs_both=frozenset({"bookie-silent", "quorum-lost"}),
+)

@@ -1,0 +1,149 @@
+"""Bookies that are slow, silent or refuse: clusters of several, with the latency of each ADD at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.model.records import FindingRow
+from pulsarscope.testing import ScriptedConnection
+from pulsarscope.testing.scripted_connection import pcap_bytes
+from tests.scenarios import message_metadata, payload_frame
+from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, read_back
+
+MS = 1_000_000
+START = 1_700_000_000_000_000_000
+
+Latency = Callable[[int], float | None]
+"""Milliseconds that a bookie takes for the ADD with this number; None: it never answers."""
+
+Step = tuple[float, str, int, bytes]
+"""Milliseconds since the start, bookie, side, bytes."""
+
+
+def healthy(number: int) -> float:
+    return 2 + number * 7 % 5
+
+
+def stopped(at: int, count: int, milliseconds: float) -> Latency:
+    """A bookie that stops at an ADD, and answers all that came meanwhile when it goes on."""
+    return lambda number: milliseconds - (number - at) if at <= number < at + count else healthy(number)
+
+
+def adds(bookies: Mapping[str, Latency], *, count: int = 200, interval: float = 10, status: Mapping[str, int] | None = None) -> list[Step]:
+    steps: list[Step] = []
+    for number in range(count):
+        for bookie, latency in bookies.items():
+            time = number * interval
+            steps.append((time, bookie, 0, add(ledger_entry(7, number))))
+            if (took := latency(number)) is not None:
+                steps.append((time + took, bookie, 1, added(7, number, status=(status or {}).get(bookie, 0))))
+    return steps
+
+
+def diagnosed(path: Path, steps: list[Step], *, codes: frozenset[str]) -> list[FindingRow]:
+    """Return the findings with these codes of a capture of the steps."""
+    connections: dict[str, ScriptedConnection] = {}
+    packets = []
+    for time, bookie, side, data in sorted(steps, key=lambda step: step[0]):
+        if bookie not in connections:
+            number = len(connections)
+            connections[bookie] = made = ScriptedConnection(3181, server=f"10.0.1.{number + 1}", client_port=40_000 + number)
+            packets += [(START + index, packet) for index, (_, packet) in enumerate(made.packets)]
+        made = connections[bookie]
+        made.packets.clear()
+        (made.server if side else made.client)(data)
+        packets += [(START + MS + int(time * MS), packet) for _, packet in made.packets]
+    path.write_bytes(pcap_bytes(sorted(packets, key=lambda packet: packet[0])))
+    return [row for row in ps.open(path).findings() if row.code in codes]
+
+
+@pytest.mark.parametrize("others", [1, 2, 4])
+@pytest.mark.parametrize(
+    "latency", [stopped(50, 40, 2_000), stopped(0, 3, 400), stopped(190, 10, 700), stopped(60, 1, 1_500), lambda _: 300]
+)
+def test_a_bookie_that_is_much_slower_than_the_others_is_named(tmp_path: Path, others: int, latency: Latency) -> None:
+    bookies = {"slow": latency} | {f"b{number}": healthy for number in range(others)}
+    found = diagnosed(tmp_path / "a.pcap", adds(bookies), codes=frozenset({"slow-bookie"}))
+    assert {(row.evidence or {})["bookie"] for row in found} == {"10.0.1.1:3181"}
+    assert all(len((row.evidence or {})["frames"]) == 2 for row in found)
+
+
+@pytest.mark.parametrize(
+    "bookies",
+    [
+        {"a": healthy, "b": healthy, "c": healthy},
+        {"a": stopped(50, 40, 2_000), "b": stopped(50, 40, 1_900), "c": stopped(52, 30, 1_500)},  # the network, or the broker's host
+        {"a": lambda _: 150, "b": healthy},
+        {"a": lambda _: 300, "b": lambda _: 90},
+        {"a": stopped(50, 2, 600), "b": healthy},
+        {"a": stopped(50, 1, 900), "b": healthy},
+        {"a": lambda _: 0.1, "b": lambda _: 100},
+        {"a": stopped(50, 40, 800)},
+    ],
+)
+@pytest.mark.parametrize("interval", [3, 10, 50])
+def test_bookies_that_are_slow_together_or_seldom_are_not_accused(tmp_path: Path, bookies: dict[str, Latency], interval: float) -> None:
+    assert diagnosed(tmp_path / "a.pcap", adds(bookies, interval=interval), codes=frozenset({"slow-bookie"})) == []
+
+
+def test_a_single_bookie_is_slow_by_itself_when_several_adds_take_a_second(tmp_path: Path) -> None:
+    (found,) = diagnosed(tmp_path / "a.pcap", adds({"a": stopped(50, 40, 1_500)}), codes=frozenset({"slow-bookie"}))
+    assert "no other bookie" in (found.text or "")
+
+
+@pytest.mark.parametrize("at", [0, 1, 50])
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_bookie_that_stops_answering_is_silent(tmp_path: Path, at: int, others: int) -> None:
+    bookies = {"silent": lambda number: None if number >= at else 3.0} | {f"b{number}": healthy for number in range(others)}
+    (found,) = diagnosed(tmp_path / "a.pcap", adds(bookies), codes=frozenset({"bookie-silent"}))
+    assert (found.evidence or {})["bookie"] == "10.0.1.1:3181"
+    assert (found.evidence or {})["unanswered"] == 200 - at
+
+
+def test_a_bookie_that_refuses_credentials_is_silent_and_the_text_says_why(tmp_path: Path) -> None:
+    steps: list[Step] = [(0, "a", 0, auth(b"")), (1, "a", 1, auth(b"challenge")), (2, "a", 0, auth(b"response=x"))]
+    other: list[Step] = [(0, "b", 0, auth(b"")), (5_000, "b", 1, auth(b"challenge"))]
+    (found,) = diagnosed(tmp_path / "a.pcap", [*steps, *other], codes=frozenset({"bookie-silent"}))
+    assert "credentials" in (found.text or "")
+
+
+@pytest.mark.parametrize("milliseconds", [0, 500, 900])
+def test_requests_shortly_before_the_end_are_on_their_way(tmp_path: Path, milliseconds: float) -> None:
+    steps = [*adds({"a": healthy, "b": healthy}, count=20), (500, "a", 0, add(ledger_entry(7, 99)))]
+    steps += [(500 + milliseconds, "b", side, data) for side, data in ((0, add(ledger_entry(7, 99))), (1, added(7, 99)))]
+    assert diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"bookie-silent", "quorum-lost"})) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [({"a": 101, "b": 105}, 1), ({"a": 105, "b": 105, "c": 105}, 1), ({"a": 101}, 0), ({}, 0), ({"a": 104, "b": 104}, 0)],
+)
+def test_a_quorum_is_lost_when_two_bookies_fail_and_not_when_a_writer_is_fenced(
+    tmp_path: Path, status: dict[str, int], expected: int
+) -> None:
+    bookies = dict.fromkeys("abc", healthy)
+    found = diagnosed(tmp_path / "a.pcap", adds(bookies, count=20, status=status), codes=frozenset({"quorum-lost"}))
+    assert len(found) == expected
+
+
+@pytest.mark.parametrize("status", [101, 105])
+def test_a_refusal_of_the_only_bookie_in_the_capture_does_not_tell_of_the_quorum(tmp_path: Path, status: int) -> None:
+    steps = adds({"a": healthy}, count=5, status={"a": status})
+    assert diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"quorum-lost"})) == []
+
+
+@pytest.mark.parametrize(("count", "expected"), [(9, 0), (10, 1), (50, 1)])
+def test_reads_of_many_messages_are_noted_and_of_other_entries_not(tmp_path: Path, count: int, expected: int) -> None:
+    frame = payload_frame("SEND", message_metadata(), b"hello", producer_id=1, sequence_id=1)
+    entries = [ledger_entry(7, number, frame[frame.index(b"\x0e\x01") :]) for number in range(count)]
+    cursors = [ledger_entry(8, number, b"\x08\x01\x10\x02") for number in range(count)]
+    steps: list[Step] = []
+    for number, entry in enumerate([*entries, *cursors]):
+        ledger = 7 + (number >= count)
+        steps += [(number, "a", 0, read(ledger, number % count)), (number + 0.5, "a", 1, read_back(ledger, number % count, entry))]
+    found = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"read-from-storage"}))
+    assert [(row.evidence or {})["entries"] for row in found] == [count] * expected
