@@ -71,8 +71,10 @@ class Encoding:
 class OnceEncoding:
     """An encoding of the rows that `CountedOnce` keeps, of which other processes cannot know."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset()) -> None:
+        """`shown` is that of `CountedOnce`."""
         self._encoding = encoding
+        self._shown = shown
         self._once = CountedOnce()
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
@@ -81,7 +83,8 @@ class OnceEncoding:
 
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Encode each row by itself, as `Encoding`, and put before it what tells whether it is kept; anchors stay as they are."""
-        marks = [None if type(row) is AnchorRow else identified(row) for row in rows]
+        shown = self._shown
+        marks = [None if type(row) is AnchorRow else (None, None) if row.kind in shown else identified(row) for row in rows]
         values = iter(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow]))
         return [row if mark is None else (mark, next(values)) for row, mark in zip(rows, marks, strict=True)]
 

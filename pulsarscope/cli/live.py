@@ -18,8 +18,9 @@ import msgspec
 import typer
 
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
+from pulsarscope.cli.encoded_rows import OnceEncoding
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import DetailOption, HexOption, RowFormat, RowsRequest, TimeOption
+from pulsarscope.cli.options import DetailOption, HexOption, JobsOption, RowFormat, RowsRequest, TimeOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
@@ -101,6 +102,7 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
         typer.Option("--records", metavar="KIND,...", help="Record kinds; text shows frames and findings by default.", show_default=False),
     ] = ""
     time: TimeOption = "local"
+    jobs: JobsOption = 1
 
     @property
     def interface(self) -> str:
@@ -129,8 +131,7 @@ def live(request: LiveRequest) -> int:
 
 def capture_and_decode(request: LiveRequest) -> int:
     """Capture and decode until a signal, a limit or a finding ends it, and return the exit code."""
-    from pulsarscope.cli.live_capture import LiveCapture  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - as above
+    from pulsarscope.cli.live_capture import SHOWN_TWICE, LiveCapture  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.live.metrics import Metrics, parse_address, require_prometheus, serve_metrics  # noqa: PLC0415 - as above
 
     kinds = record_kinds(request.records)
@@ -147,7 +148,8 @@ def capture_and_decode(request: LiveRequest) -> int:
         followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
         shown = msgspec.structs.replace(run_options(msgspec.structs.replace(request, reading=followed), kinds, row_filter), live=True)
         options = shown
-        if request.until is not None or trigger is not None or request.metrics is not None:
+        watches = request.until is not None or trigger is not None or request.metrics is not None
+        if watches:
             watched = {
                 FindingRow.kind,
                 *(WATCHED_KINDS if request.metrics is not None else ()),
@@ -162,8 +164,10 @@ def capture_and_decode(request: LiveRequest) -> int:
             if metrics_address is not None:
                 capture.metrics = Metrics(capture.health, capture.consumer_records, capture.feed.process)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
-            run = run_blocks(capture.feed.name, capture.feed, options)
-            capture.run = run
+            # Other processes may encode the rows only where nobody here looks at them.
+            elsewhere = encoding is not None and row_filter is None and request.limit is None and name != FOLDER_OUTPUT and not watches
+            prepare = OnceEncoding(encoding, SHOWN_TWICE) if elsewhere and encoding is not None else None
+            run = capture.start(options, prepare)
             options_of_output = output_options(request, kinds, run, row_filter, readable=request.write is not None)
             folder = name == FOLDER_OUTPUT and len(kinds) > 1
             rotated = None

@@ -23,7 +23,8 @@ from pulsarscope.cli.live_consumers import LiveConsumers
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.capabilities import LiveFold, join_topic_names
-from pulsarscope.engine.local import RowBatch, Run
+from pulsarscope.engine import parallel
+from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options
 from pulsarscope.live.bpf import compile_filter, tcp_program
 from pulsarscope.live.capture_loop import WAIT_SECONDS
@@ -53,6 +54,9 @@ STANDARD_INPUT = "-"
 CONSUMERS = "consumers"
 """Name of the table of consumers, of the protocol that has them."""
 
+SHOWN_TWICE = frozenset(ROWS) - {MessageRow.kind, FindingRow.kind}
+"""Kinds of rows that are shown of all legs of a path."""
+
 NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of a kernel that does not know packet rings."""
 
@@ -71,14 +75,14 @@ class LiveCapture:
         self.topic_names = join_topic_names(dissector.topics for dissector in make_dissectors())
         self.topics = LearnedTopics(self.topic_names.stood_in)
         """Names that the screen and the metrics put in the place of what stands for topics."""
-        self.run: Run | None = None
+        self.run: Run | parallel.LiveRun | None = None
         """Run that decodes the packets."""
         self._trigger = trigger
         self.listening = ""
         """Description of the source and its filter, in one line."""
         self._request = request
         self._hidden = options.records - shown
-        self.once = CountedOnce(shown=frozenset() if request.top else frozenset(ROWS) - {MessageRow.kind, FindingRow.kind})
+        self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE)
         """Takes out what comes a second time, over another leg of its path: messages and findings, on the screen all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
@@ -112,6 +116,15 @@ class LiveCapture:
             tell=self._tell,
         )
         self.feed.start()  # before any thread, which no fork survives
+
+    def start(self, options: Options, prepare: parallel.Prepare | None) -> Run | parallel.LiveRun:
+        """Return the run that decodes the packets; other processes prepare their rows by `prepare`. A pipe is read by one process."""
+        feed, jobs = self.feed, self._request.jobs or parallel.cores()
+        if jobs > 1 and isinstance(feed, LiveFeed):
+            self.run = parallel.LiveRun(feed.name, feed.steps, options, jobs, prepare)
+        else:
+            self.run = run_blocks(feed.name, feed, options)
+        return self.run
 
     def _open_recorder(self, head: bytes, tail: Callable[[], bytes]) -> PacketWriter | None:
         request = self._request
@@ -148,8 +161,11 @@ class LiveCapture:
 
     def health(self) -> CaptureHealth:
         """Return the recent state of the capture and of its streams."""
-        streams, size = (0, 0) if self.run is None else self.run.engine.waiting()
-        return self.feed.health()._replace(waiting_streams=streams, stream_bytes=size, connections=len(self.endpoints()))
+        health = self.feed.health()
+        if self.run is None:
+            return health
+        streams, size = self.run.waiting()
+        return health._replace(waiting_streams=streams, stream_bytes=size, connections=self.run.open_connections())
 
     def consumer_records(self) -> list[dict[str, Any]]:
         """Return the records of the open consumers."""

@@ -119,6 +119,8 @@ class Engine:
         self._assembler = Assembler()
         self.progress = 0, 0, 0
         """File, bytes read of it, and last packet."""
+        self.settled = 0
+        """Time to which the latest part settles a live run; 0 for other parts."""
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
         forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
@@ -147,6 +149,7 @@ class Engine:
             self.totals.packets += block.packets
             self.totals.fragmented = self.totals.fragmented or bool(block.fragments)
         self.progress = block.file, block.bytes_read, block.last_packet
+        self.settled = 0
         for packets_before, log in secrets:
             place = block.file, packets_before
             block.findings += add_key_log(self._secrets, BytesIO(log), printable(self._inputs.paths[block.file]), place)
@@ -158,12 +161,13 @@ class Engine:
 
         `skipped`: packets of the capture were left out before the latest block.
         """
+        self.settled = time
         if events := self._assembler.expire(time, skipped=skipped):
             yield from self._advance(events, [])
         if self._rules is not None:
-            self._rules.facts.settle(time)
-            self._rules.report_legs(complete=True)
-            yield self._batch([row for _, row in self._rules.take()])
+            self._rules.settle(time)
+        found = self._reported()
+        yield self._batch([row for _, row in found], [key for key, _ in found])
 
     def waiting(self) -> tuple[int, int]:
         """Return how many streams wait for missing bytes, and how many bytes wait behind those."""
@@ -171,6 +175,7 @@ class Engine:
 
     def end(self) -> Iterator[RowBatch]:
         """End all connections: what follows, if anything, is another vantage point."""
+        self.settled = 0
         events = self._assembler.finish()
         self._assembler = Assembler()
         return self._end(events)
@@ -181,12 +186,17 @@ class Engine:
             self._rules.finish()
             yield self._batch([row for _, row in self._rules.take()])
 
-    def add_facts(self, facts: Iterable[KeyedFact]) -> RowBatch:
-        """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run."""
+    def add_facts(self, facts: Iterable[KeyedFact], settled: int = 0) -> RowBatch:
+        """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run.
+
+        They are those of a part with this value of `settled`.
+        """
         if self._rules is None:
             return RowBatch([], *self.progress)
         for self._rules.key, rule, key, packed, time in facts:
             self._rules.facts.add_packed(rule, key, packed, time)
+        if settled:
+            self._rules.settle(settled)
         found = self._rules.take()
         rows = self.count(row for _, row in found)
         return RowBatch(rows, *self.progress, None, [key for key, _ in found] if rows else [])

@@ -54,6 +54,14 @@ class Run(Totals):
         """Return another run of the same inputs."""
         return Run(self.inputs, options, self._read)
 
+    def waiting(self) -> tuple[int, int]:
+        """Return how many streams wait for missing bytes, and how many bytes wait behind those."""
+        return self.engine.waiting()
+
+    def open_connections(self) -> int:
+        """Return the number of open connections of a known protocol."""
+        return len(self.endpoints)
+
     def __iter__(self) -> Generator[RowBatch, None, None]:
         for part in parts(self.engine, self.inputs, self.options, self._read):
             yield from part

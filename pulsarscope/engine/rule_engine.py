@@ -341,6 +341,11 @@ class RuleEngine:
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         self._findings.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
+    def settle(self, time: int) -> None:
+        """Report what this time of a live capture brings about, nanoseconds since the epoch."""
+        self.facts.settle(time)
+        self.report_legs(complete=True)
+
     def report_legs(self, *, complete: bool = False) -> None:
         """Report the legs of paths; `complete`: those of which nothing more comes."""
         for dissector, rule_set in self.rule_sets.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from pulsarscope.capture import Block
-from pulsarscope.capture.formats.pcapng import PcapngDecoder
+from pulsarscope.capture.steps import Step, StepDecoder
 from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.key_log_follower import KeyLogFollower
@@ -63,15 +63,17 @@ class LiveFeed:
         self._counts = self._worker.queue.counts
         self._interfaces = interface_blocks(source)
         self._started = False
-        self._decoder = PcapngDecoder(0, by_interface=by_interface)
-        self._bytes = 0
+        self._decoder = StepDecoder(by_interface=by_interface)
+        self._secrets: list[tuple[int, bytes]] = []
+        self._bytes = self._number = self._last_time = 0
         self._reported_dropped = 0
         self._reported_skipped = (0, 0)
         self._next_report = 0.0
         self._late = False
         self._down = False
         self._tell = tell
-        self._blocks = self._decode()
+        self.steps = self._captured()
+        """The capture in steps, for who decodes them in other processes."""
 
     @property
     def process(self) -> int | None:
@@ -92,11 +94,15 @@ class LiveFeed:
         return self
 
     def __next__(self) -> Block:
-        return next(self._blocks)
+        step = next(self.steps)
+        if step.secrets:
+            self._secrets.append((0, step.secrets))
+        return self._decoder.block(step)
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
         """Return what the key logs have brought since the last call, for all packets."""
-        return [(0, lines)] if (lines := self._key_logs.read()) else []
+        secrets, self._secrets = self._secrets, []
+        return secrets
 
     def health(self) -> CaptureHealth:
         """Return the recent state; safe from any thread."""
@@ -133,32 +139,40 @@ class LiveFeed:
 
     def close(self) -> None:
         """Stop, end the recording, and close the source."""
-        self._blocks.close()
+        self.steps.close()
         self._worker.join()
 
-    def _decode(self) -> Generator[Block, None, None]:
+    def _captured(self) -> Generator[Step, None, None]:
         self.start()
-        decoder = self._decoder
-        decoder.feed(section_block("") + self._interfaces, 0)
+        yield Step(section_block("") + self._interfaces)
+        skipped = 0
         while (entry := self._worker.take(WAIT_SECONDS)) is not None:
             if isinstance(entry, int):
-                decoder.skip(entry)
+                skipped += entry
+                self._number += entry
                 if not entry:
-                    yield self._idle_block()
+                    self.lag = 0.0
+                    yield self._step(present=time.time_ns())
             else:
                 self._bytes += len(entry.data)
+                self._number += entry.packets
+                self._last_time = entry.time
                 self.lag = max(time.time() - entry.time / 1e9, 0.0)
                 size = max(READ_BLOCK_BYTES, len(entry.data) * READ_BLOCK_PACKETS // max(entry.packets, 1))
                 for start in range(0, len(entry.data), size):
-                    yield decoder.feed(entry.data[start : start + size], self._bytes)
+                    yield self._step(entry.data[start : start + size], skipped=skipped)
+                    skipped = 0
             self._watch_interface()
             yield from self._report()
         yield from self._report(at_end=True)
-        last = decoder.finish(self._bytes)
+        last = self._step(skipped=skipped, last=True)
         if (error := self.state.source_error) is not None:
             text = f"{self.name} is gone: {error.strerror or error}."
-            last.findings.append(CAPTURE_CODES["interface-gone"].at(text, {"interface": self.name}, file=0))
+            last.findings = [CAPTURE_CODES["interface-gone"].at(text, {"interface": self.name}, file=0)]
         yield last
+
+    def _step(self, data: bytes = b"", **values: Any) -> Step:
+        return Step(data, self._bytes, secrets=self._key_logs.read(), **values)
 
     def _watch_interface(self) -> None:
         """Tell when the interface goes down or up."""
@@ -166,24 +180,15 @@ class LiveFeed:
             self._down = down
             self._tell(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
-    def _idle_block(self) -> Block:
-        """Return a block without packets, which carries the present time."""
-        block = self._decoder.feed(b"", self._bytes)
-        block.last_time = time.time_ns()
-        self.lag = 0.0
-        return block
-
-    def _report(self, *, at_end: bool = False) -> Iterator[Block]:
-        """Yield a block with findings on losses and delay, if there are any."""
+    def _report(self, *, at_end: bool = False) -> Iterator[Step]:
+        """Yield a step with findings on losses and delay, if there are any."""
         now = time.monotonic()
         if now < self._next_report and not at_end:
             return
         findings = [*self._losses(), *self._slowness()]
         if findings:
             self._next_report = now + REPORT_SECONDS
-            block = self._decoder.feed(b"", self._bytes)
-            block.findings += findings
-            yield block
+            yield self._step(findings=findings)
 
     def _losses(self) -> Iterator[Finding]:
         where: dict[str, Any] = {"interface": self.name}
@@ -210,4 +215,4 @@ class LiveFeed:
         self._late = late
 
     def _finding(self, code: str, text: str, evidence: dict[str, Any]) -> Finding:
-        return CAPTURE_CODES[code].at(text, evidence, file=0, packet=self._decoder.packets or None, time=self._decoder.last_time or None)
+        return CAPTURE_CODES[code].at(text, evidence, file=0, packet=self._number or None, time=self._last_time or None)

@@ -399,6 +399,9 @@ LIVE_RING_MEMORY_SHARE = 4
 LIVE_QUEUE_MAX_BYTES = 64 << 20
 """Captured packets that wait to be decoded; beyond that packets are skipped and reported, so that a capture never grows in memory."""
 
+LIVE_STEPS_MAX = 8
+"""Blocks of a live capture that several processes have begun to decode: what waits beyond that is in the queue, and bounded with it."""
+
 LIVE_CONNECTIONS_MAX = 1_024
 """Open connections that the screen of a live run knows; those heard least recently make room: each keeps some frames."""
 

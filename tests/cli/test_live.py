@@ -100,11 +100,12 @@ def frames_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 @needs_capturing
+@pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("name", REPLAYED)
-def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, captures: Path, tmp_path: Path) -> None:
+def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, jobs: str, captures: Path, tmp_path: Path) -> None:
     port = free_port()
     said = said_in(captures / name)
-    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--format", "ndjson") as sniffer:
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--format", "ndjson", "--jobs", jobs) as sniffer:
         replay(said, port)
         assert sniffer.stop() == 0
     assert "none dropped by the kernel" in sniffer.err

@@ -267,9 +267,9 @@ def test_secrets_reach_the_decoder_and_the_recorder(forks: bool, tmp_path: Path)
     feed.start()
     assert feed.take_secrets() == []
     log.write_bytes(b"CLIENT_RANDOM 00 11\n")
+    assert len(numbers(run(feed, source))) == 1
     assert feed.take_secrets() == [(0, b"CLIENT_RANDOM 00 11\n")]
     assert feed.take_secrets() == []
-    assert len(numbers(run(feed, source))) == 1
     reader = BlockReader(str(file))
     assert len(numbers(reader)) == 1
     assert [lines for _, lines in reader.take_secrets()] == [b"CLIENT_RANDOM 00 11\n"]

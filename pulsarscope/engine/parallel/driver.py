@@ -85,11 +85,10 @@ class ParallelRun(Totals):
     def __iter__(self) -> Generator[RowBatch, None, None]:
         prepare = self._prepare
         with ExitStack() as stack:
-            processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
-            for number, process in enumerate(processes):
-                process.ask(Decode(self.inputs, self._options, number, self._jobs, prepare))
+            processes = self._start(stack)
             firsts = [process.answer() for process in processes]
             while not any(isinstance(answer, Finished) for answer in firsts):
+                self._begin_part(firsts)
                 self.endpoints, self.dissector_of, self._preambles, self._places = {}, {}, {}, {}
                 answers = [partial(next, self._results(*source)) for source in zip(firsts, processes, strict=True)]
                 for batch in merged(answers, self._conclude, None if prepare is None else prepare.join):
@@ -104,6 +103,16 @@ class ParallelRun(Totals):
                 batch.prepared, batch.rows = prepare.join(prepare.prepare(batch.rows)), []
             yield batch
         self.complete = True
+
+    def _start(self, stack: ExitStack) -> list[Process]:
+        """Start the processes, and give them their tasks."""
+        processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
+        for number, process in enumerate(processes):
+            process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare))
+        return processes
+
+    def _begin_part(self, firsts: Sequence[Result]) -> None:
+        """Handle the first results of a part."""
 
     def _results(self, result: Result, process: Process) -> Iterator[Result]:
         """Give the results of one process from this one on, counted."""
@@ -122,7 +131,9 @@ class ParallelRun(Totals):
 
     def _conclude(self, facts: list[KeyedFact]) -> RowBatch:
         """Return the findings that facts bring about before the end of the run."""
-        batch = self._engine.add_facts(facts)
+        return self._prepared(self._engine.add_facts(facts))
+
+    def _prepared(self, batch: RowBatch) -> RowBatch:
         if self._prepare is not None:
             batch.prepared = self._prepare.prepare(batch.rows)
         return batch

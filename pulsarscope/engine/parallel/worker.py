@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pulsarscope.capture import Inputs
+from pulsarscope.capture import Block, Inputs
+from pulsarscope.capture.steps import Step, StepDecoder
 from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
@@ -60,6 +61,17 @@ class LikeMe(msgspec.Struct, frozen=True):
         return iter(())
 
 
+class LivePart(msgspec.Struct, frozen=True):
+    """What the driver of a live run needs to know of a part, and of the process."""
+
+    settled: int
+    """See `Engine.settled`."""
+    waiting: tuple[int, int]
+    """See `Engine.waiting`; the same in all processes."""
+    connections: int
+    """Open connections of a known protocol that this process decodes."""
+
+
 class Result(msgspec.Struct):
     """Some rows of one part of a run, in order, and what they add to the run."""
 
@@ -79,6 +91,7 @@ class Result(msgspec.Struct):
     """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""
     places: dict[FramePlace, tuple[int, int]] = {}
     """Where their frames lie; see `Engine.place`."""
+    live: LivePart | None = None
 
 
 class Finished(msgspec.Struct):
@@ -86,6 +99,29 @@ class Finished(msgspec.Struct):
 
     endpoints: dict[str, tuple[str, str]]
     dissector_of: dict[str, str]
+
+
+class ReceivedBlocks:
+    """Blocks of a live capture, from the steps that another process sends."""
+
+    recognised = True
+
+    def __init__(self, *, by_interface: bool) -> None:
+        self._decoder = StepDecoder(by_interface=by_interface)
+        self._secrets: list[tuple[int, bytes]] = []
+
+    def __iter__(self) -> Iterator[Block]:
+        step = Step()
+        while not step.last and (data := receive(sys.stdin.buffer)) is not None:
+            step = unpack(data)
+            if step.secrets:
+                self._secrets.append((0, step.secrets))
+            yield self._decoder.block(step)
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """Return the TLS key logs received since the last call."""
+        secrets, self._secrets = self._secrets, []
+        return secrets
 
 
 class Decode(msgspec.Struct, frozen=True):
@@ -96,6 +132,8 @@ class Decode(msgspec.Struct, frozen=True):
     number: int
     count: int
     prepare: Prepare | None
+    by_steps: bool = False
+    """The input comes on standard input, behind the task, in steps."""
 
     def __call__(self) -> Iterator[Result | Finished]:
         """Give at least one answer for each part of the run."""
@@ -107,7 +145,8 @@ class Decode(msgspec.Struct, frozen=True):
         totals = Totals()
         select = Share(self.number, self.count).select
         engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=select, first=not self.number)
-        for part in parts(engine, self.inputs, self.options):
+        blocks = ReceivedBlocks(by_interface=self.inputs.by_interface)
+        for part in parts(engine, self.inputs, self.options, (lambda _path, _file: blocks) if self.by_steps else None):
             waiting: RowBatch | None = None
             for batch in part:
                 if waiting is not None:
@@ -119,6 +158,8 @@ class Decode(msgspec.Struct, frozen=True):
     def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Result:
         """Return a batch with what there is since the last one."""
         result = Result(batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented)
+        if self.by_steps:
+            result.live = LivePart(engine.settled, engine.waiting(), len(engine.endpoints))
         facts.clear()
         totals.packets = totals.connections = 0
         totals.severities = Counter()

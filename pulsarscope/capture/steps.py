@@ -1,0 +1,43 @@
+"""Live captures in steps, of which any process makes the same blocks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pulsarscope.capture.block import Block
+from pulsarscope.capture.formats.pcapng import PcapngDecoder
+from pulsarscope.model.findings import Finding
+
+
+class Step(msgspec.Struct):
+    """What comes next of a live capture: the content of one block."""
+
+    data: bytes = b""
+    """Packets as pcapng blocks."""
+    bytes_read: int = 0
+    """Bytes of packets so far."""
+    skipped: int = 0
+    """Number of packets left out before these."""
+    present: int = 0
+    """The present time, ns since the epoch, in a step without packets; else 0."""
+    findings: list[Finding] = []
+    secrets: bytes = b""
+    """New lines of TLS key logs."""
+    last: bool = False
+
+
+class StepDecoder:
+    """Decoder of the steps of one capture, in their order."""
+
+    def __init__(self, *, by_interface: bool = False) -> None:
+        self._decoder = PcapngDecoder(0, by_interface=by_interface)
+
+    def block(self, step: Step) -> Block:
+        """Return the block of a step."""
+        if step.skipped:
+            self._decoder.skip(step.skipped)
+        block = self._decoder.finish(step.bytes_read) if step.last else self._decoder.feed(step.data, step.bytes_read)
+        if step.present:
+            block.last_time = step.present
+        block.findings += step.findings
+        return block
