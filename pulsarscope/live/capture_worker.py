@@ -162,6 +162,7 @@ class CaptureProcess:
         os.close(requests)
         os.close(answers)
         os.set_blocking(self._requests, False)
+        self._loop.source.close()  # the ring would count as memory of this process, too
         if self._loop.recorder is not None:
             self._loop.recorder.detach()
 

@@ -273,3 +273,11 @@ def test_secrets_reach_the_decoder_and_the_recorder(forks: bool, tmp_path: Path)
     reader = BlockReader(str(file))
     assert len(numbers(reader)) == 1
     assert [lines for _, lines in reader.take_secrets()] == [b"CLIENT_RANDOM 00 11\n"]
+
+
+def test_the_decoding_process_holds_no_source_that_another_one_reads() -> None:
+    source = Scripted((captured(number) for number in range(10)), forks=True)
+    feed = LiveFeed(source)
+    feed.start()
+    assert source.closed
+    assert len(numbers(run(feed, source))) == 10
