@@ -10,6 +10,9 @@ from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.tables import NOTHING
 
+_Entry = tuple[int, Request, int]
+"""Ticket, request, and the size of its names."""
+
 
 class Pairing:
     """The waiting requests of one connection."""
@@ -17,8 +20,8 @@ class Pairing:
     __slots__ = ("_keys", "_oldest", "_tickets", "_waiting", "names_bytes")
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[tuple[int, Request, int]]] = NOTHING
-        """By key, each with its ticket and the size of its names."""
+        self._waiting: dict[Hashable, _Entry | deque[_Entry]] = NOTHING
+        """By key; most have one."""
         self._keys: dict[int, Hashable] = NOTHING
         """By ticket, the longest-waiting first."""
         self._tickets = 0
@@ -30,16 +33,21 @@ class Pairing:
     def ask(self, key: Hashable, request: Request) -> Sequence[Request]:
         """Let a request wait under a key; return those that are given up for it, oldest first: too many wait, or too long names."""
         self._tickets = ticket = self._tickets + 1
-        self._waiting, self._keys = self._waiting or {}, self._keys or {}
         keys = self._keys
+        if not keys:
+            self._waiting, self._keys = {}, {}
+            keys = self._keys
         keys[ticket] = key
-        size = len(request.topic or "") + len(request.producer_name or "") + len(request.subscription or "")
+        topic, name, subscription = request.topic, request.producer_name, request.subscription
+        size = (len(topic) if topic else 0) + (len(name) if name else 0) + (len(subscription) if subscription else 0)
+        entry = ticket, request, size
+        earlier = self._waiting.setdefault(key, entry)
+        if earlier is not entry:
+            if isinstance(earlier, deque):
+                earlier.append(entry)
+            else:
+                self._waiting[key] = deque((earlier, entry))
         self.names_bytes += size
-        queue = self._waiting.get(key)
-        if queue is None:
-            self._waiting[key] = deque(((ticket, request, size),))
-        else:
-            queue.append((ticket, request, size))
         if len(keys) <= PENDING_REQUESTS_MAX and self.names_bytes <= PENDING_NAMES_MAX_BYTES:
             return ()
         given_up = []
@@ -52,15 +60,19 @@ class Pairing:
 
     def answer(self, key: Hashable) -> Request | None:
         """Remove and return the request of this key that has waited longest."""
-        queue = self._waiting.get(key)
-        if queue is None:
+        found = self._waiting.pop(key, None)
+        if found is None:
             return None
-        ticket, request, size = queue.popleft()
+        if isinstance(found, deque):
+            entry = found.popleft()
+            if found:
+                self._waiting[key] = found
+        else:
+            entry = found
+        ticket, request, size = entry
         del self._keys[ticket]
-        if not queue:
-            del self._waiting[key]
-            if not self._waiting:  # as most connections wait for nothing most of the time
-                self._waiting = self._keys = NOTHING
+        if not self._keys:  # as most connections wait for nothing most of the time
+            self._waiting = self._keys = NOTHING
         self.names_bytes -= size
         return request
 
@@ -69,19 +81,24 @@ class Pairing:
         oldest = None
         since = self._tickets + 1
         for key in keys:
-            queue = self._waiting.get(key)
-            if queue and queue[0][0] < since:
-                since, oldest = queue[0][0], key
+            entry = self._first(key)
+            if entry is not None and entry[0] < since:
+                since, oldest = entry[0], key
         return None if oldest is None else self.answer(oldest)
 
     def peek(self, key: Hashable) -> Request | None:
         """Return the request of this key that has waited longest; it goes on waiting."""
-        queue = self._waiting.get(key)
-        return queue[0][1] if queue else None
+        entry = self._first(key)
+        return None if entry is None else entry[1]
+
+    def _first(self, key: Hashable) -> _Entry | None:
+        found = self._waiting.get(key)
+        return found[0] if isinstance(found, deque) else found
 
     def rest(self) -> list[Request]:
         """Remove and return all requests, oldest first."""
-        entries = sorted((entry for queue in self._waiting.values() for entry in queue), key=itemgetter(0))
+        several = ([*found] if isinstance(found, deque) else [found] for found in self._waiting.values())
+        entries = sorted((entry for each in several for entry in each), key=itemgetter(0))
         self._waiting = self._keys = NOTHING
         self.names_bytes = 0
         return [request for _, request, _ in entries]

@@ -187,12 +187,15 @@ class PulsarDissector(Dissector):
 
         return read_stored(self._decoder.payload_heads, data, start, end)
 
-    @cached_property
+    @property
     def receipt_reader(self) -> ReadReceipt:
         """See the contract."""
+        return self._read_receipt
+
+    def _read_receipt(self, row: FrameRow) -> tuple[int, int] | None:
         from pulsarscope.protocols.pulsar.tables.receipts import read_receipt  # noqa: PLC0415 - as above
 
-        return read_receipt
+        return read_receipt(row)
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored:
         """See the contract."""

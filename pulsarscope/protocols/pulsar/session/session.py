@@ -14,7 +14,7 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.limits import NAME_MAX_CHARACTERS, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.model.tables import NOTHING, drop_oldest, remember
 from pulsarscope.protocols.pulsar.ack_sets import left_of
@@ -302,10 +302,11 @@ class PulsarSession(Session):
 
     def _other(self, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         command, direction = frame.command or "", frame.direction
-        if command in SCHEMA_COMMANDS and self._unread is not None:
-            self._report_late(self._unread.observe(command, fields), events)
-        if self._awaits_schemas and self._unread is not None and self._unread.deadline < frame.time:
-            self._report_late(self._unread.overdue(frame.time), events)
+        if self._opens_payloads and self._unread is not None:
+            if command in SCHEMA_COMMANDS:
+                self._report_late(self._unread.observe(command, fields), events)
+            if self._awaits_schemas and self._unread.deadline < frame.time:
+                self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
             frame.extra = self._batch_sizes.acknowledged(fields)
             if fields.get("consumer_id", -1) not in self._consumers and (acknowledged := fields.get("message_id")):
@@ -367,7 +368,7 @@ class PulsarSession(Session):
         if subscription is not None and subscription.__class__ is not str:
             nested: dict[str, Any] = subscription if isinstance(subscription, dict) else {}
             topic, subscription = nested.get("topic", topic), nested.get("subscription")
-        if max(len(topic or ""), len(name or ""), len(subscription or "")) > NAME_MAX_CHARACTERS:
+        if topic or name or subscription:
             topic, name, subscription = bounded_name(topic), bounded_name(name), bounded_name(subscription)
         consumer_id, producer_id = get("consumer_id"), get("producer_id")
         if consumer_id is not None and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
