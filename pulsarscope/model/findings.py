@@ -196,7 +196,7 @@ TCP_CODES = table(
     TCP.error(
         "stream-gap",
         "Bytes of a stream are not in the capture.",
-        "The capture lost packets, not necessarily the network: look at packets-dropped.",
+        "The capture lost packets, not necessarily the network: look at packets-dropped. Those that the snap length cut: tcpdump -s 0.",
     ),
     TCP.error(
         "overlap-conflict",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pulsarscope.analysis.diagnosis import Diagnosis, Symptom
+from pulsarscope.analysis.diagnosis import PLACES_MAX, Diagnosis, Symptom
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
@@ -179,7 +179,8 @@ def _places(report: TextReport, names: list[str]) -> str:
     if not names:
         return ""
     shown = ", ".join(report.reference(name) for name in names[:SHOWN_PLACES])
-    more = f" and {len(names) - SHOWN_PLACES} more" if len(names) > SHOWN_PLACES else ""
+    least = "at least " if len(names) >= PLACES_MAX else ""
+    more = f" and {least}{len(names) - SHOWN_PLACES} more" if len(names) > SHOWN_PLACES else ""
     return f"at {'' if '.' in names[0] else 'packet '}{shown}{more}: "
 
 

@@ -18,7 +18,7 @@ CODES = table(
     ),
 )
 
-_PARTS = ("forward", "to pass on"), ("answer", "until the broker's answer"), ("back", "to pass that back")
+_PARTS = ("forward", "to forward a request"), ("answer", "until the broker answers"), ("back", "to return the answer")
 """Parts of the time of an exchange: name in the evidence, and in the text."""
 
 
@@ -27,8 +27,8 @@ def describe(legs: Legs) -> tuple[str, Where, str, dict[str, Any]]:
     (client, proxy), (_, broker) = legs.outer_ends, legs.inner_ends
     names = legs.outer.connection, legs.inner.connection
     text = (
-        f"What client {client} and {proxy} say on connection {names[0]} is handed on to {broker} on connection {names[1]}: "
-        f"{quantity(legs.anchors, 'equal exchange')}"
+        f"{proxy} forwards client {client} (connection {names[0]}) to {broker} (connection {names[1]}): "
+        f"{quantity(legs.anchors, 'exchange')} seen on both"
     )
     evidence: dict[str, Any] = {
         "frames": [*legs.first, legs.inner.name, legs.outer.name],
