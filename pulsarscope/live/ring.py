@@ -39,6 +39,8 @@ _RETIRE_MILLISECONDS = 100
 _STATUS_KERNEL, _STATUS_USER = 0, 1
 _STATUS_AT, _PACKETS_AT, _FIRST_AT = 8, 12, 16
 _VLAN_VALID = 0x10
+_TAG_AT = 32
+"""Offset of the VLAN tag and its protocol in struct tpacket3_hdr."""
 _ADDRESS_AT = 48
 """Offset of struct sockaddr_ll, aligned behind struct tpacket3_hdr."""
 
@@ -53,14 +55,20 @@ _link_address = Struct("=HHiHBB8x").pack
 _statistics = Struct("=III")
 _word = Struct("=I")
 _block_status = Struct("=III").unpack_from
-_packet_head = Struct("=IIIIIIHHIIH").unpack_from
+_packet_head = Struct("=IIIIIIH").unpack_from
+_packet_tag = Struct("=IH").unpack_from
 _socket_address = Struct("=H2siHBB8s").unpack_from
 _enhanced_packet = Struct("<IIIIIII").pack
 _length = Struct("<I").pack
 _cooked = Struct(">2sHIHBB8s").pack
 _tag = Struct(">HH").pack
 _COOKED_BYTES, _TAG_BYTES, _VLAN, _PACKET_BLOCK_BYTES = 20, 4, 0x8100, 32
-_TAILS = tuple(bytes(size) for size in range(4))
+
+
+def _ending(captured: int) -> tuple[int, bytes]:
+    padding = -captured & 3
+    size = captured + padding + _PACKET_BLOCK_BYTES
+    return size, bytes(padding) + _length(size)
 
 
 class PacketRing:
@@ -92,6 +100,8 @@ class PacketRing:
         self._next = 0
         self._error = 0
         """Error number of the interface."""
+        self._endings: dict[int, tuple[int, bytes]] = {}
+        """By length of a packet: the size of its pcapng block, and what stands behind it there."""
         self._counting = threading.Lock()
         if not interface.index:  # PACKET_IGNORE_OUTGOING would apply to all interfaces
             program = without_outgoing(program, [each_interface.index for each_interface in all_interfaces() if each_interface.is_loopback])
@@ -175,31 +185,32 @@ class PacketRing:
         return bool(_word.unpack_from(self._ring, block + _STATUS_AT)[0] & _STATUS_USER)
 
     def _captured(self, block: int, packets_max: int | None) -> CapturedPackets:
-        """Convert a block: header, packet, padding and length of each packet are collected and joined once."""
-        ring, cooked = self._ring, self.link_type == COOKED
+        """Convert a block: header, packet, and padding with length of each packet are collected and joined once."""
+        # Hot loop: small packets come by the hundred thousand each second.
+        ring, cooked, endings, head, packet_head = self._ring, self.link_type == COOKED, self._endings, _enhanced_packet, _packet_head
         _, count, first = _block_status(ring, block + _STATUS_AT)
         position = block + first
         pieces: list[bytes] = []
-        packets = last_time = number = 0
-        for _ in range(count):
-            if packets == packets_max:
-                break
-            following, seconds, fraction, captured, wire_bytes, status, start, _, _, tag, protocol = _packet_head(ring, position)
+        packets = count if packets_max is None else min(count, packets_max)
+        last_time = number = 0
+        for _ in range(packets):
+            following, seconds, fraction, captured, wire_bytes, status, start = packet_head(ring, position)
             last_time = seconds * 1_000_000_000 + fraction
-            data = ring[position + start : position + start + captured]
+            start += position
+            data = ring[start : start + captured]
             if cooked:
                 _, ethertype, index, hardware, kind, length, address = _socket_address(ring, position + _ADDRESS_AT)
                 number = self._numbers.get(index, 0)
                 data = _cooked(ethertype, 0, index, hardware, kind, length, address) + data
                 captured, wire_bytes = captured + _COOKED_BYTES, wire_bytes + _COOKED_BYTES
             elif status & _VLAN_VALID:  # the interface has removed the tag
+                tag, protocol = _packet_tag(ring, position + _TAG_AT)
                 data = data[:12] + _tag(protocol or _VLAN, tag) + data[12:]
                 captured, wire_bytes = captured + _TAG_BYTES, wire_bytes + _TAG_BYTES
-            padding = -captured & 3
-            size = captured + padding + _PACKET_BLOCK_BYTES
-            head = _enhanced_packet(6, size, number, last_time >> 32, last_time & 0xFFFF_FFFF, captured, wire_bytes)
-            pieces += (head, data, _TAILS[padding], _length(size))
-            packets += 1
+            if (ending := endings.get(captured)) is None:
+                ending = endings[captured] = _ending(captured)
+            size, tail = ending
+            pieces += head(6, size, number, last_time >> 32, last_time & 0xFFFF_FFFF, captured, wire_bytes), data, tail
             position += following
         return CapturedPackets(b"".join(pieces), packets, last_time)
 
