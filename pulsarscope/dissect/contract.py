@@ -276,6 +276,8 @@ class Dissector:
 
     receipt_readers: tuple[ReadReceipt, ...] = ()
     """Those of all dissectors, for the protocol of a storage; the registry sets it."""
+    stores: bool = False
+    """Its clients are the servers of another protocol, which store by it what their own clients send."""
     passwords: tuple[bytes, ...] = ()
     """Passwords that the user gives, for digests that have a key; the engine sets it before anything is decoded."""
 

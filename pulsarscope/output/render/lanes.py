@@ -1,11 +1,12 @@
 """The lanes of `follow`: a line for each frame, an arrow from its sender to its receiver.
 
 One lane, clients left and the broker right; or two, with the broker in the middle: the connection of the first frame at its left,
-all others at its right. The layout is decided by the first frames.
+all others at its right. To a storage the broker is the client. The layout is decided by the first frames.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -95,11 +96,11 @@ class LanesOutput:
         longest = max((len(view.name(row)) for row in frames), default=0)
         view.name_width = max(view.name_width, longest)
         if self._numbered and self._room() - 3 >= 2 * LANE_MIN:
-            self._left = connections[0]
+            self._left = next((name for name in connections if not self._stores(name)), None)
         self._measure()
         lines += [row for row in self._held if isinstance(row, str)]
         if frames and not view.options.quiet:
-            self._titles(frames[0].connection, lines)
+            self._titles(connections, lines)
         for row in self._held:
             if not isinstance(row, str):
                 self._line(row, lines)
@@ -119,10 +120,20 @@ class LanesOutput:
         room = self._room()
         self._widths = (room - 2, -1) if self._left is None else ((room - 3) // 2, (room - 2) // 2)
 
-    def _titles(self, connection: str | None, lines: list[str]) -> None:
-        """Name the two sides, as the dissector of this connection does, above their lifelines."""
+    def _stores(self, connection: str | None) -> bool:
+        """Return True for a connection of a broker to a storage."""
         dissector = self._view.dissector(connection)
-        client, server = (CLIENT, SERVER) if dissector is None else dissector.sides
+        return dissector is not None and dissector.stores
+
+    def _titles(self, connections: Sequence[str | None], lines: list[str]) -> None:
+        """Name the two sides, as the dissectors of these connections do, above their lifelines."""
+
+        def sides(connection: str | None) -> tuple[str, str]:
+            dissector = self._view.dissector(connection)
+            return (CLIENT, SERVER) if dissector is None else dissector.sides
+
+        client, server = sides(connections[0] if self._left is None else self._left)
+        others = ", ".join(dict.fromkeys(sides(name)[self._stores(name)] for name in connections if name != self._left))
         look = self._view.palette
         left, right = self._widths
         if self._topic is not None:
@@ -131,7 +142,7 @@ class LanesOutput:
             titles = f"{client}{server:>{left + 2 - len(client)}}"
         else:
             half = len(server) // 2
-            titles = f"{client}{server:>{left + 2 + half - len(client)}}{client:>{right + 1 - half}}"
+            titles = f"{client}{server:>{left + 2 + half - len(client)}}{others:>{right + 1 - half}}"
         lines.append(f"{' ' * self._margin()}{look.bold}{titles}{look.reset}")
 
     def _line(self, row: Any, lines: list[str]) -> None:
@@ -181,8 +192,9 @@ class LanesOutput:
             arrow = self._arrow(row, summary, left, color, rightward=not by_server)
             drawn = f"{lane}{arrow}{from_right}" if by_server else f"{from_left}{arrow}{lane}"
             return drawn if right < 0 else f"{drawn}{' ' * right}{lane}"
-        arrow = self._arrow(row, summary, right, color, rightward=by_server)
-        return f"{lane}{' ' * left}" + (f"{from_left}{arrow}{lane}" if by_server else f"{lane}{arrow}{from_right}")
+        by_broker = by_server != self._stores(row.connection)
+        arrow = self._arrow(row, summary, right, color, rightward=by_broker)
+        return f"{lane}{' ' * left}" + (f"{from_left}{arrow}{lane}" if by_broker else f"{lane}{arrow}{from_right}")
 
     def _arrow(self, row: FrameRow, summary: str, width: int, color: str, *, rightward: bool) -> str:
         """Return an arrow of `width` cells: text at the sender, head at the receiver, and the latency of an answer beside it."""

@@ -28,6 +28,7 @@ class BookkeeperDissector(Dissector):
 
     name = "bookkeeper"
     ports = frozenset({BOOKIE_PORT})
+    stores = True
     codes = CODES
     framing = Framing(boundary.LEAST_FRAME_BYTES, FRAME_HARD_MAX_BYTES, boundary.LOOKAHEAD_BYTES)
     sides = "client", "bookie"

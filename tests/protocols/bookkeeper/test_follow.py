@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from pulsarscope.cli.follow import FollowRequest, follow
 from pulsarscope.filter.follow import FollowFilter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
+from tests.places import CAPTURES
 from tests.protocols.bookkeeper.cases import DISSECTOR, decoded
 from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, read_back
 
@@ -37,3 +41,31 @@ def test_a_message_is_followed_to_where_it_is_stored_and_back(name: str) -> None
 def test_what_is_no_id_is_refused() -> None:
     with pytest.raises(UsageError, match="is no entry: give LEDGER:ENTRY"):
         followed("orders")
+
+
+def test_the_broker_stands_between_its_clients_and_the_bookies(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "180")
+    assert follow(FollowRequest(files=[str(CAPTURES / "bookkeeper" / "e3.pcap.zst")], message="8:3")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (title,) = [line.split() for line in lines if line.split()[:1] == ["client"]]
+    assert title == ["client", "broker", "bookie"]
+    drawn = [re.sub(r".*?[├│]", "|", line, count=1) for line in lines if re.match(r" +\d+\.\d+ ", line)]
+    hops = [
+        "SEND ",
+        "ADD ",
+        "ADD ",
+        "ADD_RESPONSE",
+        "ADD_RESPONSE",
+        "SEND_RECEIPT",
+        "MESSAGE",
+        "ACK",
+        "READ ",
+        "READ_RESPONSE",
+        "MESSAGE",
+        "ACK",
+    ]
+    assert [hop for line, hop in zip(drawn, hops, strict=True) if hop in line] == hops
+    for line, hop in zip(drawn, hops, strict=True):
+        is_stored = hop.startswith(("ADD", "READ"))
+        assert line.rstrip().endswith(("▶│", "─┤")) == is_stored, line
+        assert ("▶" in line) == (hop in ("SEND ", "ADD ", "READ ", "ACK")), line
