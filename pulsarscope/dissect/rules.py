@@ -132,6 +132,8 @@ class KeyRule(NamedTuple):
     """A key without a fact for so long of capture time is evaluated and forgotten; later facts begin anew."""
     evaluate: Callable[[str, Sequence[Fact], ReportFinding, Thresholds], None]
     """Function of (key, facts sorted by place, report, thresholds)."""
+    public: bool = False
+    """Connection rules of other dissectors emit facts for it, too, by its name; no two public ones have the same."""
     early: bool = False
     """Findings about some facts stay true whatever follows them: in a live run a key is evaluated as soon as it is quiet, and again in the
     end for further findings."""
@@ -156,3 +158,5 @@ class Rules(NamedTuple):
     closed, closed_by, end and tls."""
     legs: DescribeLegs | None = None
     """Makes the finding about two connections that are legs of one path; no key rule sees the facts of the inner one."""
+    tells: frozenset[str] = frozenset()
+    """Names of public key rules of other dissectors for which its rules emit facts; none is needed."""

@@ -80,6 +80,7 @@ class _RuleSet:
         self.needs_both = rules.needs_both
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
+        self.tells = rules.tells
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
         self.frames = _Calls([rule.frames for rule in rules.connection])
@@ -179,7 +180,11 @@ class ConnectionRules:
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `RuleContext`."""
-        self._rule_engine.emit_fact(self.rule_set.key_names[rule], key, Fact(where, what, values))
+        name = self.rule_set.key_names.get(rule)
+        if name is not None:
+            self._rule_engine.emit_fact(name, key, Fact(where, what, values))
+        elif rule not in self.rule_set.tells:
+            raise KeyError(f"no key rule {rule}")
 
     def dispatch(self, calls: Calls, row: Row) -> None:
         """Hand a row to its handlers."""
@@ -243,6 +248,9 @@ class RuleEngine:
         """The capture itself says that it lacks packets, of whichever connection."""
         self.rule_sets = {dissector.name: _rule_set(dissector, thresholds) for dissector in dissectors}
         """By dissector name."""
+        public = {rule.name: name for rule_set in self.rule_sets.values() for name, rule in rule_set.keys.items() if rule.public}
+        for rule_set in self.rule_sets.values():
+            rule_set.key_names |= {rule: public[rule] for rule in rule_set.tells & public.keys() - rule_set.key_names.keys()}
         self._messages = any(rule_set.wants_messages for rule_set in self.rule_sets.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of

@@ -11,10 +11,13 @@ import pulsarscope as ps
 from pulsarscope.model.records import FindingRow
 from pulsarscope.testing import ScriptedConnection
 from pulsarscope.testing.scripted_connection import pcap_bytes
-from tests.scenarios import message_metadata, payload_frame
+from tests.scenarios import commands, message_metadata, payload_frame
 from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, read_back
 
 MS = 1_000_000
+PULSAR = "pulsar"
+"""Connection of a client to the broker, instead of one to a bookie."""
+
 START = 1_700_000_000_000_000_000
 
 Latency = Callable[[int], float | None]
@@ -51,7 +54,8 @@ def diagnosed(path: Path, steps: list[Step], *, codes: frozenset[str]) -> list[F
     for time, bookie, side, data in sorted(steps, key=lambda step: step[0]):
         if bookie not in connections:
             number = len(connections)
-            connections[bookie] = made = ScriptedConnection(3181, server=f"10.0.1.{number + 1}", client_port=40_000 + number)
+            ends = (6650, "10.0.9.9", "10.0.0.1") if bookie == PULSAR else (3181, "10.0.0.1", f"10.0.1.{number + 1}")
+            connections[bookie] = made = ScriptedConnection(*ends, client_port=40_000 + number)
             packets += [(START + index, packet) for index, (_, packet) in enumerate(made.packets)]
         made = connections[bookie]
         made.packets.clear()
@@ -147,3 +151,76 @@ def test_reads_of_many_messages_are_noted_and_of_other_entries_not(tmp_path: Pat
         steps += [(number, "a", 0, read(ledger, number % count)), (number + 0.5, "a", 1, read_back(ledger, number % count, entry))]
     found = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"read-from-storage"}))
     assert [(row.evidence or {})["entries"] for row in found] == [count] * expected
+
+
+def publishes(latency: Latency, *, count: int = 200, interval: float = 10) -> list[Step]:
+    """A client of the broker that publishes each entry as the broker adds it; receipts come in order."""
+    answered = 0.0
+    steps: list[Step] = [(-3, PULSAR, 0, commands.producer()), (-2, PULSAR, 1, commands.created())]
+    for number in range(count):
+        time = number * interval
+        steps.append((time - 0.5, PULSAR, 0, payload_frame("SEND", message_metadata(), b"x", producer_id=1, sequence_id=number)))
+        if (took := latency(number)) is not None:
+            answered = max(answered, time + took + 1)
+            steps.append((answered, PULSAR, 1, commands.receipt(sequence_id=number, entry=number)))
+    return [(time + 3, *step) for time, *step in steps]  # type: ignore[misc]
+
+
+PAUSE = stopped(50, 40, 2_000)
+
+
+@pytest.mark.parametrize("interval", [5, 10, 30])
+@pytest.mark.parametrize("bookies", [1, 3])
+@pytest.mark.parametrize(
+    ("client", "bookie", "expected"),
+    [
+        (PAUSE, healthy, ["slow-broker"]),
+        (stopped(0, 1, 1_200), healthy, ["slow-broker"]),
+        (healthy, healthy, []),
+        (PAUSE, PAUSE, []),
+        (lambda _: 1_200, healthy, []),  # the client's link is slow: all that goes over it is
+        (stopped(50, 40, 900), healthy, []),
+        (stopped(50, 40, 1_500), stopped(50, 40, 700), []),
+    ],
+)
+def test_a_broker_is_slow_only_when_neither_a_bookie_nor_the_link_is(
+    tmp_path: Path, client: Latency, bookie: Latency, expected: list[str], bookies: int, interval: float
+) -> None:
+    steps = [*publishes(client, interval=interval), *adds(dict.fromkeys("abc"[:bookies], bookie), interval=interval)]
+    found = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"slow-broker"}))
+    assert [row.code for row in found] == expected
+
+
+@pytest.mark.parametrize("latency", [lambda _: 1_200, PAUSE])
+def test_no_bookie_is_slow_when_the_link_of_the_client_is(tmp_path: Path, latency: Latency) -> None:
+    steps = [*publishes(latency), *adds({"a": healthy, "b": healthy})]
+    assert diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"slow-bookie", "bookie-silent"})) == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "loaded", "words"),
+    [
+        (True, False, "was corrupted by 10.0.1.2:3181, which stored it, or on its link"),
+        (False, False, "was corrupted in the broker, before 10.0.1.2:3181 stored it"),
+        (True, True, "was corrupted in the broker, or between the broker and the consumer"),
+    ],
+)
+def test_a_damaged_message_is_blamed_on_the_hop_behind_which_it_was_damaged(tmp_path: Path, stored: bool, loaded: bool, words: str) -> None:
+    sent = payload_frame("SEND", message_metadata(), b"hello", producer_id=1, sequence_id=0)
+    whole = sent[sent.index(b"\x0e\x01") :]
+    damaged = whole[:-1] + b"!"
+    entries = [ledger_entry(7, 0, whole if is_whole else damaged) for is_whole in (stored, loaded)]
+    delivered = commands.message(payload=b"hello", metadata={"sequence_id": 0})
+    steps: list[Step] = [
+        (0, PULSAR, 0, commands.producer()),
+        (1, PULSAR, 1, commands.created()),
+        (2, PULSAR, 0, sent),
+        (3, "a", 0, add(entries[0])),
+        (4, "a", 1, added(7, 0)),
+        (5, PULSAR, 1, commands.receipt()),
+        (6, "a", 0, read(7, 0)),
+        (7, "a", 1, read_back(7, 0, entries[1])),
+        (8, PULSAR, 1, delivered[:-1] + b"!"),
+    ]
+    (found,) = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"message-corrupted"}))
+    assert words in (found.text or "")

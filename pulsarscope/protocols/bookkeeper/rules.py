@@ -20,6 +20,11 @@ CODES = table(
         "A bookie answers ADDs much later than the others that the same host writes to.",
         "Look at its journal disk, its garbage collection and its load. Entries wait for it whenever the ack quorum needs its answer.",
     ),
+    SESSION.warning(
+        "slow-broker",
+        "A broker answers publishers late, though its bookies answered it at once.",
+        "The time went by in the broker, or on the way to it: look at its garbage collection, its load and publish limits, and the link.",
+    ),
     SESSION.error(
         "bookie-silent",
         "A bookie answers nothing, though its connection stands.",
@@ -45,6 +50,10 @@ THRESHOLDS = (
         "slow-bookie-longest-seconds", 1, SECONDS, "Latency of a single ADD, or of three when no other bookie is seen.", ("slow-bookie",)
     ),
     Threshold("slow-bookie-times", 5, "times the others'", "What slows all bookies alike is not one of them.", ("slow-bookie",)),
+    Threshold("slow-broker-seconds", 1, SECONDS, "Latency of a publish: brokers pass entries on in milliseconds.", ("slow-broker",)),
+    Threshold(
+        "slow-broker-times", 5, "times the others'", "The slowest ADD, and the fastest publish, took so much less.", ("slow-broker",)
+    ),
     Threshold("bookie-silent-seconds", 1, SECONDS, "An answer may be on its way when the capture ends.", ("bookie-silent", "quorum-lost")),
     Threshold("read-from-storage-entries", 10, "entries", "A few are read when a topic is loaded.", ("read-from-storage",), 1),
 )
@@ -64,6 +73,12 @@ ADDS, CONNECTIONS, LEDGER = "adds", "bookies", "ledger"
 IDLE_NS = 600 * SECOND
 
 FAILED = "failed"
+
+PUBLISHED, EARLIER = "published", "earlier"
+"""Facts for `ADDS` of the slowest publish by a broker within a window, and of the ADDs of the window before."""
+
+JOURNEY, WRITTEN, LOADED = "journey", "written", "read"
+"""Key rule, by ledger:entry, of the protocol whose servers store by this one, and its facts of an entry on its way to a bookie and back."""
 
 _ASKED = frozenset({ADD, READ, AUTH})
 """Requests that a bookie answers at once; it may hold those of the last add confirmed."""
@@ -121,7 +136,21 @@ class BookieRule(ConnectionRule):
             _, where, answer = self._slowest[0]
             values = {"bookie": self._context.server, "adds": self._adds, "slowest": latencies, "frames": [where.name, answer]}
             self._context.emit_fact(ADDS, f"{self._host} {self._window}", where, ADDS, values)
+            self._context.emit_fact(ADDS, f"{self._host} {self._window + 1}", where, EARLIER, values)
         self._slowest, self._adds = [], 0
+
+    def _add(self, row: FrameRow) -> None:
+        self._tell(row, WRITTEN)
+
+    def _tell(self, row: FrameRow, what: str) -> None:
+        """Emit whether the message in an entry is whole."""
+        fields = row.fields or {}
+        data = fields.get("data") or {}
+        if data.get("kind") == "message" and row.checksum is not None:
+            is_bad = "bad" in (row.checksum.status, data.get("checksum"))
+            values = {"checksum": "bad" if is_bad else data.get("checksum"), "server": self._context.server}
+            entry = f"{fields['ledger']}:{fields.get('stored_entry', fields['entry'])}"
+            self._context.emit_fact(JOURNEY, entry, where_of(row), what, values)
 
     def _added(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -132,6 +161,7 @@ class BookieRule(ConnectionRule):
     def _loaded(self, row: FrameRow) -> None:
         fields = row.fields or {}
         if (fields.get("data") or {}).get("kind") == "message":
+            self._tell(row, LOADED)
             self._reads += 1
             self._read_bytes += fields.get("data_size") or 0
             if len(self._read) < SLOWEST_KEPT:
@@ -168,15 +198,17 @@ class BookieRule(ConnectionRule):
         evidence = {"frames": [where.name for where in self._read], "entries": self._reads, "bytes": self._read_bytes}
         self._context.report("read-from-storage", self._read[0], text, evidence)
 
-    frames: ClassVar[Handlers] = {response(ADD): _added, response(READ): _loaded}
+    frames: ClassVar[Handlers] = {ADD: _add, response(ADD): _added, response(READ): _loaded}
     exchanges: ClassVar[Handlers] = {"*": _exchange}
 
 
 def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Compare the bookies to which one host wrote within a window."""
+    _evaluate_publishes(key, facts, report, thresholds)
     bookies: dict[str, list[Fact]] = {}
     for fact in facts:
-        bookies.setdefault(fact.values["bookie"], []).append(fact)
+        if fact.what == ADDS:
+            bookies.setdefault(fact.values["bookie"], []).append(fact)
     slowest = {name: _slowest(each) for name, each in bookies.items()}
     for name, latencies in slowest.items():
         others = {other: slow for other, slow in slowest.items() if other != name}
@@ -202,6 +234,31 @@ def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thres
             "others_slowest_ns": {other: slow[0] for other, slow in sorted(others.items())},
         }
         report("slow-bookie", worst.where, text, evidence)
+
+
+def _evaluate_publishes(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the slowest publish of a window unless an ADD took long, or all publishes on its connection did."""
+    published = max((fact for fact in facts if fact.what == PUBLISHED), key=lambda fact: fact.values["latency"], default=None)
+    added = max((fact.values["slowest"][0] for fact in facts if fact.what != PUBLISHED), default=None)
+    if published is None or added is None:
+        return
+    latency, fastest = published.values["latency"], published.values["fastest"]
+    if latency < max(thresholds.ns("slow-broker-seconds"), thresholds["slow-broker-times"] * max(added, fastest)):
+        return
+    host, topic = key.rpartition(" ")[0], published.values["topic"]
+    text = (
+        f"Broker {host} answers a publish{f' to {topic}' if topic else ''} after {_ms(latency)}, though no bookie took longer than "
+        f"{_ms(added)} for an ADD in that time."
+    )
+    evidence = {
+        "frames": published.values["frames"],
+        "broker": host,
+        "topic": topic,
+        "latency_ns": latency,
+        "fastest_ns": fastest,
+        "slowest_add_ns": added,
+    }
+    report("slow-broker", published.where, text, evidence)
 
 
 def _slowest(facts: Iterable[Fact]) -> list[int]:
@@ -264,10 +321,11 @@ RULES = Rules(
     CODES,
     (BookieRule,),
     (
-        KeyRule(ADDS, IDLE_NS, _evaluate_adds),
+        KeyRule(ADDS, IDLE_NS, _evaluate_adds, public=True),
         KeyRule(CONNECTIONS, IDLE_NS, _evaluate_connections),
         KeyRule(LEDGER, IDLE_NS, _evaluate_ledger),
     ),
     thresholds=THRESHOLDS,
+    tells=frozenset({JOURNEY}),
     needs_both=frozenset({"bookie-silent", "quorum-lost"}),
 )

@@ -160,5 +160,6 @@ RULES = Rules(
     needs_both=_NEED_BOTH,
     unread=reach.REACH,
     legs=legs.describe,
+    tells=frozenset({publishing.STORAGE}),
     thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

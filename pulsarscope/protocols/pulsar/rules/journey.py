@@ -33,6 +33,10 @@ RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confi
 """Kinds of facts: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE."""
 
 
+WRITTEN, READ = "written", "read"
+"""Kinds of facts of a storage: an entry on its way to it, and back; checksum, and server: its endpoint."""
+
+
 class EntryDelivery(NamedTuple):
     """Delivery of an entry, with its acknowledgement."""
 
@@ -91,7 +95,7 @@ def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
             group = values["topic"] or only, values["subscription"]
             attempts[group] = attempts.get(group, 0) + 1
             deliveries.append(EntryDelivery(where, *group, values["consumer_id"], attempts[group], values["checksum"]))
-        else:
+        elif what in (ACKED, CONFIRMED):
             _settle(deliveries, where, what, values["consumer_id"])
     by_topic: dict[str | None, list[EntryDelivery]] = {topic: [] for topic in receipts}
     for delivery in deliveries:
@@ -190,10 +194,10 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds
     """Report where an entry was corrupted, when a MESSAGE of it does not match its checksum."""
     if any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
         for journey in journeys(key, facts):
-            _evaluate_journey(journey, report)
+            _evaluate_journey(journey, [fact for fact in facts if fact.what in (WRITTEN, READ)], report)
 
 
-def _evaluate_journey(journey: Journey, report: ReportFinding) -> None:
+def _evaluate_journey(journey: Journey, stored: Sequence[Fact], report: ReportFinding) -> None:
     bad = [delivery for delivery in journey.deliveries if delivery.checksum == "bad"]
     good = [delivery for delivery in journey.deliveries if delivery.checksum == "good"]
     if not bad or journey.checksum == "bad" or not (good or journey.checksum == "good"):
@@ -201,15 +205,25 @@ def _evaluate_journey(journey: Journey, report: ReportFinding) -> None:
     first = bad[0]
     entry = f"entry {journey.entry}{f' of {journey.topic}' if journey.topic else ''}"
     message = f"MESSAGE {first.where.name} to subscription {first.subscription or '?'}"
-    if good:
+    damaged = next((fact for fact in stored if fact.values["checksum"] == "bad"), None)
+    whole = next((fact for fact in stored if fact.values["checksum"] == "good"), None)
+    if damaged is not None:
+        server = damaged.values["server"]
+        hop = f"in the broker, before {server} stored it" if damaged.what == WRITTEN else f"by {server}, which stored it, or on its link"
+        proof = f"as it has in {damaged.where.name}"
+    elif whole is not None:
+        hop = "between the broker and the consumer" if good else "in the broker, or between the broker and the consumer"
+        proof = f"it was whole when it was stored, in {whole.where.name}"
+    elif good:
         hop = "between the broker and the consumer"
         proof = f"it arrived whole with {good[0].where.name}"
     else:
         hop = "in the broker, or between the broker and the consumer"
         proof = f"it was whole in SEND {journey.sent.name if journey.sent else '?'}"
     sent = [journey.sent.name] if journey.sent is not None and journey.checksum == "good" else []
+    places = [fact.where.name for fact in (damaged, whole) if fact is not None]
     evidence = {
-        "frames": frame_names([*sent, first.where.name, *(delivery.where.name for delivery in (*good[:1], *bad))]),
+        "frames": frame_names([*sent, first.where.name, *(delivery.where.name for delivery in (*good[:1], *bad)), *places]),
         "entry": journey.entry,
         "topic": journey.topic,
         "producer_name": journey.producer_name,
@@ -222,4 +236,4 @@ def _evaluate_journey(journey: Journey, report: ReportFinding) -> None:
     report("message-corrupted", first.where, capitalized(text), evidence)
 
 
-KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate),)
+KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate, public=True),)

@@ -13,6 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
@@ -79,6 +80,14 @@ UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
 
 BROKER_WINDOW = "zero-window"
+
+STORAGE, PUBLISHED = "adds", "published"
+"""Key rule of a storage, by host of the broker and `STORAGE_WINDOW_NS`, and the facts about the slowest SEND of that time."""
+
+STORAGE_WINDOW_NS = 10 * SECOND
+
+STORAGE_SLOW_NS = SECOND // 2
+"""SENDs that took less are not told."""
 
 
 class ReplicationLag(msgspec.Struct):
@@ -147,6 +156,11 @@ class PublishRule(ConnectionRule):
         """Ids of closed producers that are forgotten."""
         self._slow: list[SlowPublisher] = []
         """Closed slow producers."""
+        self._window = -1
+        self._fastest = 0
+        """Shortest latency of the window."""
+        self._slowest: tuple[int, Where, str, str | None] | None = None
+        """(latency, SEND, its answer, topic) of the window, if that is slow."""
 
     def _publisher(self, number: str) -> Publisher | None:
         publisher = self._publishers.get(number)
@@ -193,14 +207,35 @@ class PublishRule(ConnectionRule):
             if len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
+            self._note(row, latency)
             unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
             publisher.latencies[latency // unit * unit] += 1
             if publisher.slowest is None or latency > publisher.slowest[0]:
                 publisher.slowest = latency, where_of(row), response_name(row)
         self._forget(number, publisher)
 
+    def _note(self, row: ExchangeRow, latency: int) -> None:
+        """Note the latency for the window in which the answer came."""
+        window = (row.time + latency) // STORAGE_WINDOW_NS
+        if window > self._window:
+            self._end_window()
+            self._window, self._fastest = window, latency
+        elif latency < self._fastest:
+            self._fastest = latency
+        if latency >= STORAGE_SLOW_NS and (self._slowest is None or latency > self._slowest[0]):
+            self._slowest = latency, where_of(row), response_name(row), row.topic
+
+    def _end_window(self) -> None:
+        if self._slowest is not None:
+            latency, where, answer, topic = self._slowest
+            values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": [where.name, answer]}
+            key = f"{self._context.server.rpartition(':')[0]} {self._window}"
+            self._context.emit_fact(STORAGE, key, where, PUBLISHED, values)
+            self._slowest = None
+
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report slow producers and unanswered SENDs."""
+        self._end_window()
         for slow in self._slow:
             self._report_slow(slow)
         for publisher in self._publishers.values():
