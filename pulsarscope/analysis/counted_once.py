@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from pulsarscope.dissect.events import COPIES
@@ -14,6 +15,8 @@ from pulsarscope.model.tables import remember
 
 _IDENTITY = ("direction", "producer_id", "consumer_id", "sequence_id", "ledger", "entry", "batch_index", "redelivery_count")
 """Columns of messages that are the same on all legs, and tell the messages of a connection from each other."""
+
+_identity = attrgetter(*_IDENTITY)
 
 IDENTIFYING = ("connection", *_IDENTITY)
 """Columns of messages that must be there."""
@@ -43,6 +46,8 @@ class CountedOnce:
         """Time of the first row held of each connection."""
         self._begun: set[str] = set()
         """Connections whose rows are held no more, and which have not ended."""
+        self._settled: set[str] = set()
+        """Connections with more messages than are remembered, of which none is known to come twice."""
         self.inner: list[Any] = []
         """The rows left out, of the latest ones."""
 
@@ -55,7 +60,7 @@ class CountedOnce:
         """Return the rows without anchors and without those that inner legs repeat."""
         self.inner = []
         out: list[Any] = []
-        held, begun, outer_of = self._held, self._begun, self._legs.outer_of
+        held, begun, outer_of, settled = self._held, self._begun, self._legs.outer_of, self._settled
         for row in rows:
             kind = type(row)
             if kind is FrameRow or kind is ExchangeRow:  # most are
@@ -63,12 +68,16 @@ class CountedOnce:
                     self.inner.append(row)
                 elif held is None or row.connection in begun or not self._hold(held, row, out):
                     out.append(row)
+            elif kind is MessageRow and row.connection in settled and row.direction not in COPIES:
+                out.append(row)
             elif kind is AnchorRow:
                 self.add(row)
             elif kind is RawFrame or not self.repeats(*identified(row)) or row.kind in self._shown:
-                if kind is ConnectionRow and held is not None:
-                    self._begin(row.connection, held, out)
-                    begun.discard(row.connection)
+                if kind is ConnectionRow:
+                    settled.discard(row.connection)
+                    if held is not None:
+                        self._begin(row.connection, held, out)
+                        begun.discard(row.connection)
                 out.append(row)
             else:
                 self.inner.append(row)
@@ -78,6 +87,7 @@ class CountedOnce:
         """Take an anchor."""
         for inner in self._legs.add(*anchor):
             remember(self._repeated, self.outer_of[inner], {*self._early.pop(inner, ())}, EARLY_CONNECTIONS_MAX)
+            self._settled -= {inner, self.outer_of[inner]}
             if self._held is not None:
                 self.inner += self._held.pop(inner, ())
 
@@ -94,6 +104,8 @@ class CountedOnce:
             remember(self._early, connection, [message], EARLY_CONNECTIONS_MAX)
         elif len(early) < EARLY_MESSAGES_MAX:
             early.append(message)
+        elif connection not in self._repeated:
+            self._settled.add(connection)
         repeated = self._repeated.get(connection)
         if not repeated or message not in repeated:
             return False
@@ -132,6 +144,6 @@ def identified(row: Any) -> tuple[str | None, Any]:
     kind = row.kind
     if kind == MessageRow.kind:
         shared = row.shared if type(row) is EntryMessages else row
-        return shared.connection, tuple([getattr(shared, name) for name in _IDENTITY])
+        return shared.connection, _identity(shared)
     own = kind == ConnectionRow.kind or (kind == FindingRow.kind and row.layer in _OF_THE_LEG)
     return None if own else row.connection, None

@@ -19,7 +19,9 @@ def has_unit(text: str, units: Mapping[str, int]) -> bool:
 def quantity(text: str, units: Mapping[str, int], option: str) -> float:
     """Return a number with a unit in the smallest unit. Raises UsageError, which names the option, for anything else or zero."""
     match = _QUANTITY.fullmatch(text)
-    value = float(match[1]) * units[match[2]] if match is not None and match[2] in units else 0
-    if not value:
+    if match is None or match[2] not in units:
         raise UsageError(f"{option} {text}: give a number with a unit: {', '.join(units)}")
+    value = float(match[1]) * units[match[2]]
+    if not value:
+        raise UsageError(f"{option} {text}: give more than zero")
     return value

@@ -86,7 +86,7 @@ def checked_thresholds(given: Mapping[str, float | str], table: Mapping[str, Thr
     """Return the values that a user gives, by name. Raises UsageError for an unknown name or a value that cannot be."""
     for name in given:
         if name not in table:
-            message = f'unknown threshold "{escape(name)}"{hint_for(name, [*table], "pulsarscope findings lists them")}'
+            message = f'unknown threshold "{escape(name)}"{hint_for(name, [*table], "pulsarscope findings CODE lists those of a finding")}'
             raise UsageError(message)
     return {name: table[name].checked(value) for name, value in given.items()}
 

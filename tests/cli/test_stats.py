@@ -72,7 +72,7 @@ def test_sections_are_chosen_by_name(captures: Path, capsys: Captured) -> None:
         (",", None, None, "--by is empty"),
         ("intervals", None, None, "needs --interval"),
         (None, "1", None, "--interval 1: give a number with a unit"),
-        (None, "0s", None, "give a number with a unit"),
+        (None, "0s", None, "give more than zero"),
         (None, "-1s", None, "give a number with a unit"),
         (None, None, "csv", "choose one with --by"),
     ],

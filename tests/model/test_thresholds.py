@@ -28,7 +28,7 @@ def test_a_number_within_range_is_taken(given: float | str, value: float) -> Non
     ("name", "given", "message"),
     [
         ("slow-second", "1", 'unknown threshold "slow-second"; did you mean slow-seconds?'),
-        ("x\x1b", "1", 'unknown threshold "x\\x1b"; pulsarscope findings lists them'),
+        ("x\x1b", "1", 'unknown threshold "x\\x1b"; pulsarscope findings CODE lists those of a finding'),
         ("slow-seconds", "five", "threshold slow-seconds: 'five' is not a number (s)"),
         ("slow-seconds", "nan", "threshold slow-seconds: 'nan' is not a number (s)"),
         ("slow-seconds", "1e999", "threshold slow-seconds: '1e999' is not a number (s)"),
