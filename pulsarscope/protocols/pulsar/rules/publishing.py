@@ -157,8 +157,8 @@ class PublishRule(ConnectionRule):
         self._slow: list[SlowPublisher] = []
         """Closed slow producers."""
         self._window = -1
-        self._fastest = 0
-        """Shortest latency of the window."""
+        self._window_end = self._fastest = 0
+        """End of the window, and the shortest latency in it."""
         self._slowest: tuple[int, Where, str, str | None] | None = None
         """(latency, SEND, its answer, topic) of the window, if that is slow."""
 
@@ -207,7 +207,8 @@ class PublishRule(ConnectionRule):
             if len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
-            self._note(row, latency)
+            if latency < self._fastest or latency >= STORAGE_SLOW_NS or row.time >= self._window_end:
+                self._note(row, latency)
             unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
             publisher.latencies[latency // unit * unit] += 1
             if publisher.slowest is None or latency > publisher.slowest[0]:
@@ -220,6 +221,7 @@ class PublishRule(ConnectionRule):
         if window > self._window:
             self._end_window()
             self._window, self._fastest = window, latency
+            self._window_end = (window + 1) * STORAGE_WINDOW_NS
         elif latency < self._fastest:
             self._fastest = latency
         if latency >= STORAGE_SLOW_NS and (self._slowest is None or latency > self._slowest[0]):
