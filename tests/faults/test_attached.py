@@ -42,7 +42,17 @@ def test_who_acknowledges_nothing_is_named_while_its_neighbour_does(tmp_path: Pa
     assert diagnosis.commands(row) == ["MESSAGE"]
 
 
-@pytest.mark.parametrize(("acks", "start", "every"), [*product((1, 40), (0, 10), (100, 500)), *product((0,), (5, 15), (100, 500))])
+@pytest.mark.parametrize(("acks", "every", "beside"), [*product((10, 40), (50, 100, 200), (False, True))])
+def test_who_stopped_within_the_capture_is_named(tmp_path: Path, acks: int, every: int, beside: bool) -> None:
+    diagnosis = diagnose(tmp_path, serving(25, acks=acks, every=every, beside=beside))
+    row, evidence = next((row, row.evidence or {}) for row in diagnosis.of(NOT_ACKING) if (row.evidence or {})["consumer_id"] == 3)
+    assert "latest ACK was" in (row.text or "")
+    assert evidence["unacknowledged"] == 25_000 // every - acks
+
+
+@pytest.mark.parametrize(
+    ("acks", "start", "every"), [*product((1, 40), (10,), (100, 500)), *product((0, 1), (5, 15), (100, 500)), (1, 0, 100)]
+)
 def test_who_acknowledges_now_and_then_is_not(tmp_path: Path, acks: int, start: int, every: int) -> None:
     assert NOT_ACKING not in diagnose(tmp_path, serving(25, acks=acks, start=start, every=every)).codes
 

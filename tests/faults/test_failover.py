@@ -49,6 +49,24 @@ def test_an_active_consumer_that_changes_again_and_again_is_named(tmp_path: Path
     assert evidence["changes"] == 2 * visits
 
 
+@pytest.mark.parametrize(("visits", "pause", "fresh"), [*product((4, 6, 9), (600, 2000), (False, True))])
+def test_one_that_takes_over_again_and_again_is_named(tmp_path: Path, visits: int, pause: int, fresh: bool) -> None:
+    """The broker tells the other one each time that it is standby, and never that it is active."""
+    stays, again, talks = member("b", 0, 40000), connected(40100), []
+    for number in range(visits):
+        begin = (number + 1) * pause * MILLISECOND
+        wait_until(stays, begin - MILLISECOND).server(told(active=False))
+        if fresh:
+            comes = wait_until(member("a", begin - 200 * MILLISECOND, 40200 + number), begin)
+            talks.append(comes.server(told(active=True)).client(close_consumer()).close())
+            continue
+        wait_until(again, begin).client(subscribe(number, "a", 100 + number, "Failover")).server(success(100 + number))
+        again.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=True)).client(close_consumer(number))
+    diagnosis = diagnose(tmp_path, stays, *(talks if fresh else [again]))
+    _, evidence = diagnosis.only(FLAPPING)
+    assert evidence["changes"] == visits - 1
+
+
 @pytest.mark.parametrize(
     ("visits", "pause", "end"),
     [*product((0, 1), (200, 20000), ("fin", "rst", "closed")), *product((5, 9), (90000,), ("fin", "rst", "closed"))],
@@ -76,3 +94,25 @@ def test_what_both_got_at_a_change_is_named(tmp_path: Path, held: int, acked: in
     if acked < held:
         row, evidence = diagnosis.only(BOTH)
         assert (row.severity, evidence["message_id"]) == ("note", [7, first])
+
+
+@pytest.mark.parametrize(("visits", "pause"), [*product((2, 5, 9), (600, 2000))])
+def test_the_only_member_that_comes_again_does_not_flap(tmp_path: Path, visits: int, pause: int) -> None:
+    begins = [number * pause * MILLISECOND for number in range(visits)]
+    talks = [member("a", begin, 40000 + number).server(told(active=True)).close() for number, begin in enumerate(begins)]
+    assert FLAPPING not in diagnose(tmp_path, *talks).codes
+
+
+@pytest.mark.parametrize(("turns", "pause"), [*product((4, 6), (600, 2000))])
+def test_a_standby_that_gets_messages_has_taken_over(tmp_path: Path, turns: int, pause: int) -> None:
+    stays = member("b", 0, 40000)
+    talks = [stays]
+    for number in range(turns):
+        begin = (2 * number + 1) * pause * MILLISECOND
+        wait_until(stays, begin).server(told(active=False))
+        comes = member("a", begin - 100 * MILLISECOND, 40100 + number)
+        talks.append(
+            wait_until(comes, begin + MILLISECOND).server(told(active=True), delivery(2 * number)).client(close_consumer()).close()
+        )
+        wait_until(stays, begin + pause * MILLISECOND).server(delivery(2 * number + 1))
+    assert diagnose(tmp_path, *talks).only(FLAPPING)[1]["changes"] == 2 * turns - 1

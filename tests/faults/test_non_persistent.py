@@ -82,3 +82,38 @@ def test_the_same_receipts_of_a_persistent_topic_are_of_duplicates(tmp_path: Pat
     codes = problem_codes(findings_of(tmp_path, publishing(lost, sent, topic="persistent://public/default/t", start=SECOND)))
     assert "non-persistent-dropped" not in codes
     assert "message-duplicate-dropped" in codes
+
+
+def slow(permits: int, every: int, published: int, *, members: int = 1) -> list[Conversation]:
+    """Consumers that take `permits` messages, and ask for as many again `every` ms later; what comes meanwhile is dropped."""
+    talks = [connected(41000).client(producer(1, "p", 1, NON_PERSISTENT)).server(created("p", 1))]
+    takers = [connected(40000 + n).client(subscribe(1, "c", 1, "Shared", NON_PERSISTENT)).server(success(1)) for n in range(members)]
+    left, until = [permits] * members, [0] * members
+    for taker in takers:
+        taker.client(flow(permits, 1))
+    for number in range(published):
+        now = 100 + 20 * number
+        wait_until(talks[0], now * MILLISECOND).client(send(1, number)).server(receipt(1, number, 0, 0))
+        for at, taker in enumerate(takers):
+            if left[at] == 0 and now >= until[at]:
+                wait_until(taker, now * MILLISECOND).client(flow(permits, 1))
+                left[at] = permits
+        for at in [n for n in range(members) if left[n]][:1]:
+            wait_until(takers[at], (now + 1) * MILLISECOND).server(message(1, 0, ledger=0))
+            left[at] -= 1
+            until[at] = now + every if left[at] == 0 else until[at]
+    return [*talks, *takers]
+
+
+@pytest.mark.parametrize(("permits", "every", "members"), [*product((1, 5, 10), (500, 1500), (1, 2))])
+def test_messages_that_come_while_a_slow_consumer_has_no_permits_are_dropped(
+    tmp_path: Path, permits: int, every: int, members: int
+) -> None:
+    rows = findings_of(tmp_path, *slow(permits, every, 250, members=members))
+    assert "non-persistent-dropped" in problem_codes(rows)
+
+
+@pytest.mark.parametrize(("permits", "every", "published", "members"), [*product((1, 5, 10), (10,), (40, 250), (1, 2)), (5, 60, 250, 4)])
+def test_a_consumer_that_asks_again_in_time_loses_none(tmp_path: Path, permits: int, every: int, published: int, members: int) -> None:
+    rows = findings_of(tmp_path, *slow(permits, every, published, members=members))
+    assert "non-persistent-dropped" not in problem_codes(rows)

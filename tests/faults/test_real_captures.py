@@ -32,7 +32,7 @@ def problems(path: Path) -> set[str]:
 
 
 def cuts(path: Path) -> dict[str, bytes]:
-    """The capture without its first or last quarter or a packet in the middle, and its beginnings."""
+    """The capture without its first or last quarter or a packet in the middle, its beginnings and its ends."""
     data, packets, at = path.read_bytes(), [], 24
     while at < len(data):
         end = at + 16 + struct.unpack_from("<I", data, at + 8)[0]
@@ -44,6 +44,7 @@ def cuts(path: Path) -> dict[str, bytes]:
         "without the last quarter": packets[: count - count // 4],
         "without one in the middle": packets[: count // 2] + packets[count // 2 + 1 :],
         **{f"first {share} %": packets[: count * share // 100] for share in (10, 25, 50)},
+        **{f"last {share} %": packets[count - count * share // 100 :] for share in (10, 25, 50)},
     }
     return {name: head + b"".join(rest) for name, rest in kept.items()}
 

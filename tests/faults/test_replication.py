@@ -92,3 +92,21 @@ def test_a_client_that_sends_old_messages_is_no_replicator(tmp_path: Path, ages:
 
 def test_a_receipt_may_be_on_its_way_at_the_end(tmp_path: Path) -> None:
     assert diagnose(tmp_path, replicating([50] * 30, answered=29, every=500)).of(CODE) == []
+
+
+@pytest.mark.parametrize(("answered", "source", "end"), [*product((0, 2), (None, "west"), ("open", "fin", "rst"))])
+def test_a_replicator_is_known_by_its_name_too(tmp_path: Path, answered: int, source: str | None, end: str) -> None:
+    diagnosis = diagnose(tmp_path, replicating([50] * 12, answered=answered, every=500, source=source, end=end))
+    assert diagnosis.only(CODE)[1]["producer_name"] == NAME
+    assert diagnosis.of("send-unanswered") == []
+
+
+@pytest.mark.parametrize(("pause", "count"), [*product((2, 4, 9), (12, 30))])
+def test_a_replicator_whose_receipts_came_late_is_named(tmp_path: Path, pause: int, count: int) -> None:
+    talk = connected().client(producer(name=NAME)).server(created(name=NAME))
+    for number in range(count):
+        talk.client(send(1, number)).wait(20 * MILLISECOND)
+    talk.wait(pause * 1000 * MILLISECOND).server(*[receipt(1, number, entry=number) for number in range(count)])
+    diagnosis = diagnose(tmp_path, talk.close())
+    assert diagnosis.only(CODE)[1]["sends"] == count
+    assert diagnosis.of("slow-publish") == []

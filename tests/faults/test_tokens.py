@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from itertools import product
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,21 @@ def test_a_renewed_token_that_has_expired(tmp_path: Path) -> None:
 def test_a_token_that_expires_soon(expires: int, *, refresh: bool, tmp_path: Path) -> None:
     rows = findings_of(tmp_path, open_to(expires, refresh=refresh))
     assert only(rows, "token-expires-soon")[1]["supports_auth_refresh"] is refresh
+
+
+@pytest.mark.parametrize(("lives", "apart", "times"), [*product((12, 60, 200), (1, 5), (2, 4))])
+def test_a_client_that_comes_with_a_newer_token_each_time_has_a_supplier(lives: int, apart: int, times: int, tmp_path: Path) -> None:
+    talks = [
+        begun(number * apart + lives, start=number * apart * SECOND, port=40000 + number).server(CONNECTED).close()
+        for number in range(times)
+    ]
+    assert with_code(findings_of(tmp_path, *talks), "token-expires-soon") == []
+
+
+@pytest.mark.parametrize("expires", [12, 60])
+@pytest.mark.parametrize("refresh", [True, False])
+def test_a_token_that_may_be_renewed_in_time_is_only_noted(expires: int, *, refresh: bool, tmp_path: Path) -> None:
+    assert problem_codes(findings_of(tmp_path, open_to(expires, refresh=refresh).close())) == []
 
 
 @pytest.mark.parametrize("expires", [None, 400, HOUR, 24 * HOUR, 10**10])

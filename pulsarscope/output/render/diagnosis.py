@@ -8,7 +8,7 @@ from typing import Any
 
 from pulsarscope.analysis.diagnosis import PLACES_MAX, Diagnosis, Symptom
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.model.findings import ERROR, NOTE, WARNING
+from pulsarscope.model.findings import ERROR, NOTE, SESSION, TUNING, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.clock import duration_text, instant_text
@@ -44,7 +44,8 @@ def _state(diagnosis: Diagnosis, packets: int, *, filtered: bool) -> str:
     if filtered:
         return f"no errors, no warnings{notes}."
     if diagnosis.coverage.healthy:
-        return f"Healthy: no errors, no warnings{notes}."
+        advice = any(symptom.layer in (SESSION.name, TUNING.name) for symptom in diagnosis.symptoms())
+        return f"No errors, no warnings{notes}." if advice else f"Healthy: no errors, no warnings{notes}."
     if diagnosis.coverage.judged:
         return f"No errors, no warnings in what could be judged{notes}."
     unknown = diagnosis.unknown_connections

@@ -42,6 +42,8 @@ def shown(*some: Any, **values: Any) -> str:
     [
         ([WHOLE], "Healthy: no errors, no warnings."),
         ([WHOLE, rows.finding(severity="note")], "Healthy: no errors, no warnings; 1 note."),
+        ([WHOLE, rows.finding(severity="note", code="partition-skew", layer="session")], "No errors, no warnings; 1 note."),
+        ([WHOLE, rows.finding(severity="note", code="ack-each", layer="tuning")], "No errors, no warnings; 1 note."),
         ([WHOLE, rows.finding()] * 2, "2 errors in 1 connection: checksum-mismatch (2)."),
         (
             [

@@ -13,7 +13,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, response_name
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, response_name
 from pulsarscope.protocols.pulsar.rules.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.transactions import is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing, quantity
@@ -87,6 +87,8 @@ class AckRule(ConsumerRule[AckState]):
             self._report_late(consumer)
         for (topic, subscription), first in self._unanswered.items():
             waited = row.end - first[0].time
+            if self._unanswered_counts[topic, subscription] <= answers_lost(self.context, first[0].time):
+                continue
             if waited > self.context.thresholds.ns("ack-unanswered-seconds"):
                 number = self._unanswered_counts[topic, subscription]
                 acks = f"{quantity(number, 'ACK')} of subscription {subscription} on {topic}"

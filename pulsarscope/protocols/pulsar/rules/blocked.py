@@ -51,7 +51,10 @@ def evaluate_blocked(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         until = fact.where.time if values["closed"] else end
         rest = until - max(values["since"], due[0].where.time)
         holder = min(holders, key=lambda other: (other.values["oldest"], other.where))
-        if rest < thresholds.ns("key-shared-blocked-seconds") or (holder.values["closed"] and holder.where.time < until):
+        held = until - holder.values["since"]
+        if rest < thresholds.ns("key-shared-delivery-seconds") or held < thresholds.ns("key-shared-blocked-seconds"):
+            continue
+        if holder.values["closed"] and holder.where.time < until:
             continue
         ledger, entry = holder.values["oldest"]
         text = f"{values['title']} joined and got nothing for {duration(rest)}, though the topic has {due[-1].values['position'][0]}:"
@@ -80,7 +83,8 @@ def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], 
         end = max(fact.values.get("seen", fact.where.time) for fact in facts)
         published = [tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= end - delivery]
         joined = max(group, key=lambda fact: fact.values["begun"])
-        holders = [fact for fact in group if fact.values["held"] and fact.values["since"] < joined.values["begun"] <= end - least]
+        holders = [fact for fact in group if fact.values["held"] and fact.values["since"] < min(joined.values["begun"], end - least)]
+        holders = holders if joined.values["begun"] <= end - delivery else []
         holders = [fact for fact in holders if not fact.values["closed"] or fact.where.time >= end - delivery]
         if not holders or not published:
             continue
@@ -90,7 +94,11 @@ def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], 
         mine = [entry for number, entry in map(tuple, joined.values["entries"]) if number == ledger]
         delivered = {entry for number, entry in got if number == ledger}
         # Before it joined nothing may be missing: else another consumer of the subscription is not in the capture.
-        begin, join = min(delivered, default=0), min(mine, default=0)
+        begin = min(delivered, default=0)
+        before = [
+            tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= joined.values["begun"]
+        ]
+        join = min(mine, default=max((entry for number, entry in before if number == ledger), default=begin))
         missing = [entry for entry in range(join, min(newest, join + SPAN_MAX) + 1) if entry not in delivered]
         earlier = sum(entry not in delivered for entry in range(max(begin, join - SPAN_MAX), join))
         if len(missing) < thresholds["key-shared-blocked-entries"] or 2 * earlier > len(missing):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ExchangeRow
 
 SAMPLES_MAX = 10
 """Frames, ids and the like that the evidence of one finding lists; counts are always exact."""
+
+SHORTEST_ANSWER = 14
+"""Bytes of a PONG, or of a SUCCESS to a small request id."""
 
 Sample = TypeVar("Sample")
 
@@ -33,6 +37,28 @@ def response_name(row: ExchangeRow) -> str:
 def gap_note(*, lost: bool) -> str:
     """Return the qualification of a finding on a connection of which bytes are missing."""
     return "; the capture lacks bytes" if lost else ""
+
+
+def answers_lost(context: RuleContext, since: int) -> int:
+    """Return how many answers may be among the bytes of the server that the capture lacks, to what was asked at that time or before."""
+    stream = f" stream from {context.server}"
+    gaps = [
+        finding.evidence
+        for finding in context.reported("stream-gap")
+        if finding.where.time >= since and f"{stream} " in finding.text.replace(",", " ")
+    ]
+    return sum(-(-(gap.get("size") or gap.get("bytes", 0)) // SHORTEST_ANSWER) for gap in gaps)
+
+
+def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
+    """Return those requests, oldest first, that have no answer among the bytes that the capture lacks either."""
+    excused, rest = 0, []
+    for where in asked:
+        if excused < answers_lost(context, where.time):
+            excused += 1
+        else:
+            rest.append(where)
+    return rest
 
 
 def capitalized(text: str) -> str:

@@ -50,7 +50,7 @@ THRESHOLDS = (
     ),
 )
 
-FAILOVER, ACTIVE, RELEASED, TOOK = "failover", "active", "released", "took"
+FAILOVER, ACTIVE, STANDBY, RELEASED, TOOK = "failover", "active", "standby", "released", "took"
 
 SUBSCRIPTION_IDLE_NS = 600_000_000_000
 """Time without facts after which a subscription is evaluated."""
@@ -64,8 +64,8 @@ class FailoverRule(ConsumerRule[ConsumerState]):
 
     def _change(self, row: FrameRow) -> None:
         consumer = self.find(row)
-        if consumer is not None and (row.fields or {}).get("is_active"):
-            emit_change(self.context, consumer, row, ACTIVE)
+        if consumer is not None:
+            emit_change(self.context, consumer, row, ACTIVE if (row.fields or {}).get("is_active") else STANDBY)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACTIVE_CONSUMER_CHANGE": _change}
 
@@ -86,7 +86,7 @@ def emit_change(
 
 def evaluate_failover(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report an active consumer that changes again and again, and messages delivered to two."""
-    _evaluate_changes([fact for fact in facts if fact.what == ACTIVE], report, thresholds)
+    _evaluate_changes([fact for fact in facts if fact.what in (ACTIVE, STANDBY)], report, thresholds)
     _evaluate_deliveries(facts, report)
 
 
@@ -94,9 +94,16 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
     changes: list[Fact] = []
     runs: list[list[Fact]] = [[]]
     """Changes that follow each other soon."""
+    beside = False
+    """Another member was told meanwhile that it is not the active one."""
     for fact in facts:
-        if changes and fact.values["name"] == changes[-1].values["name"]:
+        is_same = bool(changes) and fact.values["name"] == changes[-1].values["name"]
+        if fact.what == STANDBY:
+            beside = beside or not is_same
             continue
+        if is_same and not (beside and _identity(fact) != _identity(changes[-1])):
+            continue  # the same consumer, or the only one
+        beside = False
         if changes and fact.where.time - changes[-1].where.time > thresholds.ns("failover-flapping-pause-seconds"):
             runs.append([])
         changes.append(fact)
@@ -120,6 +127,10 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
         **thresholds.evidence("failover-flapping-returns", "failover-flapping-pause-seconds"),
     }
     report("failover-flapping", run[0].where, text, evidence)
+
+
+def _identity(fact: Fact) -> tuple[str, int]:
+    return fact.where.connection, fact.values["consumer_id"]
 
 
 def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:

@@ -104,7 +104,8 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
 
     def _emit_share(self, consumer: KeySharedState, now: int) -> None:
         """Emit which entries a consumer got, and what it holds of them."""
-        if consumer.share and consumer.topic is not None and consumer.persistent and not self.context.lost:
+        known = consumer.share or consumer.ready is not None
+        if known and consumer.kind == "Key_Shared" and consumer.topic is not None and consumer.persistent and not self.context.lost:
             held = min(consumer.held.values(), key=lambda held: held.since.time, default=None)
             values = {
                 **consumer.evidence,

@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
-from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
+from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
@@ -72,6 +72,8 @@ class PermitState(ConsumerState):
     lowest_at: Where | None = None
     exhausted: Where | None = None
     """Delivery that used up the permits."""
+    refilled: int = 0
+    """Times that it got permits again after it had none left."""
     active_at: int = 0
     """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
     pending: int = 0
@@ -104,7 +106,7 @@ class PermitState(ConsumerState):
     able: int = 0
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
-    """It became active and got nothing since."""
+    """It was told that it is active, or standby, and got nothing since."""
     reported: bool = False
 
     def act(self, now: int) -> None:
@@ -158,6 +160,7 @@ class PermitRule(ConsumerRule[PermitState]):
         self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
+            consumer.refilled += consumer.exhausted is not None
             consumer.exhausted, consumer.last_service, consumer.able = None, where_of(row), row.time
         if permits == 1:
             consumer.singles += 1
@@ -195,6 +198,9 @@ class PermitRule(ConsumerRule[PermitState]):
         position = position_of(fields.get("message_id"))
         if consumer.switched:
             consumer.switched = False
+            if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
+                consumer.active = True
+                emit_change(self.context, consumer, row, ACTIVE)
             emit_change(self.context, consumer, row, TOOK, position, position)
         if consumer.last is None:
             consumer.first = consumer.last = position
@@ -210,7 +216,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
-            consumer.active = consumer.switched = (row.fields or {}).get("is_active", False)
+            consumer.active, consumer.switched = (row.fields or {}).get("is_active", False), True
             consumer.last_service = where_of(row)
 
     def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:
@@ -321,21 +327,19 @@ class PermitRule(ConsumerRule[PermitState]):
             self.context.emit_fact(PARTITIONS, base, consumer.ready, CONSUMED, values)
 
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
-        """Emit that a consumer ends without permits, which alone says little."""
+        """Emit that a consumer ends without permits, which alone says little, or what one of a non-persistent topic got."""
         since = consumer.exhausted or consumer.ready
         passes = (consumer.topic or "").startswith("non-persistent://")
-        if (
-            consumer.permits > 0
-            or since is None
-            or consumer.topic is None
-            or not (passes or (consumer.persistent and not consumer.reported))
-        ):
+        lacks = consumer.permits <= 0 and consumer.persistent and not consumer.reported
+        if since is None or consumer.topic is None or not (lacks or passes):
             return
         values = {
             **consumer.evidence,
             "title": consumer.title,
             "permits": consumer.permits,
             "granted": consumer.granted,
+            "refilled": consumer.refilled,
+            "lost": self.context.lost,
             "delivered": consumer.delivered,
             "last": consumer.last,
             "begun": (consumer.ready or since).time,

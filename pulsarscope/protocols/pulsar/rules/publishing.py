@@ -14,7 +14,8 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -42,7 +43,7 @@ THRESHOLDS = (
         1,
         SECONDS,
         "99th percentile of the latencies of a producer: healthy brokers answer in milliseconds.",
-        ("slow-publish",),
+        ("slow-publish", "replication-stalled"),
     ),
     Threshold(
         "slow-publish-sends",
@@ -114,6 +115,8 @@ class Publisher(msgspec.Struct):
     """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different ones at most."""
     slowest: tuple[int, Where, str] | None = None
     """(latency, SEND, its answer)."""
+    answered_at: int = 0
+    """Time of the first answer, in nanoseconds."""
     in_flight: int = 0
     in_flight_max: int = 0
     """Most SENDs without an answer at a time."""
@@ -127,9 +130,14 @@ class Publisher(msgspec.Struct):
     """True after its first SEND, which tells whether it is a replicator."""
 
     @property
+    def replicates(self) -> bool:
+        """True for a replicator: by what it sends, or by its name."""
+        return self.lag is not None or (self.name or "").startswith(REPLICATOR)
+
+    @property
     def title(self) -> str:
         """Name of the producer in a sentence."""
-        return f"Producer {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
+        return f"{'Replicator' if self.replicates else 'Producer'} {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
 
     def is_resent(self, send: Where) -> bool:
         """Return True when the client knows to send this again."""
@@ -140,6 +148,7 @@ class Publisher(msgspec.Struct):
 class SlowPublisher(NamedTuple):
     """Finding on a slow producer, without what the end of the connection adds."""
 
+    code: str
     where: Where
     text: str
     evidence: dict[str, Any]
@@ -211,6 +220,8 @@ class PublishRule(ConnectionRule):
                 self._note(row, latency)
             unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
             publisher.latencies[latency // unit * unit] += 1
+            if publisher.slowest is None:
+                publisher.answered_at = (row.time or 0) + latency
             if publisher.slowest is None or latency > publisher.slowest[0]:
                 publisher.slowest = latency, where_of(row), response_name(row)
         self._forget(number, publisher)
@@ -243,7 +254,7 @@ class PublishRule(ConnectionRule):
         for publisher in self._publishers.values():
             if (slow_publisher := _evaluate_latency(publisher, self._context.thresholds)) is not None:
                 self._report_slow(slow_publisher)
-            self._evaluate_unanswered(publisher, row.end)
+            self._evaluate_unanswered(publisher, row)
             self._evaluate_lag(publisher)
 
     def _report_slow(self, slow: SlowPublisher) -> None:
@@ -252,15 +263,19 @@ class PublishRule(ConnectionRule):
         count = sum(window.evidence.get("count", 0) for window in windows)
         text = f"; meanwhile the broker closed its window for {duration(closed)} in all" if windows else ""
         evidence = slow.evidence | {"zero_windows": count, "window_closed_ns": closed}
-        self._context.report("slow-publish", slow.where, f"{slow.text}{text}{gap_note(lost=self._context.lost)}.", evidence)
+        self._context.report(slow.code, slow.where, f"{slow.text}{text}{gap_note(lost=self._context.lost)}.", evidence)
 
-    def _evaluate_unanswered(self, publisher: Publisher, end: int) -> None:
-        limit = "send-unanswered-seconds" if publisher.lag is None else "replication-stalled-seconds"
+    def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow) -> None:
+        begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
+        asked = [where for where in publisher.unanswered if where.time >= begin]
+        code = "replication-stalled" if publisher.replicates else "send-unanswered"
+        limit = f"{code}-seconds"
         answer_ns = self._context.thresholds.ns(limit)
-        late = [where for where in publisher.unanswered if end - where.time > answer_ns and not publisher.is_resent(where)]
+        late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
+        late = [where for where in late if not publisher.is_resent(where)]
         if not late or publisher.closed:
             return
-        waited = end - late[0].time
+        waited = row.end - late[0].time
         evidence: dict[str, Any] = {
             "frames": frame_names(where.name for where in late),
             "topic": publisher.topic,
@@ -268,13 +283,10 @@ class PublishRule(ConnectionRule):
             "count": len(late),
             "waited_ns": waited,
         }
-        if publisher.lag is not None:
-            code, title = "replication-stalled", f"Replicator {publisher.name or '?'}{f' of {publisher.topic}' if publisher.topic else ''}"
+        if publisher.replicates:
             evidence |= self._context.thresholds.evidence(limit)
-        else:
-            code, title = "send-unanswered", publisher.title
         rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
-        self._context.report(code, late[0], f"{title} got no answer to {quantity(len(late), 'SEND')}, {rest}.", evidence)
+        self._context.report(code, late[0], f"{publisher.title} got no answer to {quantity(len(late), 'SEND')}, {rest}.", evidence)
 
     def _evaluate_lag(self, publisher: Publisher) -> None:
         """Report a replicator whose messages get older and older."""
@@ -284,9 +296,8 @@ class PublishRule(ConnectionRule):
         took = lag.last.time - lag.first.time
         if lag.growth < max(thresholds.ns("replication-lag-seconds"), thresholds["replication-lag-share"] * took):
             return
-        topic = f" of {publisher.topic}" if publisher.topic else ""
         text = (
-            f"Replicator {publisher.name or '?'}{topic} falls behind: within {duration(took)} the age of what it sends grew by "
+            f"{publisher.title} falls behind: within {duration(took)} the age of what it sends grew by "
             f"{duration(lag.growth)}, over {quantity(lag.sends, 'SEND')}{gap_note(lost=self._context.lost)}."
         )
         evidence: dict[str, Any] = {
@@ -343,7 +354,7 @@ def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPubli
         f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
-    return SlowPublisher(where, text, evidence)
+    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence)
 
 
 def percentile(counts: Mapping[int, int], percent: int) -> int:

@@ -10,7 +10,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
-from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
+from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import error_text
 
@@ -77,10 +77,12 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_connect_ns", "_context", "_probes", "_queued", "_slow_ns", "_unanswered", "_unrequested")
+    __slots__ = ("_answered_at", "_connect_ns", "_context", "_probes", "_queued", "_slow_ns", "_unanswered", "_unrequested")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
+        self._answered_at = 0
+        """Time of the first answer."""
         self._unanswered: list[tuple[Where, str]] | None = None
         """Place and title of requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
@@ -119,6 +121,8 @@ class RequestRule(ConnectionRule):
     def _exchange(self, row: ExchangeRow) -> None:
         self._refusal(row)
         where = where_of(row)
+        if not self._answered_at and row.latency_ns is not None:
+            self._answered_at = where.time + row.latency_ns
         if row.status == "unrequested":
             count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}
@@ -145,10 +149,13 @@ class RequestRule(ConnectionRule):
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
         limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
-        for where, title in self._unanswered or ():
+        begin = self._answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
+        asked = {where: title for where, title in self._unanswered or () if where.time >= begin}
+        for where in unanswered(self._context, asked):
             waited = row.end - where.time
             if waited > thresholds.ns(limit):
-                text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}."
+                rest = f"though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}"
+                text = f"{asked[where]} has no answer, {rest}."
                 evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
                 self._context.report("request-unanswered", where, text, evidence)
 

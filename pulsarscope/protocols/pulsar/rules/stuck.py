@@ -102,19 +102,29 @@ def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
 
 def evaluate_dropped(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the consumers of a non-persistent topic for which messages were dropped, as they had no permits."""
-    for fact in facts:
-        if fact.what != MISSING:
-            continue
+    consumers = [fact for fact in facts if fact.what == MISSING]
+    for fact in consumers:
         values = fact.values
-        since, until = values["since"], fact.where.time if values["closed"] else max(other.where.time for other in facts)
+        refilled = values["refilled"] and not values["lost"]
+        if values["permits"] > 0 and not refilled:
+            continue
+        since, until = (
+            values["begun" if refilled else "since"],
+            fact.where.time if values["closed"] else max(other.where.time for other in facts),
+        )
         passed: dict[str, list[Fact]] = {}
         for other in facts:
             if other.what == PASSED and since < other.where.time <= until:
                 passed.setdefault(other.where.connection, []).append(other)
-        dropped = sum(seen[-1].values["position"][1] - seen[0].values["position"][1] for seen in passed.values())
+        dropped = published = sum(seen[-1].values["position"][1] - seen[0].values["position"][1] for seen in passed.values())
+        text = f"{values['title']} had no permits when {dropped:,} messages or more were published: the broker keeps none of them for it."
+        if refilled:
+            got = sum(other.values["delivered"] for other in consumers if other.values["subscription"] == values["subscription"])
+            dropped -= got
+            text = f"{values['title']} ran out of permits {quantity(values['refilled'], 'time')}: of {published:,} entries that were "
+            text += f"published meanwhile, its subscription got at most {got:,}; the broker keeps none of the others for it."
         if dropped < thresholds["consumer-not-acking-messages"]:
             continue
-        text = f"{values['title']} had no permits when {dropped:,} messages or more were published: the broker keeps none of them for it."
         evidence = _evidence(topic, fact, until - since, None, thresholds, "consumer-not-acking-messages")
         frames = [fact.where.name, *(seen[-1].where.name for seen in passed.values())]
         report("non-persistent-dropped", fact.where, text, {**evidence, "frames": frame_names(frames), "count": dropped})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
@@ -26,10 +27,11 @@ CODES = table(
         "A client does not renew its token when the broker asks, and loses its connection.",
         "Use a client that supports AUTH_CHALLENGE, with a token supplier; or tokens that live longer than its connections.",
     ),
-    SESSION.warning(
+    SESSION.note(
         "token-expires-soon",
         "The token of a client expires soon, and was not renewed in the capture.",
-        "See whether the client has a supplier of tokens: otherwise the broker closes its connections then.",
+        "See whether the client has a supplier of tokens: with one it renews them when the broker asks; otherwise the broker closes its "
+        "connections then.",
     ),
 )
 
@@ -152,8 +154,15 @@ def _evaluate_tokens(client: str, facts: Sequence[Fact], report: ReportFinding, 
             soon.append(fact)
     for (code, server, expires), times in groups.items():
         _report_expired(client, code, server, expires, times, report)
-    if soon and not groups and not any(fact.values["refreshes"] for fact in facts):
+    if soon and not groups and not _is_supplied(facts):
         _report_soon(client, soon, report)
+
+
+def _is_supplied(facts: Sequence[Fact]) -> bool:
+    """Return True when a client renewed its token, or came with a newer one on a later connection."""
+    expiries = [fact.values["expires"] for fact in facts if fact.values["expires"]]
+    newer = any(earlier < later for earlier, later in pairwise(expiries))
+    return newer or any(fact.values["refreshes"] for fact in facts)
 
 
 def _report_expired(

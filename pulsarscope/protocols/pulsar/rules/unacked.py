@@ -75,6 +75,10 @@ ENTRIES_MAX = 200_000
 """Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
 
 
+RHYTHM_ACKS = 10
+"""ACKs that show how often a consumer sends them that was there before the capture; of others the end of the connection says as much."""
+
+
 class UnackedEntry(msgspec.Struct):
     """An entry that a consumer has not acknowledged."""
 
@@ -263,8 +267,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Emit that a consumer ends with unacknowledged messages, which alone says little."""
         position, oldest = next(iter(consumer.entries.items()))
         enough = consumer.messages >= self.context.thresholds["consumer-not-acking-messages"]
-        if consumer.topic is None or consumer.connection or not (enough or consumer.kind == "Key_Shared"):
-            return  # of one that was there before the capture the end of its connection says as much
+        unknown = consumer.connection and consumer.acks < RHYTHM_ACKS
+        if consumer.topic is None or unknown or not (enough or consumer.kind == "Key_Shared"):
+            return
         values = {
             **consumer.evidence,
             "title": consumer.title,
