@@ -68,3 +68,15 @@ def test_a_direction_that_begins_later_is_no_lack_of_answers(kind: str, count: i
         asking(talk, kind, number).wait(10 * MILLISECOND).server(answer(kind, number))
     talk.wait(8 * SECOND).client(PING).server(PONG)
     assert not UNANSWERED & set(problem_codes(findings_of(tmp_path, talk.close() if closed else talk)))
+
+
+@pytest.mark.parametrize(("pause", "count", "producers"), [*product((1, 5, 20), (3, 8), (1, 2))])
+def test_answers_that_come_before_a_held_up_producer_are_its_own(pause: int, count: int, producers: int, tmp_path: Path) -> None:
+    talk = Conversation().handshake().lose("client", 40).server(command_frame("CONNECTED", server_version="x", protocol_version=20))
+    for number in range(1, producers + 1):
+        talk.wait(pause * MILLISECOND).client(producer(number, f"p{number}", number)).wait(MILLISECOND)
+        talk.server(created(f"p{number}", number))
+    for sequence, number in product(range(count), range(1, producers + 1)):
+        talk.client(send(number, sequence)).wait(pause * MILLISECOND).server(receipt(number, sequence, entry=sequence))
+    rows = findings_of(tmp_path, talk.wait(8 * SECOND).client(PING).server(PONG).close())
+    assert not UNANSWERED & set(problem_codes(rows))

@@ -144,10 +144,12 @@ class OpenRequests:
         if key in self.early:
             self.report(None, self._pop_early(key), events)
 
-    def forget_receipts(self, producer_id: int, events: list[Event]) -> None:
-        """Report the early receipts of a producer: another one has its id now."""
+    def forget_receipts(self, producer_id: int, since: FrameRow, events: list[Event]) -> None:
+        """Report the early receipts of a producer from before a frame: another one has its id since then."""
         for key in [*self._receipts.get(producer_id, ())]:
-            self.forget(key, events)
+            response = self.early[key]
+            if (response.file, response.packet) < (since.file, since.packet):
+                self.forget(key, events)
 
     def take_early(self, key: EarlyKey, request: FrameRow, events: list[Event]) -> Response | None:
         """Return the response that came before its request: because the request was held up, or the two were captured out of order.

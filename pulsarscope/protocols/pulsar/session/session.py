@@ -322,7 +322,7 @@ class PulsarSession(Session):
             topic = topics[0] if len(topics) == 1 else None
         if direction == CLIENT and command in ANSWERED_BY and isinstance(number := fields.get("request_id"), int):
             if command in ("PRODUCER", "SUBSCRIBE"):
-                self._register(command, fields, names, events)
+                self._register(frame, fields, names, events)
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, str(number), topic, name, subscription)
             response = self._requests.ask((ANSWERED_BY[command], number), frame, asked, events)
             if response is not None and response.command == "PRODUCER_SUCCESS":
@@ -381,10 +381,10 @@ class PulsarSession(Session):
                 topic, name = producer.topic, producer.name
         return topic, name, subscription
 
-    def _register(self, command: str, fields: dict[str, Any], names: Names, events: list[Event]) -> None:
+    def _register(self, frame: FrameRow, fields: dict[str, Any], names: Names, events: list[Event]) -> None:
         """Give the id of a PRODUCER or SUBSCRIBE a meaning, from here on."""
         topic, name, subscription = names
-        if command == "SUBSCRIBE":
+        if frame.command == "SUBSCRIBE":
             self._consumers = self._consumers or {}
             remember(self._consumers, fields.get("consumer_id", -1), Consumer(topic, subscription), IDS_MAX)
             self._bound_names(names, events)
@@ -396,7 +396,7 @@ class PulsarSession(Session):
         if before is not None:
             self._sends.give_up(number, before, events)
         self._sends.add_producer(number, Producer(topic, name, open=True), events)
-        self._requests.forget_receipts(number, events)  # of the producer that had this id before
+        self._requests.forget_receipts(number, frame, events)  # of the producer that had this id before
         self._bound_names(names, events)
         self._creating = self._creating or {}
         remember(self._creating, fields.get("request_id", -1), number, IDS_MAX)
