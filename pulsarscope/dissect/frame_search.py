@@ -140,7 +140,10 @@ class FrameSearch:
         if first.proof == "likely" and second < available:
             follow = dissector.recognise(data, second, available, budget, checksums=False)
         if first.proof == "likely" and not at_end and (second >= available or (follow is not None and follow.proof == "wait")):
-            buffer.wake = buffer.base + (second + dissector.framing.lookahead if follow is None else follow.seen)
+            if follow is not None:
+                buffer.wake = buffer.base + follow.seen
+            else:  # the end of a frame may be enough
+                buffer.wake = buffer.base + second + (0 if buffer.trusted and second > available else dissector.framing.lookahead)
             return None
         self._look(start, first)
         if first.proof == "sure" or second == available:  # or the stream ends exactly where the frame does

@@ -102,7 +102,7 @@ def test_the_size_of_portions_has_a_unit(size_text: str | None, size: int | None
 
 
 @pytest.mark.parametrize(
-    ("size_text", "why"), [("65535B", "at least 64KiB; or off"), ("0GiB", "with a unit"), ("all", "with a unit.*; or off")]
+    ("size_text", "why"), [("65535B", "at least 64KiB; or off"), ("0GiB", "more than zero; or off"), ("all", "with a unit.*; or off")]
 )
 def test_a_size_that_is_none_is_refused_before_anything_starts(size_text: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"--split {size_text}: .*{why}"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, FrameBatch, KeptBytes, Origin
@@ -249,6 +249,7 @@ def disturbed(random: Random) -> Exchange:
 
 
 @given(randoms)
+@example(Random(331))  # a frame that fills its segments, and comes alone
 @settings(max_examples=120)
 def test_however_a_connection_is_handed_over_the_frames_are_the_same(random: Random) -> None:
     exchange = disturbed(random)

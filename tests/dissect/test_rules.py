@@ -19,7 +19,7 @@ from tests.places import ROOT
 
 DISSECTORS = make_dissectors()
 TABLE = threshold_table(DISSECTORS)
-RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").glob("*.py"), *(ROOT / "pulsarscope/protocols/kafka07").glob("*rules.py")]
+RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").glob("*.py"), *(ROOT / "pulsarscope/protocols").glob("*/*rules.py")]
 
 
 def constants(path: Path) -> Iterator[str]:
@@ -46,7 +46,18 @@ def test_each_is_read_by_a_rule(threshold: ps.wire.Threshold) -> None:
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
 def test_no_rule_has_a_limit_of_its_own(path: Path) -> None:
     """What remains bounds memory, forgets, or samples."""
-    remaining = ("IDLE_NS", "FORGET_NS", "HOLDING_NS", "KNOWN_NS", "LOOKUP_NS", "EMIT_NS", "REVIEW_NS", "MILLISECOND_NS", "PERIOD_MIN")
+    remaining = (
+        "IDLE_NS",
+        "FORGET_NS",
+        "HOLDING_NS",
+        "KNOWN_NS",
+        "LOOKUP_NS",
+        "EMIT_NS",
+        "REVIEW_NS",
+        "WINDOW_NS",
+        "MILLISECOND_NS",
+        "PERIOD_MIN",
+    )
     assert [name for name in constants(path) if name.endswith(("_NS", "_MIN", "_LIMIT", "_STORM")) and not name.endswith(remaining)] == []
 
 

@@ -87,7 +87,7 @@ STORAGE, PUBLISHED = "adds", "published"
 
 STORAGE_WINDOW_NS = 10 * SECOND
 
-STORAGE_SLOW_NS = SECOND // 2
+STORAGE_EMIT_NS = SECOND // 2
 """SENDs that took less are not told."""
 
 
@@ -216,7 +216,7 @@ class PublishRule(ConnectionRule):
             if len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
-            if latency < self._fastest or latency >= STORAGE_SLOW_NS or row.time >= self._window_end:
+            if latency < self._fastest or latency >= STORAGE_EMIT_NS or row.time >= self._window_end:
                 self._note(row, latency)
             unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
             publisher.latencies[latency // unit * unit] += 1
@@ -235,7 +235,7 @@ class PublishRule(ConnectionRule):
             self._window_end = (window + 1) * STORAGE_WINDOW_NS
         elif latency < self._fastest:
             self._fastest = latency
-        if latency >= STORAGE_SLOW_NS and (self._slowest is None or latency > self._slowest[0]):
+        if latency >= STORAGE_EMIT_NS and (self._slowest is None or latency > self._slowest[0]):
             self._slowest = latency, where_of(row), response_name(row), row.topic
 
     def _end_window(self) -> None:
@@ -268,8 +268,9 @@ class PublishRule(ConnectionRule):
     def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow) -> None:
         begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
         asked = [where for where in publisher.unanswered if where.time >= begin]
-        code = "replication-stalled" if publisher.replicates else "send-unanswered"
-        limit = f"{code}-seconds"
+        code, limit = "send-unanswered", "send-unanswered-seconds"
+        if publisher.replicates:
+            code, limit = "replication-stalled", "replication-stalled-seconds"
         answer_ns = self._context.thresholds.ns(limit)
         late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
         late = [where for where in late if not publisher.is_resent(where)]

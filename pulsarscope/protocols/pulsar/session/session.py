@@ -302,10 +302,10 @@ class PulsarSession(Session):
 
     def _other(self, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         command, direction = frame.command or "", frame.direction
-        if self._opens_payloads and self._unread is not None:
-            if command in SCHEMA_COMMANDS:
+        if self._opens_payloads:
+            if command in SCHEMA_COMMANDS and self._unread is not None:
                 self._report_late(self._unread.observe(command, fields), events)
-            if self._awaits_schemas and self._unread.deadline < frame.time:
+            if self._awaits_schemas and self._unread is not None and self._unread.deadline < frame.time:
                 self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
             frame.extra = self._batch_sizes.acknowledged(fields)
