@@ -249,7 +249,7 @@ def disturbed(random: Random) -> Exchange:
 
 
 @given(randoms)
-@example(Random(331))  # a frame that fills its segments, and comes alone
+@example(Random(331))  # noqa: S311 - a frame that fills its segments, and comes alone
 @settings(max_examples=120)
 def test_however_a_connection_is_handed_over_the_frames_are_the_same(random: Random) -> None:
     exchange = disturbed(random)
