@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,9 +13,7 @@ from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
-
-_SETTLED_MAX = 1_000
-"""Settled positions that stay in their order until it is made anew."""
+from pulsarscope.protocols.pulsar.tables.waiting import Waiting, is_stored
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -31,6 +28,7 @@ class _Pending(msgspec.Struct, gc=False):
 class _Consumer(msgspec.Struct):
     connection: str
     consumer_id: int
+    waiting: Waiting[_Pending]
     name: str | None = None
     subscription: str | None = None
     topic: str | None = None
@@ -45,29 +43,11 @@ class _Consumer(msgspec.Struct):
     acknowledged: int = 0
     untracked: int = 0
     """Messages of entries beyond the bound on those that wait."""
-    pending: dict[Position, _Pending] = {}
-    order: list[Position] = []
-    """Positions in `pending`, ascending, with some that are settled."""
     last_delivery: int | None = None
     last_flow: int | None = None
     last_flow_frame: str | None = None
     last_ack: int | None = None
     last_ack_frame: str | None = None
-
-    def wait_for(self, position: Position, entry: _Pending) -> None:
-        """Add a delivered entry."""
-        self.pending[position] = entry
-        if len(self.order) > 2 * len(self.pending) + _SETTLED_MAX:
-            self.order = sorted(self.pending)
-        else:
-            insort(self.order, position)
-
-    def before(self, position: Position) -> list[Position]:
-        """Take the positions before one; each is looked at once, however many acknowledgments come."""
-        count = bisect_left(self.order, position)
-        earlier = self.order[:count]
-        del self.order[:count]
-        return earlier
 
 
 class Consumers:
@@ -101,9 +81,7 @@ class Consumers:
         if consumer is None or row.command == "SUBSCRIBE":
             if len(self.found) >= STATISTICS_NAMES_MAX:
                 return consumer
-            consumer = self._open[key] = _Consumer(
-                row.connection, number, subscription=row.subscription, topic=row.topic, pending={}, order=[]
-            )
+            consumer = self._open[key] = _Consumer(row.connection, number, Waiting(), subscription=row.subscription, topic=row.topic)
             self.found.append(consumer)
         elif row.topic is not None:
             consumer.topic = row.topic  # a live run may have learned its name
@@ -135,11 +113,12 @@ class Consumers:
             consumer.redelivered += messages
         position = position_of(fields.get("message_id"))
         left = bitmap(ack_set) if (ack_set := fields.get("ack_set")) else -1
-        if position in consumer.pending:
-            waiting = consumer.pending[position]
-            waiting.messages, waiting.left = messages, left
+        if not is_stored(position):
+            return  # brokers forget it as they send it
+        if (again := consumer.waiting.entries.get(position)) is not None:
+            again.messages, again.left = messages, left
         elif self._waiting < TABLE_ENTRIES_MAX:
-            consumer.wait_for(position, _Pending(row.time, messages, left))
+            consumer.waiting.add(position, _Pending(row.time, messages, left))
             self._waiting += 1
         else:
             consumer.untracked += messages
@@ -153,13 +132,13 @@ class Consumers:
                 continue
             position = position_of(message_id)
             if cumulative:
-                for earlier in consumer.before(position):
+                for earlier in consumer.waiting.take_order_before(position):
                     self._settle(consumer, earlier, None)
             self._settle(consumer, position, message_id.get("ack_set"))
 
     def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> None:
         """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks."""
-        waiting = consumer.pending.get(position)
+        waiting = consumer.waiting.entries.get(position)
         if waiting is None:
             return
         left = 0
@@ -169,14 +148,14 @@ class Consumers:
         consumer.acknowledged += waiting.messages - left
         waiting.messages = left
         if not left:
-            del consumer.pending[position]
+            del consumer.waiting.entries[position]
             self._waiting -= 1
 
     def forget(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Drop what is to be delivered again: what REDELIVER_UNACKNOWLEDGED_MESSAGES names, or all; all after a SEEK."""
         named = [position_of(each) for each in fields.get("message_ids") or () if type(each) is dict]
-        for position in named if row.command != "SEEK" and named else list(consumer.pending):
-            if consumer.pending.pop(position, None) is not None:
+        for position in named if row.command != "SEEK" and named else list(consumer.waiting.entries):
+            if consumer.waiting.entries.pop(position, None) is not None:
                 self._waiting -= 1
         if not named:
             consumer.untracked = 0
@@ -187,7 +166,7 @@ class Consumers:
 
     def forget_ended(self) -> None:
         """Drop consumers that are closed or disconnected."""
-        self._waiting -= sum(len(consumer.pending) for consumer in self.found if consumer.state != "open")
+        self._waiting -= sum(len(consumer.waiting.entries) for consumer in self.found if consumer.state != "open")
         self.found = [consumer for consumer in self.found if consumer.state == "open"]
         self._open = {key: consumer for key, consumer in self._open.items() if consumer.state == "open"}
 
@@ -199,8 +178,9 @@ class Consumers:
         )
 
     def _record(self, consumer: _Consumer) -> dict[str, Any]:
-        oldest = min(consumer.pending, default=None)
-        since = None if oldest is None else consumer.pending[oldest].time
+        oldest = min(consumer.waiting.entries, default=None)
+        knows_permits = consumer.whole and (consumer.last_flow is not None or not consumer.permits_used)
+        since = None if oldest is None else consumer.waiting.entries[oldest].time
         return {
             "subscription": consumer.subscription,
             "consumer": consumer.name or f"{consumer.connection}/{consumer.consumer_id}",
@@ -212,9 +192,9 @@ class Consumers:
             "whole": consumer.whole,
             "granted": consumer.granted,
             "delivered": consumer.delivered,
-            "permits_left": consumer.granted - consumer.permits_used if consumer.whole else None,
+            "permits_left": consumer.granted - consumer.permits_used if knows_permits else None,
             "acknowledged": consumer.acknowledged,
-            "unacknowledged": sum(each.messages for each in consumer.pending.values()) + consumer.untracked,
+            "unacknowledged": sum(each.messages for each in consumer.waiting.entries.values()) + consumer.untracked,
             "oldest_unacknowledged": None if oldest is None else f"{oldest[0]}:{oldest[1]}",
             "oldest_since": since,
             "oldest_age_ns": None if since is None else max(self._end - since, 0),
@@ -242,7 +222,7 @@ _HANDLERS = {
 TABLE = ReportTable(
     "consumers",
     "Consumers",
-    "unacknowledged at the end of the capture; permits of those that began in it",
+    "unacknowledged at the end; permits of those seen from their start",
     (
         ReportColumn("subscription", "subscription", "name"),
         ReportColumn("consumer", "consumer", "name"),

@@ -9,6 +9,7 @@ from typing import Any
 from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.protocols.pulsar.text.formatting import bytes_text
 
 _CONSUMERS_MAX = 8
 """Consumers that a record names."""
@@ -30,7 +31,7 @@ class Keys:
                 if row.command == "SUBSCRIBE" and fields.get("consumer_name") and len(self._names) < STATISTICS_NAMES_MAX:
                     self._names[row.connection, fields.get("consumer_id", 0)] = str(fields["consumer_name"])
             elif isinstance(row, MessageRow) and row.direction == "deliver" and not row.acknowledged:
-                self._count(row, row.key if row.ordering_key is None else row.ordering_key.hex())
+                self._count(row, row.key if row.ordering_key is None else bytes_text(row.ordering_key))
 
     def _count(self, row: MessageRow, key: str | None) -> None:
         if key is None:

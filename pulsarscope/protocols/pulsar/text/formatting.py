@@ -169,3 +169,12 @@ def as_list(value: Any) -> list[Any]:
 def dicts_in(value: Any) -> list[dict[str, Any]]:
     """Return the messages of a repeated field."""
     return [item for item in as_list(value) if type(item) is dict]
+
+
+def bytes_text(data: bytes) -> str:
+    """Return printable UTF-8 as text, other bytes in hex."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    return text if text.isprintable() else f"0x{data.hex()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import MessageRow
-from pulsarscope.protocols.pulsar.text.formatting import GAP
+from pulsarscope.protocols.pulsar.text.formatting import GAP, bytes_text
 from pulsarscope.protocols.pulsar.topics import short_topic
 
 PRODUCE = "produce"
@@ -16,7 +16,7 @@ def message_summary(row: MessageRow) -> str:
     if row.key is not None:
         texts.append(f"key {row.key}")
     elif row.ordering_key is not None:
-        texts.append(f"ordering key {_bytes_text(row.ordering_key)}")
+        texts.append(f"ordering key {bytes_text(row.ordering_key)}")
     if row.sequence_id is not None:
         texts.append(f"seq {row.sequence_id}")
     if row.marker is not None:
@@ -42,15 +42,6 @@ def message_summary(row: MessageRow) -> str:
     if row.properties:
         texts.append(_properties(row.properties))
     return GAP.join(texts)
-
-
-def _bytes_text(data: bytes) -> str:
-    """Return printable UTF-8 as text, other bytes in hex."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return f"0x{data.hex()}"
-    return text if text.isprintable() else f"0x{data.hex()}"
 
 
 def _participant(row: MessageRow) -> str:

@@ -59,7 +59,9 @@ def test_what_is_delivered_and_not_acknowledged_is_said_with_the_oldest_and_its_
 
 def test_a_cumulative_acknowledgment_takes_all_before_it() -> None:
     frame = Frames()
-    record = only(subscribed(frame), *(delivery(frame, entry, 5) for entry in range(4)), ack(frame, message_id(2), cumulative=True))
+    record = only(
+        subscribed(frame), flow(frame, 0), *(delivery(frame, entry, 5) for entry in range(4)), ack(frame, message_id(2), cumulative=True)
+    )
     assert (record["delivered"], record["acknowledged"], record["unacknowledged"], record["permits_left"]) == (20, 15, 5, -20)
 
 
@@ -123,6 +125,22 @@ def test_a_consumer_of_before_the_capture_has_no_known_permits() -> None:
     frame = Frames()
     record = only(delivery(frame, 1), flow(frame, 10))
     assert (record["consumer"], record["whole"], record["permits_left"], record["unacknowledged"]) == ("0:1/3", False, None, 1)
+
+
+@pytest.mark.parametrize(("rows", "permits"), [((), 0), ((1,), None), ((1, 2), None)])
+def test_permits_are_not_known_of_a_consumer_that_got_messages_without_any_flow(rows: tuple[int, ...], permits: int | None) -> None:
+    frame = Frames()
+    deliveries = [delivery(frame, entry) for entry in rows]
+    assert only(subscribed(frame), *deliveries)["permits_left"] == permits
+    assert only(subscribed(frame), flow(frame, 10), *deliveries)["permits_left"] == 10 - len(rows)
+
+
+@pytest.mark.parametrize(("position", "waiting"), [((-1, -1), 0), ((0, 0), 0), ((0, 1), 3), ((7, 0), 3)])
+def test_only_stored_entries_wait(position: tuple[int, int], waiting: int) -> None:
+    frame = Frames()
+    fields = {"consumer_id": 3, "message_id": {"ledgerId": position[0], "entryId": position[1]}}
+    record = only(subscribed(frame), *(frame("MESSAGE", fields, messages=3) for _ in range(2)))
+    assert (record["delivered"], record["unacknowledged"]) == (6, waiting)
 
 
 @pytest.mark.parametrize(

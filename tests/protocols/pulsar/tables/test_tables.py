@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pulsarscope.model.records import ExchangeRow, MessageRow
 from pulsarscope.protocols.pulsar.tables import journeys, keys, lookups, schemas, transactions
 from tests.protocols.pulsar.tables.rows import MILLISECOND, TOPIC, Frames, message_id, records
@@ -37,7 +39,70 @@ def test_journeys_are_measured_by_the_clock_of_the_capture() -> None:
     assert (found[None]["receipt_count"], found[None]["receipt_max_ns"]) == (2, 1_500_000)
     assert (found["a"]["delivery_count"], found["a"]["delivery_max_ns"]) == (2, 2 * MILLISECOND)
     assert (found["b"]["delivery_count"], found["b"]["delivery_max_ns"]) == (1, 3 * MILLISECOND)
-    assert (found["a"]["ack_count"], found["a"]["ack_max_ns"], found["b"]["ack_count"]) == (1, 2 * MILLISECOND, 0)
+    assert (found["a"]["ack_count"], found["a"]["ack_max_ns"], found["b"]["ack_count"]) == (2, 6 * MILLISECOND, 0)
+
+
+def delivered_and_acknowledged(*acks: dict[str, Any], entries: tuple[int, ...] = (0, 1, 2, 3)) -> tuple[int, int | None]:
+    """Return the count and the longest of delivery to ACK of some entries of the subscription "a"; "b" got them, too."""
+    frame = Frames()
+    rows = [
+        frame("MESSAGE", {"consumer_id": 1, "message_id": message_id(entry)}, subscription=subscription)
+        for entry in entries
+        for subscription in "ab"
+    ]
+    rows += [frame("ACK", {"consumer_id": 1, **fields}, subscription="a") for fields in acks]
+    found = {record["subscription"]: record for record in records(journeys.TABLE, *rows)}
+    assert not acks or found.get("b", {"ack_count": 0})["ack_count"] == 0
+    return (found["a"]["ack_count"], found["a"]["ack_max_ns"]) if "a" in found else (0, None)
+
+
+def cumulative(entry: int, **more: Any) -> dict[str, Any]:
+    return {"ack_type": "Cumulative", "message_id": [message_id(entry, **more)]}
+
+
+def individual(entry: int, **more: Any) -> dict[str, Any]:
+    return {"ack_type": "Individual", "message_id": [message_id(entry, **more)]}
+
+
+@pytest.mark.parametrize(
+    ("acks", "count", "longest"),
+    [
+        ([cumulative(2)], 3, 8),
+        ([cumulative(1), cumulative(3)], 4, 8),
+        ([cumulative(9)], 4, 8),
+        ([cumulative(2, ack_set=[1])], 2, 8),
+        ([individual(2)], 1, 4),
+        ([individual(2), cumulative(3)], 4, 9),
+        ([cumulative(2), individual(1), cumulative(2)], 3, 8),
+        ([individual(2, ack_set=[1])], 0, None),
+    ],
+)
+def test_an_entry_is_acknowledged_once_and_a_cumulative_ack_takes_all_before_it(
+    acks: list[dict[str, Any]], count: int, longest: int | None
+) -> None:
+    assert delivered_and_acknowledged(*acks) == (count, longest and longest * MILLISECOND)
+
+
+def test_a_cumulative_ack_takes_entries_that_came_out_of_order_and_those_of_ledgers_before() -> None:
+    assert delivered_and_acknowledged(cumulative(2), entries=(3, 2, 0))[0] == 2
+    assert delivered_and_acknowledged({"ack_type": "Cumulative", "message_id": [{"ledgerId": 8, "entryId": 0}]})[0] == 4
+    assert delivered_and_acknowledged({"ack_type": "Cumulative", "message_id": [{"ledgerId": 6, "entryId": 9}]})[0] == 0
+
+
+@pytest.mark.parametrize("nowhere", [{"ledgerId": 0, "entryId": 0}, {"ledgerId": -1, "entryId": -1}, {}])
+def test_messages_of_non_persistent_topics_are_not_taken_for_one(nowhere: dict[str, int]) -> None:
+    frame = Frames()
+    rows = [
+        frame("SEND_RECEIPT", {"message_id": nowhere}, latency_ns=MILLISECOND),
+        frame("MESSAGE", {"message_id": nowhere}, subscription="a"),
+        frame("ACK", {"message_id": [nowhere]}, subscription="a"),
+    ]
+    assert records(journeys.TABLE, *rows) == []
+
+
+def test_entries_that_are_followed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journeys, "TABLE_ENTRIES_MAX", 2)
+    assert delivered_and_acknowledged(cumulative(9)) == (2, 4 * MILLISECOND)
 
 
 def test_ledgers_of_different_topics_are_not_taken_for_one() -> None:
@@ -126,12 +191,20 @@ def test_keys_that_several_consumers_got_come_first() -> None:
         message("twice", 0),
         message("twice", 1),
         message("ordered", 0, ordering_key=b"\x01"),
+        message("ordered", 0, ordering_key="für alle".encode()),
+        message("ordered", 0, ordering_key=b"\xff"),
         message(None, 0),
         message("sent", 0, direction="produce"),
         message("often", 0, acknowledged=True),
     ]
     found = [(record["key"], record["messages"], record["consumers"]) for record in records(keys.TABLE, *rows)]
-    assert found == [("twice", 2, "first 1, 0:1/1 1"), ("often", 5, "first 5"), ("01", 1, "first 1")]
+    assert found == [
+        ("twice", 2, "first 1, 0:1/1 1"),
+        ("often", 5, "first 5"),
+        ("0x01", 1, "first 1"),
+        ("für alle", 1, "first 1"),
+        ("0xff", 1, "first 1"),
+    ]
 
 
 def test_schemas_that_are_refused_come_first() -> None:
