@@ -83,6 +83,8 @@ def stats(request: StatsRequest) -> int:
         records = statistics.sections(sections)
         for name, fold in folds.items():  # they have the first frames of inner legs
             records[name] = [record for record in fold.records() if record.get("connection") not in once.outer_of]
+            if fold.left_out:
+                records[name].append({"others": True, "rows": fold.left_out})
         if request.format is not None:
             records = {name: section[: request.limit] for name, section in records.items()}
             sink.write(report_bytes(records, request.format, single=frozenset({"total"})))

@@ -130,6 +130,24 @@ def test_the_table_of_consumers_tells_at_once_who_is_stuck_and_since_when(captur
     assert record["oldest_since"].endswith("Z")
 
 
+def test_rows_beyond_a_full_table_are_counted(captures: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, by = captures / "stuck-consumer.pcap", "consumers,journeys"
+    whole = counted(capsys, path, by=by)
+    assert not any("others" in record for section in whole.values() for record in section)
+    for name in ("consumers", "journeys"):
+        monkeypatch.setattr(f"pulsarscope.protocols.pulsar.tables.{name}.STATISTICS_NAMES_MAX", 1)
+    for jobs in (1, 2):
+        made = counted(capsys, path, by=by, jobs=jobs)
+        for section in made.values():
+            assert len(section) == 2
+            assert section[-1] == {"others": True, "rows": section[-1]["rows"]}
+        assert made["journeys"][-1]["rows"] > 0
+        assert made["consumers"][-1]["rows"] > 8
+    assert stats(StatsRequest(files=[str(path)], by=by)) == 0
+    out = capsys.readouterr().out
+    assert out.count("rows left out: the table is full") == 2
+
+
 def test_a_filter_selects_what_the_tables_of_the_protocol_are_about(captures: Path, capsys: Captured) -> None:
     made = counted(capsys, captures / "stuck-consumer.pcap", by="consumers", filter='subscription == "healthy"')
     assert [record["subscription"] for record in made["consumers"]] == ["healthy"]

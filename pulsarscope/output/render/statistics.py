@@ -42,7 +42,8 @@ def statistics_text(
 
 
 def _protocol_table(report: TextReport, table: ReportTable, records: list[ReportRecord]) -> None:
-    shown = _head(report, table.title, records, table.note)
+    named = [record for record in records if not record.get("others")]
+    shown = _head(report, table.title, named, table.note)
     columns = [
         ReportColumn(
             column.heading,
@@ -53,7 +54,9 @@ def _protocol_table(report: TextReport, table: ReportTable, records: list[Report
         )
         for column in table.columns
     ]
-    report.table(columns, len(records) - len(shown), table.name.removesuffix("s"))
+    report.table(columns, len(named) - len(shown), table.name.removesuffix("s"))
+    for others in records[len(named) :]:
+        report.paragraph(f"{count_text(others['rows'], 'row')} left out: the table is full", 2)
 
 
 def _cell(report: TextReport, form: str, value: Any) -> str:

@@ -44,6 +44,19 @@ def records(*rows: FrameRow, table: str = "legs") -> list[dict[str, Any]]:
     return fold.records()
 
 
+@pytest.mark.parametrize(("table", "left_out"), [("bookies", 2), ("ledgers", 3), ("legs", 1)])
+def test_rows_beyond_a_full_table_are_counted(table: str, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"pulsarscope.protocols.bookkeeper.tables.{table}.STATISTICS_NAMES_MAX", 1)
+    other = added("d", 0, 1, 2)
+    other.fields = {**(other.fields or {}), "ledger": 8}
+    late = receipt(1, 0, 5)
+    late.topic = "u"
+    fold = given(table).make()
+    fold.feed([added("a", 0, 1, 2), receipt(0, 0, 5), added("b", 1, 1, 2), late, other, *([other] * (table == "ledgers") * 2)], BOOKIES)
+    assert fold.records()
+    assert fold.left_out == left_out
+
+
 @pytest.mark.parametrize("name", ["v2", "v3", "e3"])
 def test_every_entry_that_clients_published_has_its_legs_and_they_add_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legs, "SLOWEST_MAX", 1_000)

@@ -29,6 +29,7 @@ class BookiesFold:
     """Fold over the answers of bookies, and what they did not answer."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self._bookies: dict[str, _Bookie] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -49,6 +50,7 @@ class BookiesFold:
         bookie = self._bookies.get(server)
         if bookie is None:
             if len(self._bookies) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
                 return None
             bookie = self._bookies[server] = _Bookie()
         if len(bookie.clients) < STATISTICS_NAMES_MAX:

@@ -35,6 +35,7 @@ class LedgersFold:
     """Fold over frames that name a ledger, and the receipts of those who write to it."""
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
+        self.left_out = 0
         self._read_receipts = receipts
         self._ledgers: dict[int, _Ledger] = {}
         self._topics: dict[int, str] = {}
@@ -60,7 +61,10 @@ class LedgersFold:
 
     def _ledger(self, number: Any) -> _Ledger | None:
         ledger = self._ledgers.get(number)
-        if ledger is None and type(number) is int and len(self._ledgers) < STATISTICS_NAMES_MAX:
+        if ledger is None and type(number) is int:
+            if len(self._ledgers) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
+                return None
             ledger = self._ledgers[number] = _Ledger()
         return ledger
 

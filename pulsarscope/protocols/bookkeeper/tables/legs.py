@@ -76,6 +76,7 @@ class LegsFold:
     """Fold over the answers to ADDs and the receipts."""
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
+        self.left_out = 0
         self._read_receipts = receipts
         self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
         self._topics: dict[str | None, _Topic] = {}
@@ -121,6 +122,7 @@ class LegsFold:
         topic = self._topics.get(receipt.topic)
         if topic is None:
             if len(self._topics) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
                 return
             topic = self._topics[receipt.topic] = _Topic()
         topic.receipts += 1

@@ -54,6 +54,7 @@ class Consumers:
     """Fold over the frames of consumers."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self.found: list[_Consumer] = []
         self._open: dict[tuple[str, int], _Consumer] = {}
         self._waiting = 0
@@ -80,7 +81,9 @@ class Consumers:
         consumer = self._open.get(key)
         if consumer is None or row.command == "SUBSCRIBE":
             if len(self.found) >= STATISTICS_NAMES_MAX:
-                return consumer
+                self._open.pop(key, None)  # what follows is not of the one that had this id before
+                self.left_out += 1
+                return None
             consumer = self._open[key] = _Consumer(row.connection, number, Waiting(), subscription=row.subscription, topic=row.topic)
             self.found.append(consumer)
         elif row.topic is not None:

@@ -32,6 +32,7 @@ class Journeys:
     """Fold over SEND_RECEIPT, MESSAGE and ACK. Times are those of the capture, so that no two clocks are compared."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self._entries: OrderedDict[tuple[str | None, Position], _Entry] = OrderedDict()
         self._waiting: dict[_Journey, Waiting[int]] = {}
         """Times of the first deliveries of entries that are not acknowledged."""
@@ -72,7 +73,11 @@ class Journeys:
 
     def _add(self, topic: str | None, subscription: str | None, step: str, time: int) -> None:
         key = topic, subscription
-        if time >= 0 and (key in self._latencies or len(self._latencies) < STATISTICS_NAMES_MAX):
+        if time < 0:
+            return
+        if key not in self._latencies and len(self._latencies) >= STATISTICS_NAMES_MAX:
+            self.left_out += 1
+        else:
             self._latencies.setdefault(key, {}).setdefault(step, Latencies()).add(time)
 
     def _receive(self, row: FrameRow, position: Position, latency: int) -> None:
@@ -84,7 +89,11 @@ class Journeys:
 
     def _deliver(self, row: FrameRow, position: Position) -> None:
         entry = self._entry(row.topic, position)
-        if row.subscription not in entry.delivered and len(entry.delivered) < STATISTICS_NAMES_MAX:
+        if row.subscription in entry.delivered:
+            return
+        if len(entry.delivered) >= STATISTICS_NAMES_MAX:
+            self.left_out += 1
+        else:
             entry.delivered[row.subscription] = row.time
             self._waiting.setdefault((row.topic, row.subscription), Waiting()).add(position, row.time)
             if entry.sent is not None:

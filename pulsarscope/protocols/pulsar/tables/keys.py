@@ -14,11 +14,14 @@ from pulsarscope.protocols.pulsar.text.formatting import bytes_text
 _CONSUMERS_MAX = 8
 """Consumers that a record names."""
 
+_OTHERS = "others"
+
 
 class Keys:
     """Fold over deliveries."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self._names: dict[tuple[str, int], str] = {}
         self._keys: dict[tuple[str | None, str | None, str], Counter[str]] = {}
 
@@ -40,12 +43,12 @@ class Keys:
         consumers = self._keys.get(name)
         if consumers is None:
             if len(self._keys) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
                 return
             consumers = self._keys[name] = Counter()
         number = row.consumer_id or 0
         consumer = self._names.get((row.connection, number), f"{row.connection}/{number}")
-        if consumer in consumers or len(consumers) < _CONSUMERS_MAX:
-            consumers[consumer] += 1
+        consumers[consumer if consumer in consumers or len(consumers) < _CONSUMERS_MAX else _OTHERS] += 1
 
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each key of a subscription: those with several consumers first, then the most frequent."""

@@ -31,6 +31,7 @@ class Lookups:
     """Fold over LOOKUP and its answers."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self._chains: dict[tuple[str, str | None], _Chain] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -48,7 +49,10 @@ class Lookups:
     def _chain(self, row: FrameRow | ExchangeRow, endpoints: Mapping[str, tuple[str, str]]) -> _Chain | None:
         client = endpoints.get(row.connection or "", ("", ""))[0].rpartition(":")[0]
         chain = self._chains.get((client, row.topic))
-        if chain is None and len(self._chains) < STATISTICS_NAMES_MAX:
+        if chain is None:
+            if len(self._chains) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
+                return None
             chain = self._chains[client, row.topic] = _Chain(hops=[])
         return chain
 

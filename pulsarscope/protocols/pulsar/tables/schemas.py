@@ -31,6 +31,7 @@ class Schemas:
     """Fold over the commands that bring a schema, and their answers."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self._found: dict[_Name, _Schema] = {}
         self._asked: dict[tuple[str, int], _Schema] = {}
 
@@ -56,6 +57,7 @@ class Schemas:
         found = self._found.get(name)
         if found is None:
             if len(self._found) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
                 return
             found = self._found[name] = _Schema(versions={})
         what = _REQUESTS[row.command or ""]

@@ -33,6 +33,7 @@ class Transactions:
     """Fold over frames with a transaction id."""
 
     def __init__(self) -> None:
+        self.left_out = 0
         self._found: dict[tuple[int, int], _Transaction] = {}
         self._ttl: dict[tuple[str, int], tuple[int, int | None, str]] = {}
         """By connection and request id of a NEW_TXN: time, time to live, frame."""
@@ -53,7 +54,10 @@ class Transactions:
         name = fields.get("txnid_most_bits", 0), fields.get("txnid_least_bits", 0)
         found = self._found.get(name)
         if found is None:
-            if len(self._found) >= STATISTICS_NAMES_MAX or (row.command == "NEW_TXN_RESPONSE" and "error" in fields):
+            if row.command == "NEW_TXN_RESPONSE" and "error" in fields:
+                return
+            if len(self._found) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
                 return
             began = self._ttl.pop((row.connection, fields.get("request_id", -1)), None) if row.command == "NEW_TXN_RESPONSE" else None
             time, ttl, frame = began or (row.time, None, frame_name(row.file, row.packet, row.sub))

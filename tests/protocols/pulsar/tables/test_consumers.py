@@ -165,6 +165,14 @@ def test_an_id_used_again_is_another_consumer() -> None:
     assert [(record["consumer"], record["delivered"]) for record in found] == [("first", 1), ("second", 1)]
 
 
+def test_an_id_used_again_in_a_full_table_is_not_the_consumer_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.protocols.pulsar.tables.consumers.STATISTICS_NAMES_MAX", 1)
+    frame, fold = Frames(), TABLE.make()
+    fold.feed([subscribed(frame, name="first"), delivery(frame, 1), subscribed(frame, name="second"), delivery(frame, 2)], {})
+    assert [(record["consumer"], record["delivered"]) for record in fold.records()] == [("first", 1)]
+    assert fold.left_out == 2
+
+
 def test_consumers_and_what_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.protocols.pulsar.tables.consumers.STATISTICS_NAMES_MAX", 2)
     monkeypatch.setattr("pulsarscope.protocols.pulsar.tables.consumers.TABLE_ENTRIES_MAX", 3)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from pulsarscope.model.records import ExchangeRow, MessageRow
 from pulsarscope.protocols.pulsar.tables import journeys, keys, lookups, schemas, transactions
-from tests.protocols.pulsar.tables.rows import MILLISECOND, TOPIC, Frames, message_id, records
+from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, TOPIC, Frames, message_id, records
 
 OTHER = "persistent://public/default/other"
 
@@ -205,6 +206,44 @@ def test_keys_that_several_consumers_got_come_first() -> None:
         ("für alle", 1, "first 1"),
         ("0xff", 1, "first 1"),
     ]
+
+
+def test_messages_of_very_many_consumers_of_a_key_are_all_counted() -> None:
+    where: dict[str, Any] = {"file": 0, "packet": 1, "sub": 1, "time": 1, "connection": "0:1", "direction": "deliver", "key": "k"}
+    (record,) = records(keys.TABLE, *[MessageRow(**where, consumer_id=number) for number in range(12)])
+    assert record["messages"] == 12
+    assert "others 4" in record["consumers"]
+
+
+def _several(table: str) -> list[Any]:
+    """Return two rows of each of three names of a table."""
+    frame, rows = Frames(), list[Any]()
+    for name in "abc":
+        topic, number = f"persistent://public/default/{name}", ord(name)
+        schema = {"name": name, "type": "Avro", "schema_data": "{}"}
+        fields: dict[str, dict[str, Any]] = {
+            "transactions": {"producer_id": 1, "txnid_most_bits": number},
+            "lookups": {"response": "Connect"},
+            "schemas": {"request_id": number, "schema": schema},
+            "journeys": {"message_id": message_id(number)},
+        }
+        command = {"transactions": "SEND", "lookups": "LOOKUP_RESPONSE", "schemas": "PRODUCER", "journeys": "SEND_RECEIPT"}
+        for _ in range(2):
+            if table == "keys":
+                where: dict[str, Any] = {"file": 0, "packet": 1, "sub": 1, "time": 1, "connection": "0:1"}
+                rows.append(MessageRow(**where, direction="deliver", topic=topic, key=name))
+            else:
+                rows.append(frame(command[table], fields[table], topic=topic, latency_ns=1))
+    return rows
+
+
+@pytest.mark.parametrize("module", [keys, transactions, lookups, schemas, journeys])
+@pytest.mark.parametrize(("most", "left_out"), [(1, 4), (2, 2), (3, 0), (4, 0)])
+def test_rows_beyond_a_full_table_are_counted(module: ModuleType, most: int, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STATISTICS_NAMES_MAX", most)
+    fold = module.TABLE.make()
+    fold.feed(_several(module.TABLE.name), ENDPOINTS)
+    assert (len(fold.records()), fold.left_out) == (min(most, 3), left_out)
 
 
 def test_schemas_that_are_refused_come_first() -> None:
