@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli import app
-from pulsarscope.dissect.known_issues import version
+from pulsarscope.dissect.known_issues import KnownIssue, Version, version
 from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.known_issues import PRODUCTS, known_issues, versions_of
+from tests.scenarios import rows
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import subscribe
 from tests.scenarios.conversation import Conversation
@@ -48,6 +50,38 @@ def test_the_table_is_sorted_and_names_no_issue_twice() -> None:
     ordered = [(product, repository, int(number)) for product, repository, number in keys]
     assert ordered == sorted(set(ordered))
     assert len(ISSUES) >= 30
+
+
+WIRE = {"java": "Pulsar-Java-v", "cpp": "Pulsar-CPP-v", "go": "Pulsar-Go-v", "rust": "pulsar-rs-v"}
+
+
+def named(issue: KnownIssue, number: Version, code: str, text: str) -> bool:
+    """Return True when a diagnosis names an issue for a finding of a connection whose end has a version."""
+    shown = ".".join(map(str, number))
+    ends = {"server_version": f"Pulsar Server{shown}"} if issue.product == "broker" else {"client_version": f"{WIRE[issue.product]}{shown}"}
+    codes = finding_codes([PulsarDissector()])
+    known = codes[code]
+    diagnosis = Diagnosis(codes, known_issues={"pulsar": known_issues()})
+    finding = rows.finding(code=code, severity=known.severity, layer=known.layer, connection="0:1", dissector="pulsar", text=text)
+    diagnosis.feed([finding, rows.connection(connection="0:1", **ends)])
+    (symptom,) = diagnosis.symptoms()
+    return issue in [match.issue for match in diagnosis.known_issues(symptom)]
+
+
+@pytest.mark.parametrize("issue", ISSUES, ids=lambda issue: issue.issue)
+def test_an_issue_is_named_only_when_version_and_symptom_fit(issue: KnownIssue) -> None:
+    text = " ".join(issue.contains)
+    other = next(code for code in sorted(finding_codes([PulsarDissector()])) if code not in issue.codes)
+    for first, (major, minor, patch) in issue.affected:
+        last = (major, minor, patch - 1) if patch else (major, minor - 1, 99)
+        for code in issue.codes:
+            assert named(issue, first, code, text)
+            assert named(issue, last, code, text)
+            assert not issue.contains or not named(issue, last, code, "")
+        assert not named(issue, last, other, text)
+    for fixed in issue.fixed:
+        for code in issue.codes:
+            assert not named(issue, version(fixed), code, text)
 
 
 @pytest.mark.parametrize(
