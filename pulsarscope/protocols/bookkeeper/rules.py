@@ -155,7 +155,7 @@ class BookieRule(ConnectionRule):
     def _added(self, row: FrameRow) -> None:
         fields = row.fields or {}
         status = fields.get("status", EOK)
-        if status not in (EOK, FENCED) and "entry" in fields and len(self._failed) < FAILED_MAX:
+        if status not in (EOK, FENCED) and {"ledger", "entry"} <= fields.keys() and len(self._failed) < FAILED_MAX:
             self._failed.setdefault(f"{fields['ledger']}:{fields['entry']}", (fields["ledger"], where_of(row), status))
 
     def _loaded(self, row: FrameRow) -> None:

@@ -100,6 +100,12 @@ def test_an_answer_beyond_the_quorum_of_its_ledger_delays_nobody() -> None:
     assert topic["bookies_max_ns"] == 4 * MS
 
 
+def test_an_answer_that_does_not_name_its_ledger_joins_nothing() -> None:
+    nameless = added("a", 0, 0, 5)
+    del (nameless.fields or {})["ledger"]
+    assert records(nameless) == []
+
+
 def test_refused_adds_and_entries_without_adds_are_not_joined() -> None:
     (topic,) = records(added("a", 0, 2, 5, "EIO"), receipt(0, 1, 7), receipt(1, 8, 9))
     assert (topic["entries"], topic["joined"]) == (2, 0)

@@ -90,7 +90,7 @@ class LegsFold:
                 continue
             if row.command == _ADDED:
                 fields = row.fields or {}
-                if fields.get("status") == EOK and "entry" in fields:
+                if fields.get("status") == EOK and {"ledger", "entry"} <= fields.keys():
                     bookie = endpoints.get(row.connection or "", ("", "?"))[1]
                     self._entry((fields["ledger"], fields["entry"])).writes.append((row.time - row.latency_ns, row.time, bookie))
                 continue
