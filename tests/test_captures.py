@@ -15,6 +15,7 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
+from tests.scenarios.invariants import check_rows
 from tests.scenarios.packet_times import packet_times
 from tests.scenarios.packets import FIN, SYN
 from tests.scenarios.tcp_payload import Capture, read_capture, tcp_segments, unique_bytes
@@ -319,6 +320,11 @@ def test_every_byte_of_a_stream_is_accounted_for_once(name: str) -> None:
             if row.dissector is not None and row.proxy_source is None:
                 assert have.skipped == skipped, f"{row.connection} {side}: {row}"
     assert found.keys() <= {(row.connection, side) for row in connections for side in ("client", "server")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_names_the_dissector_of_its_connection(name: str) -> None:
+    check_rows(list(opened(name).records()), None)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -238,6 +238,7 @@ class Conversation:
     def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Feed streams whose next piece, from the client, shows the protocol; the frames are those of feeding piece by piece."""
         self._splitters = splitters = self._tried[0]
+        self.origin = splitters[0].origin
         self.dissector = splitters[0].dissector
         self._server = 1 - client
         frames = self._before[0]

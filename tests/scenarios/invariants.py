@@ -152,10 +152,13 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
 def check_rows(rows: Sequence[Any], good_checksums_max: int | None) -> None:
-    """Require that nothing failed, and that no changed entry has a good checksum."""
+    """Require that nothing failed, that all rows of a connection name its dissector, and that no changed entry has a good checksum."""
+    dissectors = {row.connection: row.dissector for row in rows if isinstance(row, ConnectionRow)}
     for row in rows:
         if isinstance(row, FindingRow):
             require(row.code not in (DISSECTOR_FAILED, RULE_FAILED), f"{row.code}: {row.text}")
+        expected = dissectors.get(row.connection)
+        require(row.dissector == expected or (isinstance(row, FindingRow) and row.dissector != ""), f"{row} is not of {expected}")
     if good_checksums_max is not None:
         good = sum(isinstance(row, FrameRow) and row.checksum is not None and row.checksum.status == "good" for row in rows)
         require(good <= good_checksums_max, f"{good} good checksums, {good_checksums_max} of unchanged entries")
