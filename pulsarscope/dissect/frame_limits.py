@@ -34,5 +34,5 @@ def limit_at(limits: Limits, moment: int) -> int:
 
 
 def add_limit(limits: Limits, moment: int, size: int) -> Limits:
-    """Return the limits with one more, which holds from `moment` on."""
-    return (*limits, (moment, size))[-LIMITS_MAX:]
+    """Return the limits with one more, which holds from `moment` on; the same ones, which streams share, if it changes nothing."""
+    return limits if limits[-1][1] == size else (*limits, (moment, size))[-LIMITS_MAX:]

@@ -54,6 +54,8 @@ class Thresholds:
         """Take the table, and the values that replace those in it, by name."""
         given = given or {}
         self._values = {threshold.name: given.get(threshold.name, threshold.value) for threshold in table}
+        self._ns: dict[str, int] = {}
+        """Times asked for before: rules of all connections share them."""
 
     def __getitem__(self, name: str) -> float:
         """Return a value in its unit."""
@@ -61,7 +63,9 @@ class Thresholds:
 
     def ns(self, name: str) -> int:
         """Return a time in nanoseconds."""
-        return round(self._values[name] * 1_000_000_000)
+        if name not in self._ns:
+            self._ns[name] = round(self._values[name] * 1_000_000_000)
+        return self._ns[name]
 
     def evidence(self, *names: str) -> dict[str, Any]:
         """Return what the evidence of a finding says of the thresholds that decided it, which may be none."""

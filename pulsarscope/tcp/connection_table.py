@@ -29,6 +29,7 @@ class ConnectionTable:
         self._table: dict[bytes, Connection] = {}
         """Unfinished connections by the flow key of either direction."""
         self._open = 0
+        """Connections that have not ended."""
         self._closed: deque[Connection] = deque()
         """Closed connections; some are finished already, by a new connection on their 4-tuple."""
         self._silent: dict[Connection, None] = {}
@@ -83,6 +84,7 @@ class ConnectionTable:
         """End both streams of a connection."""
         if connection.ended:
             return
+        self._open -= 1
         (connection.events or self._touch(connection)).ended = True
         if connection.closed == "open" and connection.reset is not None:
             self._note_reset(connection, connection.reset[0], connection.reset[2])
@@ -132,7 +134,6 @@ class ConnectionTable:
                 del self._table[stream.key]
         self._note_copies(connection)
         connection.strays = None
-        self._open -= 1
 
     def _finish_closed(self, time: int) -> None:
         """Finish the connections for which no late packets come any more."""
@@ -274,10 +275,10 @@ class ConnectionTable:
                 return
 
     def _evict_idle(self) -> None:
-        """Finish the connections idle for longest: an eighth of the bound at once, so that the search stays cheap."""
+        """Finish the connections idle for longest until a sixteenth of the bound is free: few searches, and few rows at once."""
         idle = [connection for key, connection in self._table.items() if key == connection.key and not connection.ended]
         idle.sort(key=_last_of)
-        del idle[OPEN_CONNECTIONS_MAX // 8 :]
+        del idle[self._open - OPEN_CONNECTIONS_MAX * 15 // 16 :]
         for index, connection in enumerate(idle):
             if not index:
                 text = f"More than {OPEN_CONNECTIONS_MAX} connections are open: the {len(idle)} idle for longest were ended."

@@ -226,6 +226,30 @@ def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypat
     assert (assembler.buffered_bytes, assembler._buffering) == (0, {})
 
 
+def test_closed_connections_do_not_count_as_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.OPEN_CONNECTIONS_MAX", 16)
+    tape = Tape()
+    tape.open(99)
+    tape.send(CLIENT, 0, b"alive", connection=99)
+    for connection in range(40):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection)
+        tape.send(SERVER, 0, flags=RST, connection=connection)
+    assembler = Assembler()
+    events = [events for block in tape.blocks() for events in assembler.feed(block)]
+    assert not [finding.code for each in events for finding in each.findings if finding.code == "memory-cap"]
+    assert flow_key(CLIENT, 99) not in [each.connection.key for each in events if each.ended]
+
+
+def test_as_many_connections_are_ended_as_open_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.OPEN_CONNECTIONS_MAX", 16)
+    tape = Tape()
+    for connection in range(100):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection)
+    assembler = Assembler()
+    events = [events for block in tape.blocks() for events in assembler.feed(block)]
+    assert sum(each.ended for each in events) == 100 - 15
+
+
 def test_connections_without_data_beyond_a_bound_share_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.tcp.connection_table.SILENT_CONNECTIONS_MAX", 16)
     tape = Tape()
