@@ -78,6 +78,9 @@ class RuleContext(Protocol):
     def thresholds(self) -> Thresholds:
         """Limits that decide findings, with the values of this run."""
 
+    last: Where
+    """Place of the latest frame, that of the row at hand included."""
+
     closing: tuple[str, int] | None
     """At the end of the rule: the first "fin" or "rst", and its time. Frames of the other side may follow it."""
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -77,15 +76,7 @@ class LastCommand(NamedTuple):
     """Latest frame of one side."""
 
     command: str
-    file: int
-    packet: int
-    sub: int
-    time: int
-
-    @property
-    def name(self) -> str:
-        """Name of the frame."""
-        return frame_name(self.file, self.packet, self.sub)
+    where: Where
 
 
 class Refusal(NamedTuple):
@@ -101,6 +92,8 @@ class ClosingRule(ConnectionRule):
 
     __slots__ = (
         "_abandoned",
+        "_command_of_client",
+        "_command_of_server",
         "_context",
         "_last_of_client",
         "_last_of_server",
@@ -120,9 +113,10 @@ class ClosingRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._last_of_client: tuple[str, int, int, int, int] | None = None
-        """`LastCommand`, as a plain tuple: it is made for every frame."""
-        self._last_of_server: tuple[str, int, int, int, int] | None = None
+        self._command_of_client = self._command_of_server = ""
+        """Latest command of each side."""
+        self._last_of_client: Where | None = None
+        self._last_of_server: Where | None = None
         self._pinged: dict[str, list[Where]] = NOTHING
         """First and latest PING of this side since the other side's last frame."""
         self._pings: dict[str, int] = NOTHING
@@ -149,11 +143,10 @@ class ClosingRule(ConnectionRule):
 
     def _frame(self, row: FrameRow) -> None:
         direction = row.direction
-        last = row.command or "no command", row.file, row.packet, row.sub, row.time
         if direction == CLIENT:
-            self._last_of_client = last
+            self._command_of_client, self._last_of_client = row.command or "no command", self._context.last
         else:
-            self._last_of_server = last
+            self._command_of_server, self._last_of_server = row.command or "no command", self._context.last
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
         if pings := self._pinged.get(_OTHER[direction]):
@@ -261,8 +254,10 @@ class ClosingRule(ConnectionRule):
         return end - pings[0].time > self._context.thresholds.ns("keepalive-lost-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
-        last = self._last_of_client if side == CLIENT else self._last_of_server
-        return None if last is None else LastCommand(*last)
+        command, last = self._command_of_server, self._last_of_server
+        if side == CLIENT:
+            command, last = self._command_of_client, self._last_of_client
+        return None if last is None else LastCommand(command, last)
 
     def _report_silent(self, side: str, row: ConnectionRow) -> None:
         other = _OTHER[side]
@@ -270,12 +265,12 @@ class ClosingRule(ConnectionRule):
         end = row.end
         command = self._last_command(side)
         peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
-        latest = f", its last command was {command.command} {duration(end - command.time)} before the end" if command else ""
+        latest = f", its last command was {command.command} {duration(end - command.where.time)} before the end" if command else ""
         closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
         pings = quantity(self._pings[other], "PING")
         text = f"The {peer} has not answered {pings} for {duration(end - first.time)}{latest}; {closed}{gap_note(lost=self._context.lost)}."
         evidence = {
-            "frames": frame_names([command.name if command else None, *(where.name for where in self._pinged[other])]),
+            "frames": frame_names([command.where.name if command else None, *(where.name for where in self._pinged[other])]),
             "silent": side,
             "pings": self._pings[other],
             "silent_ns": end - first.time,
@@ -309,13 +304,13 @@ class ClosingRule(ConnectionRule):
         if by_broker and not row.server_bytes and port(self._context.server) == TLS_PORT:
             details.append(f"at port {TLS_PORT}, where brokers expect TLS and the client spoke without it")
         commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
-        latest = {side: f"{command.command} ({command.name})" if command else "none" for side, command in commands.items()}
+        latest = {side: f"{command.command} ({command.where.name})" if command else "none" for side, command in commands.items()}
         how, closed = self._context.closing or (row.closed, row.end)
         server = commands[SERVER]
         if closed < last.time and server is not None:  # what the client sent after it is no reason
             details.append(f"and the client sent on for {duration(last.time - closed)}")
             before = [place for places in self._waiting.values() for place in places if place.time <= closed]
-            before.append(last._replace(file=server.file, packet=server.packet, sub=server.sub, time=server.time))
+            before.append(server.where)
             last = max(before, key=lambda place: place.time)
         idle = max(closed - last.time, 0)
         text = (
@@ -325,7 +320,7 @@ class ClosingRule(ConnectionRule):
         )
         evidence = {
             "frames": frame_names(
-                [malformed, cause and cause.frame, last.name, *(command.name for command in commands.values() if command)]
+                [malformed, cause and cause.frame, last.name, *(command.where.name for command in commands.values() if command)]
             ),
             "closed": how,
             "closed_by": row.closed_by,
@@ -369,7 +364,7 @@ class ClosingRule(ConnectionRule):
         client, server = self._last_of_client, self._last_of_server
         if self._context.closing is None or client is None or server is None:
             return 0
-        closed, spoken, answered = self._context.closing[1], client[-1], server[-1]
+        closed, spoken, answered = self._context.closing[1], client.time, server.time
         return max(closed - max(spoken, answered), min(spoken, closed) - answered, 0)
 
     frames: ClassVar[Handlers] = {

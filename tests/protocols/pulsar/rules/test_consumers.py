@@ -19,6 +19,7 @@ class SilentContext:
     connection, client, server = "0:1", "10.0.0.1:1", "10.0.0.2:6650"
 
     thresholds = Thresholds()
+    last = Where(None, 0, 0, 0, 0, "0:1")
     closing: tuple[str, int] | None = None
 
     def __init__(self, *, lost: bool = False) -> None:
