@@ -61,21 +61,25 @@ _UNKNOWN_PRODUCER = Producer()
 class PulsarSession(Session):
     """The knowledge about one connection of Pulsar: bounded by constants."""
 
+    # fmt: off
+    __slots__ = (
+        "_awaits_schemas", "_batch_sizes", "_client", "_consumers", "_creating", "_names_bytes", "_opens", "_opens_payloads", "_requests",
+        "_sends", "_server", "_settings", "_single_plan", "_wants_messages",
+    )
+    # fmt: on
+
     def __init__(self, context: SessionContext, single_plan: Plan) -> None:
         settings = context.settings
         self._wants_messages = "message" in settings.kinds
         self._opens_payloads = self._wants_messages or settings.payloads
         self._single_plan = single_plan
-        self._payload_form = settings.payload
-        self._message_columns = settings.message_columns if self._wants_messages else ()
-        self._private_keys = settings.private_keys
         self._settings = settings
         self._opens = False  # some payload was opened
         self._awaits_schemas = False  # some deliveries do, or did
         self._requests = OpenRequests(context.pairing, settings.kinds)
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = NOTHING
-        self._batch_sizes = BatchSizes()
+        self._batch_sizes: BatchSizes | None = None
         self._client: tuple[Any, Any, Any] | None = None  # its version, the version of the protocol, the method of authentication
         self._server: tuple[Any, Any] | None = None  # its version, the version of the protocol
         self._names_bytes = 0  # of producers and consumers, and of those that had their ids before
@@ -87,7 +91,8 @@ class PulsarSession(Session):
     def _values(self) -> Values | None:
         """Values of messages; None when nobody asks for them."""
         settings = self._settings
-        if not self._opens_payloads or (self._message_columns and "value" not in self._message_columns):
+        columns = settings.message_columns if self._wants_messages else ()
+        if not self._opens_payloads or (columns and "value" not in columns):
             return None
         return Values(settings.schemas, settings.payload_decoders)
 
@@ -100,7 +105,9 @@ class PulsarSession(Session):
     def _opener(self) -> EntryOpener:
         """Opener of entries."""
         self._opens = True
-        return EntryOpener(self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
+        settings = self._settings
+        columns = settings.message_columns if self._wants_messages else ()
+        return EntryOpener(self._single_plan, settings.payload, columns, settings.private_keys, self._values)
 
     # ---- the contract
 
@@ -263,6 +270,7 @@ class PulsarSession(Session):
         if self._requests.anchors.left:
             self._requests.anchors.delivered(frame, fields)
         if messages > 1:
+            self._batch_sizes = self._batch_sizes or BatchSizes()
             self._batch_sizes.delivered(fields.get("message_id") or {}, messages)
         if not self._opens_payloads or self._is_plain(metadata):
             return
@@ -308,7 +316,8 @@ class PulsarSession(Session):
             if self._awaits_schemas and self._unread is not None and self._unread.deadline < frame.time:
                 self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
-            frame.extra = self._batch_sizes.acknowledged(fields)
+            if self._batch_sizes is not None:
+                frame.extra = self._batch_sizes.acknowledged(fields)
             if fields.get("consumer_id", -1) not in self._consumers and (acknowledged := fields.get("message_id")):
                 self._attached(fields.get("consumer_id", -1), acknowledged[0], events)
             self._requests.anchors.acknowledged(frame, fields, events)
