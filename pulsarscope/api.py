@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, refuse_unknown
+from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, refuse_unknown
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
@@ -51,9 +51,13 @@ class Capture:
         """Iterate over the findings."""
         return self._rows(FindingRow)
 
+    def journeys(self) -> Iterator[JourneyRow]:
+        """Iterate over the messages on their way to each subscription, behind all that they are made of."""
+        return self._rows(JourneyRow)
+
     def records(self, *kinds: str) -> Iterator[Row]:
-        """Iterate over rows of several kinds (frame, message, exchange, connection, finding) in one pass; of all kinds by default."""
-        return self._decode(frozenset(kinds or ROWS))
+        """Iterate over rows of several kinds in one pass: frame, message, exchange, connection, finding (all by default), journey."""
+        return self._decode(frozenset(kinds or ALL))
 
     def table(self, kind: str) -> Any:
         """Return the rows of one kind as a pyarrow.Table. Raises UsageError when the kind is unknown or pyarrow is missing."""

@@ -54,7 +54,12 @@ VerdictOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show only th
 FailOnOption = Annotated[Severity, typer.Option("--fail-on", help="Exit with code 1 if there is a finding of this severity or worse.")]
 JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode in N processes; 0: one per core.")]
 RecordsOption = Annotated[
-    str, typer.Option("--records", metavar="KIND,...", help="Record kinds: frame, message, exchange, connection, finding; or all.")
+    str,
+    typer.Option(
+        "--records",
+        metavar="KIND,...",
+        help="Record kinds: frame, message, exchange, connection, finding, or all; and journey.",
+    ),
 ]
 DetailOption = Annotated[bool, typer.Option("-V", help="Show every field of each frame, as a tree.")]
 HexOption = Annotated[bool, typer.Option("-x", help="Show the bytes of each frame, annotated.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import ROWS
+from pulsarscope.model.records import ALL, ROWS
 from pulsarscope.model.text import hint_for
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str
 def record_kinds(records: str) -> tuple[str, ...]:
     """Return the kinds that --records names, in the order of the record table. Raises UsageError as `choose` does."""
     kinds = choose(records, (*ROWS, "all"), "--records", "record kind")
-    return tuple(ROWS) if "all" in kinds else kinds
+    return tuple(kind for kind in ROWS if kind in kinds or ("all" in kinds and kind in ALL))
 
 
 def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:

@@ -24,7 +24,7 @@ from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import MessageRow, RawFrame
+from pulsarscope.model.records import JourneyRow, MessageRow, RawFrame
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
 from pulsarscope.output.registry import EncodedOutput, Output, OutputOptions, column_names, output
 from pulsarscope.output.render.style import is_terminal, wants_color
@@ -228,7 +228,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     """Return the columns of message rows that the output needs, None for all: a filter may read any. The output refuses others."""
-    if request.format is None or request.columns is None or request.filter is not None:
+    if request.format is None or request.columns is None or request.filter is not None or JourneyRow.kind in record_kinds(request.records):
         return None
     known = column_names(MessageRow.kind)
     asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))

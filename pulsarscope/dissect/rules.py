@@ -7,12 +7,13 @@ judges the facts of one key, sorted by (source, file, packet, sub), so that ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from pulsarscope.model.findings import Code
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.records import ConnectionRow, Row
+from pulsarscope.model.limits import JOURNEY_IDLE_NANOSECONDS
+from pulsarscope.model.records import ConnectionRow, JourneyRow, Row
 from pulsarscope.model.thresholds import Threshold, Thresholds
 
 if TYPE_CHECKING:
@@ -140,6 +141,9 @@ class KeyRule(NamedTuple):
     early: bool = False
     """Findings about some facts stay true whatever follows them: in a live run a key is evaluated as soon as it is quiet, and again in the
     end for further findings."""
+    journeys: Callable[[str, Sequence[Fact]], Iterable[JourneyRow]] | None = None
+    """Function of (key, facts) that gives its rows of the kind journey; only called when those are asked for. The key is then not evaluated
+    before `limits.JOURNEY_IDLE_NANOSECONDS`."""
 
 
 class Rules(NamedTuple):
@@ -163,3 +167,23 @@ class Rules(NamedTuple):
     """Makes the finding about two connections that are legs of one path; no key rule sees the facts of the inner one."""
     tells: frozenset[str] = frozenset()
     """Names of public key rules of other dissectors for which its rules emit facts; none is needed."""
+    journeys: tuple[type[ConnectionRule], ...] = ()
+    """The rules whose facts `KeyRule.journeys` needs, maybe some of `connection` among them. They run when journeys are asked for, and
+    see messages then."""
+
+    def chosen(self, *, findings: bool, journeys: bool) -> Rules:
+        """Return those that run when findings, or journeys, are asked for."""
+        chosen = self.connection if findings else ()
+        if journeys:
+            chosen += tuple(rule for rule in self.journeys if rule not in chosen)
+        keys = self.keys if findings else tuple(key for key in self.keys if key.journeys is not None)
+        keys = tuple(_with_journeys(key, journeys=journeys) for key in keys)
+        unread = self.unread if findings else None
+        messages = (self.messages and findings) or any(rule.messages is not None for rule in chosen)
+        return self._replace(connection=chosen, keys=keys, messages=messages, unread=unread)
+
+
+def _with_journeys(key: KeyRule, *, journeys: bool) -> KeyRule:
+    if not journeys:
+        return key._replace(journeys=None)
+    return key if key.journeys is None else key._replace(idle_ns=max(key.idle_ns, JOURNEY_IDLE_NANOSECONDS))

@@ -23,7 +23,7 @@ from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
-from pulsarscope.engine.rule_engine import Closed, EmitFact, RuleEngine
+from pulsarscope.engine.rule_engine import Closed, EmitFact, rule_engine
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import add_key_log
@@ -88,7 +88,7 @@ class Engine:
         """(client, server) of the recognised connections that had not ended before the latest part."""
         self.dissector_of = self._timelines.dissector_of
         """Name of the dissector of each of them."""
-        self._rules = RuleEngine(made, self.endpoints, self.dissector_of, emit_fact, options.thresholds) if options.rules else None
+        self._rules = rule_engine(made, options, self.endpoints, self.dissector_of, emit_fact) if options.evaluates else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
         kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
@@ -299,7 +299,7 @@ class Engine:
     def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
         """Give the rows of a block: in one batch, unless they are too many or hold too much payload."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
-        located: list[tuple[RowKey, FindingRow]] = [((LOCATED, index_of[name]), row) for name, row in findings]
+        located: list[tuple[RowKey, Any]] = [((LOCATED, index_of[name]), row) for name, row in findings]
         if self._rules is not None:  # the rules know them before the rows that they are about
             self._rules.phase = REPORTED
             self._rules.feed([*file_findings, *(row for _, row in located)])
@@ -377,6 +377,6 @@ class Engine:
         """Return the keys of the rows of one step, behind all that steps of the same order have brought about so far."""
         return [self._rules.next_key(keys[0])] * len(keys) if keys and self._rules is not None else keys
 
-    def _reported(self) -> list[tuple[RowKey, FindingRow]]:
-        """Take the findings of the rules."""
+    def _reported(self) -> list[tuple[RowKey, Any]]:
+        """Take the findings and journeys of the rules."""
         return [] if self._rules is None else self._rules.take()

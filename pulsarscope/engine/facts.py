@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine.evaluated_keys import EvaluatedKeys
-from pulsarscope.engine.packed_facts import PendingFacts, pack, unpack
-from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX
+from pulsarscope.engine.packed_facts import PendingFacts, pack, place_of, unpack
+from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
 
 QUIET_NANOSECONDS = 1_000_000_000
 """A key without a fact for so long is quiet: clients try again after 100 ms at first, and who watches does not wait for long."""
@@ -25,6 +25,8 @@ class FactRule(NamedTuple):
     idle_ns: int
     evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
     early: bool = False
+    journeys: Callable[[str, Sequence[Fact]], None] | None = None
+    """Takes the facts of a key once they are complete."""
 
 
 class _Pending:
@@ -57,6 +59,9 @@ class Facts:
         self.legs = {name: LegTable() for name in anchors}
         """By the name of their anchors. What the inner leg of a path brings is not evaluated: it comes with the outer one, too."""
         self._pending = {name: _Pending(*rule) for name, rule in rules.items()}
+        makes_journeys = any(rule.journeys is not None for rule, _ in rules.values())
+        self.max_bytes = FACTS_MAX_BYTES + JOURNEYS_MAX_BYTES * makes_journeys
+        """Memory that pending facts may take."""
         self._size = 0
         """Bytes of all rules."""
         self._evaluated: EvaluatedKeys | None = None
@@ -91,7 +96,7 @@ class Facts:
         self._size += added
         if pending.rule.early:
             pending.unsettled[key] = None
-        if self._size > FACTS_MAX_BYTES:
+        if self._size > self.max_bytes:
             self._make_room()
 
     def idle_ns(self, rule: str) -> int:
@@ -117,16 +122,19 @@ class Facts:
     def finish(self) -> None:
         """Evaluate all remaining keys."""
         for pending in self._pending.values():
-            for key in [*pending.keys]:
+            keys = [*pending.keys]
+            if pending.rule.journeys is not None:  # in the order in which they began
+                keys.sort(key=lambda key: place_of(pending.keys[key].facts()[0]))
+            for key in keys:
                 self._conclude(pending, key)
 
     def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
         """Evaluate the facts of one key, sorted, those behind a long silence on their own."""
-        self._evaluate(self._pending[rule], key, facts)
+        self._evaluate(self._pending[rule], key, facts, complete=True)
 
     def _make_room(self) -> None:
         """Evaluate keys of the rule that keeps most: an eighth of its keys at a time, until an eighth of the room is free."""
-        while self._size > FACTS_MAX_BYTES * 7 // 8:
+        while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.size)
             self._evaluated = self._evaluated or EvaluatedKeys()
             for key in [*islice(pending.keys, len(pending.keys) // 8 + 1)]:
@@ -139,12 +147,12 @@ class Facts:
         size = facts.size + len(key)
         self._size -= size
         pending.size -= size
-        self._evaluate(pending, key, facts.facts())
+        self._evaluate(pending, key, facts.facts(), complete=True)
         pending.unsettled.pop(key, None)
         pending.reported.pop(key, None)
 
-    def _evaluate(self, pending: _Pending, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
-        """Evaluate as `evaluate`; return what was reported that was not before."""
+    def _evaluate(self, pending: _Pending, key: str, facts: Sequence[Fact], *, complete: bool = False) -> set[tuple[str, Where]]:
+        """Evaluate as `evaluate`; return what was reported that was not before. `complete`: for the last time."""
         rule = pending.rule
         for table in self.legs.values():
             if table.outer_of:
@@ -159,12 +167,11 @@ class Facts:
                 reported.add((code, where))
                 pending.report(code, where, text, evidence)
 
-        start = 0
-        for index in range(1, len(facts)):
-            if facts[index].where.time - facts[index - 1].where.time > rule.idle_ns:
-                rule.evaluate(key, facts[start:index], report)
-                start = index
-        rule.evaluate(key, facts[start:], report)
+        silences = [at for at in range(1, len(facts)) if facts[at].where.time - facts[at - 1].where.time > rule.idle_ns]
+        for start, stop in pairwise((0, *silences, len(facts))):
+            rule.evaluate(key, facts[start:stop], report)
+            if complete and rule.journeys is not None:
+                rule.journeys(key, facts[start:stop])
         return reported
 
 

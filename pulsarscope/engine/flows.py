@@ -18,13 +18,13 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import keep
 from pulsarscope.engine.row_batch import RowBatch, Totals
-from pulsarscope.engine.rule_engine import EmitFact, RuleEngine
+from pulsarscope.engine.rule_engine import EmitFact, rule_engine
 from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
 from pulsarscope.inputs.tls_secrets import Position
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
-from pulsarscope.model.records import ConnectionRow, FindingRow, Row
+from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, Row
 from pulsarscope.model.text import printable
 
 __all__ = ["OF_LEGS", "Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "join_legs", "strangers", "with_secrets"]
@@ -179,45 +179,47 @@ def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Positio
 
 def evaluate(
     facts: Iterable[tuple[str, str, Fact]], options: Options, newest: int | None = None, wait: EmitFact | None = None
-) -> Iterator[FindingRow]:
-    """Give the findings of key rules, from (rule, key, fact), sorted by rule, key and place of the fact.
+) -> Iterator[FindingRow | JourneyRow]:
+    """Give the findings and journeys of key rules, from (rule, key, fact), sorted by rule, key and place of the fact.
 
     A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are evaluated with those.
     """
-    rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {}, thresholds=options.thresholds)
+    rules = rule_engine(options.dissectors(show_secrets=options.show_secrets), options)
     for (rule, key), emitted in groupby(facts, itemgetter(0, 1)):
         kept: list[Fact] = []
         for _, _, fact in emitted:
             keep(kept, fact)
         count = len(kept)
         if wait is not None and newest is not None:
-            count = _settled(kept, rule_engine.facts.idle_ns(rule), newest)
+            count = _settled(kept, rules.facts.idle_ns(rule), newest)
             for fact in kept[count:]:
                 wait(rule, key, fact)
         if count:
-            rule_engine.facts.evaluate(rule, key, kept[:count])
-            yield from (row for _, row in rule_engine.take())
+            rules.facts.evaluate(rule, key, kept[:count])
+            yield from (row for _, row in rules.take())
 
 
-def join_legs(anchors: Iterable[tuple[str, str, Fact]], options: Options, emit: EmitFact, *, goes_on: bool = False) -> Iterator[FindingRow]:
+def join_legs(
+    anchors: Iterable[tuple[str, str, Fact]], options: Options, emit: EmitFact, *, goes_on: bool = False
+) -> Iterator[FindingRow | JourneyRow]:
     """Give the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `emit` takes facts of inner legs.
 
     In a stream that goes on, it takes what is known so far, too: give it among the anchors of the next batch.
     """
-    rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {}, thresholds=options.thresholds)
-    tables = rule_engine.facts.legs
+    rules = rule_engine(options.dissectors(show_secrets=options.show_secrets), options)
+    tables = rules.facts.legs
     for rule, key, fact in anchors:
         if fact.what == JOINED:
             tables[rule] = fact.values["table"]
         elif fact.what != INNER:
             tables[rule].add(key, fact)
-    rule_engine.report_legs(complete=goes_on)
+    rules.report_legs(complete=goes_on)
     for rule, table in tables.items():
         for fact in table.inner():
             emit(rule, fact.where.connection, fact)
         if goes_on:
             emit(rule, "", table.suspend())
-    yield from (row for _, row in rule_engine.take())
+    yield from (row for _, row in rules.take())
 
 
 def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:

@@ -11,9 +11,9 @@ from pulsarscope.dissect.capabilities import GivenSchema
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.inputs.private_keys import KeyFile
-from pulsarscope.model.records import ROWS
+from pulsarscope.model.records import ALL, JourneyRow
 
-ALL_RECORDS = frozenset(ROWS)
+ALL_RECORDS = frozenset(ALL)
 
 MakeDissectors = Callable[..., tuple[Dissector, ...]]
 """Makes dissectors, in the order in which they are tried: (*, show_secrets). It goes to other processes, so it must be picklable."""
@@ -71,6 +71,11 @@ class Options(msgspec.Struct, frozen=True):
 
     dissectors: MakeDissectors = no_dissectors
     """The protocols that are tried."""
+
+    @property
+    def evaluates(self) -> bool:
+        """Return whether rules run: for findings, or for journeys."""
+        return self.rules or JourneyRow.kind in self.records
 
     @property
     def by_interface(self) -> bool:

@@ -27,10 +27,10 @@ from pulsarscope.dissect.rules import (
     where_of,
 )
 from pulsarscope.engine.facts import FactRule, Facts
+from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, ONE_SIDED, Finding
-from pulsarscope.model.limits import FACTS_MAX_BYTES
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
 
@@ -94,6 +94,15 @@ class _RuleSet:
         except Exception as error:  # noqa: BLE001 - other people's code
             report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
 
+    def journeys(self, rule: KeyRule, key: str, facts: Sequence[Fact], add: Callable[[JourneyRow], None], report: ReportFinding) -> None:
+        """Add the journeys in all facts of one key; as `evaluate`."""
+        try:
+            for row in rule.journeys(key, facts) if rule.journeys is not None else ():
+                row.dissector = self.dissector.name
+                add(row)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
+
     def finding(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> Finding:
         """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule says which ones decided."""
         _, file, packet, sub, time, connection = where
@@ -108,16 +117,20 @@ class _RuleSet:
         return f"{failed.text[0].upper()}{failed.text[1:]}.", failed._asdict()
 
 
-def _rule_set(dissector: Dissector, thresholds: Mapping[str, float]) -> _RuleSet:
+def _rule_set(dissector: Dissector, thresholds: Mapping[str, float], *, findings: bool, journeys: bool) -> _RuleSet:
     """Return the rules of a dissector; when it fails to give them, one that raises its exception about each connection."""
     try:
-        return _RuleSet(dissector, dissector.rules, thresholds)
+        return _RuleSet(dissector, dissector.rules.chosen(findings=findings, journeys=journeys), thresholds)
     except Exception as error:  # noqa: BLE001 - other people's code
 
         def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
             raise error.with_traceback(None)  # else it would hold the frames of every connection
 
         return _RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)), {})
+
+
+def _evaluate_nothing(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
+    """Report nothing: findings are not asked for."""
 
 
 class _Calls(dict[str, Calls]):
@@ -234,6 +247,9 @@ class RuleEngine:
         dissector_of: Mapping[str, str],
         emit_fact: EmitFact | None = None,
         thresholds: Mapping[str, float] = MappingProxyType({}),
+        *,
+        findings: bool = True,
+        journeys: bool = False,
     ) -> None:
         """Take the rules of the dissectors.
 
@@ -243,10 +259,14 @@ class RuleEngine:
             dissector_of: name of the dissector of each of them.
             emit_fact: takes the facts of rules across connections, when another engine evaluates them.
             thresholds: values that replace those of the rules, by name.
+            findings: report those of the rules.
+            journeys: give rows of the kind journey.
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self.rule_sets = {dissector.name: _rule_set(dissector, thresholds) for dissector in dissectors}
+        self.rule_sets = {
+            dissector.name: _rule_set(dissector, thresholds, findings=findings, journeys=journeys) for dissector in dissectors
+        }
         """By dissector name."""
         public = {rule.name: name for rule_set in self.rule_sets.values() for name, rule in rule_set.keys.items() if rule.public}
         for rule_set in self.rule_sets.values():
@@ -256,14 +276,15 @@ class RuleEngine:
         self._dissector_of = dissector_of
         self.connections: dict[str, ConnectionRules] = {}
         """Connections that have not ended."""
-        self._findings: list[tuple[RowKey, FindingRow]] = []
+        self._reports = findings
+        self._rows: list[tuple[RowKey, Any]] = []
         self.key: RowKey = (0, 0)
         """Key of the row that is dispatched, if rows have keys."""
         self.phase = 0
         """Phase of what the rules bring about."""
         self._keys_made = 0
         keys = {
-            name: (FactRule(name, rule.idle_ns, partial(rule_set.evaluate, rule), rule.early), partial(self.report, dissector))
+            name: (self._fact_rule(name, rule, dissector), partial(self.report, dissector))
             for dissector, rule_set in self.rule_sets.items()
             for name, rule in rule_set.keys.items()
         }
@@ -272,10 +293,23 @@ class RuleEngine:
         self._alone = emit_fact is None
         self.emit_fact = self.facts.add if emit_fact is None else emit_fact
 
+    def _fact_rule(self, name: str, rule: KeyRule, dissector: str) -> FactRule:
+        rule_set = self.rule_sets[dissector]
+        evaluate = partial(rule_set.evaluate, rule) if self._reports else _evaluate_nothing
+        if rule.journeys is None:
+            return FactRule(name, rule.idle_ns, evaluate, rule.early)
+        report = partial(self.report, dissector)
+        return FactRule(name, rule.idle_ns, evaluate, rule.early, partial(rule_set.journeys, rule, add=self._add, report=report))
+
+    def _add(self, row: JourneyRow) -> None:
+        self._rows.append((self.next_key(), row))
+
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of rows that must be fed."""
-        kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
+        kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind}
+        if self._reports:
+            kinds.add(FindingRow.kind)
         if self.facts.legs:
             kinds.add(ANCHOR)
         return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
@@ -286,7 +320,7 @@ class RuleEngine:
             raise TypeError(f"the text of {code} is {type(text).__name__}")
         msgspec.json.encode((text, evidence))
         finding = self.rule_sets[dissector].finding(code, where, text, evidence)
-        self._findings.append((self.next_key(), finding_row(finding, where.source, dissector)))
+        self._rows.append((self.next_key(), finding_row(finding, where.source, dissector)))
 
     def next_key(self, key: RowKey | None = None) -> RowKey:
         """Return a key behind all others that begin like this one: by default that of the row that is dispatched, in the present phase."""
@@ -329,10 +363,10 @@ class RuleEngine:
                 else:
                     self.emit_unread(row.row)
 
-    def take(self) -> list[tuple[RowKey, FindingRow]]:
-        """Return the findings since the last call, each with its key."""
-        findings, self._findings = self._findings, []
-        return findings
+    def take(self) -> list[tuple[RowKey, Any]]:
+        """Return the findings and journeys since the last call, each with its key."""
+        rows, self._rows = self._rows, []
+        return rows
 
     def finish(self) -> None:
         """Evaluate the keys that still wait: the capture has ended. Report it when the bound on facts may have changed a verdict."""
@@ -345,9 +379,9 @@ class RuleEngine:
         rules = ", ".join(f"{name} {number:,}" for name, number in early.items())
         text = f"{parted.total():,} stories told across connections were judged before their end" + (f" ({rules})" if rules else "")
         text += f"; of {unknown:,} more that is not known" if unknown else ""
-        text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
-        evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
-        self._findings.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
+        text += f": what waits for a verdict takes at most {self.facts.max_bytes >> 20} MiB."
+        evidence = {"judged_early": early, "unknown": unknown, "bytes": self.facts.max_bytes}
+        self._rows.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def settle(self, time: int) -> None:
         """Report what this time of a live capture brings about, nanoseconds since the epoch."""
@@ -359,7 +393,8 @@ class RuleEngine:
         for dissector, rule_set in self.rule_sets.items():
             if rule_set.describe_legs is not None:
                 for legs in self.facts.legs[rule_set.legs].joined(complete=complete):
-                    self.report(dissector, *rule_set.describe_legs(legs))
+                    if self._reports:
+                        self.report(dissector, *rule_set.describe_legs(legs))
 
     def emit_unread(self, row: ConnectionRow) -> None:
         """Emit a fact of a connection without a known protocol on which a server said nothing, or what cannot be read."""
@@ -377,3 +412,15 @@ class RuleEngine:
         if rules is None and name is not None and name in self._dissector_of:
             rules = self.connections[name] = ConnectionRules(name, self._endpoints[name], self, self.rule_sets[self._dissector_of[name]])
         return rules
+
+
+def rule_engine(
+    dissectors: Iterable[Dissector],
+    options: Options,
+    endpoints: Mapping[str, tuple[str, str]] = NOTHING,
+    dissector_of: Mapping[str, str] = NOTHING,
+    emit_fact: EmitFact | None = None,
+) -> RuleEngine:
+    """Return the rule engine of a run with these options; see `RuleEngine`."""
+    journeys = JourneyRow.kind in options.records
+    return RuleEngine(dissectors, endpoints, dissector_of, emit_fact, options.thresholds, findings=options.rules, journeys=journeys)

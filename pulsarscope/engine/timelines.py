@@ -263,7 +263,7 @@ class Timelines:
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
         """End a connection: nothing more is said on it."""
         self.table[name] = ended = timeline.end(rows)
-        row = ended.so_far() if self._options.rules else None
+        row = ended.so_far() if self._options.evaluates else None
         if row is not None:
             rows.append(Closed(row, ended.closing))
 

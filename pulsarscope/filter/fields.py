@@ -17,7 +17,7 @@ PAYLOAD = "payload"
 OF_COMMANDS = ("frame.command", "exchange.request", "exchange.response")
 """Columns that hold names of commands."""
 
-CAPTURE_TIMES = frozenset({"time", "start", "end"})
+CAPTURE_TIMES = frozenset({"time", "start", "end", "send_time", "receipt_time", "storage_time", "delivery_time", "ack_time"})
 """Columns with times of the capture: only these can be compared with a time since its start."""
 UNKNOWN = "unknown"
 """The object in which rows keep fields that the definition of the protocol lacks."""

@@ -341,6 +341,12 @@ FACTS_MAX_BYTES = 8 << 20
 """Memory of pending facts of all cross-connection rules in a process: those of 16,000 messages in flight; beyond that the keys without
 facts for longest are evaluated."""
 
+JOURNEYS_MAX_BYTES = 128 << 20
+"""Memory that facts may take besides when journeys are asked for: those of 150,000 messages, which seconds to minutes of traffic have."""
+
+JOURNEY_IDLE_NANOSECONDS = 900_000_000_000
+"""Silence after which the journey of a message is over: what comes later has a row of its own. Live rows come so much later."""
+
 ANCHORS_MAX = 8
 """Anchors that a connection gives, by which it is found to be a leg of a path: a lost packet hides one or two of them."""
 

@@ -1,6 +1,6 @@
-"""The output contract: five kinds of rows, and the column table that every output reads.
+"""The output contract: six kinds of rows, and the column table that every output reads.
 
-The annotations of the five structs below are the table: name, type, meaning. `columns` derives from them what NDJSON, CSV, Arrow,
+The annotations of the six structs below are the table: name, type, meaning. `columns` derives from them what NDJSON, CSV, Arrow,
 Parquet, Spark and the documentation need, so no second list exists. Absent values are None. Times are integer nanoseconds since the
 epoch (JSON and CSV print them as ISO 8601 with nine digits). Unsigned 64-bit ids of the wire are int64 by two's complement.
 """
@@ -183,6 +183,10 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     encrypted: Annotated[bool | None, Doc("The payload is encrypted end to end.")] = None
     chunks: Annotated[int | None, Doc("Number of chunks of a chunked message.")] = None
     txn: Annotated[str | None, Doc("Transaction id: (most bits,least bits).")] = None
+    trace_id: Annotated[
+        str | None, Doc("Trace that the properties name (traceparent, b3, uber-trace-id: 32 hex digits; sw8: as it is).")
+    ] = None
+    span_id: Annotated[str | None, Doc("Span in which the message was sent, likewise (16 hex digits).")] = None
     null_value: Annotated[bool | None, Doc("Tombstone.")] = None
     marker: Annotated[str | None, Doc("Name of the marker; no application sees such an entry.")] = None
     payload_size: Annotated[int | None, Doc("Application bytes.")] = None
@@ -229,8 +233,46 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
     hint: Annotated[str | None, Doc("What to try.")] = None
 
 
-ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, ExchangeRow, ConnectionRow, FindingRow)}
-"""The five kinds by name, in the order in which outputs list them."""
+class JourneyRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="journey"):
+    """One message on its way to one subscription, or to none. The where is that of its SEND; without one, of its first delivery."""
+
+    kind: ClassVar[str] = "journey"
+
+    topic: Annotated[str | None, Doc("Topic, from the sessions.")] = None
+    subscription: Annotated[str | None, Doc("Subscription; null when no delivery was seen.")] = None
+    producer_name: Annotated[str | None, Doc("Producer, from the session or the metadata.")] = None
+    sequence_id: Annotated[int | None, Doc("Sequence id of the message.")] = None
+    ledger: Annotated[int, Doc("Ledger id.")] = ALWAYS
+    entry: Annotated[int, Doc("Entry id.")] = ALWAYS
+    partition: Annotated[int | None, Doc("Partition of the message id; null when not partitioned.")] = None
+    batch_index: Annotated[int | None, Doc("Index within the batch, from 0; null when not batched.")] = None
+    batch_size: Annotated[int | None, Doc("Messages in the batch.")] = None
+    trace_id: Annotated[str | None, Doc("Trace that the message belongs to, as in message records.")] = None
+    span_id: Annotated[str | None, Doc("Span in which it was sent, likewise.")] = None
+    send_frame: Annotated[str | None, Doc("Name of the SEND.")] = None
+    send_time: Annotated[int | None, Doc("Its time.", "time")] = None
+    receipt_frame: Annotated[str | None, Doc("Name of the receipt.")] = None
+    receipt_time: Annotated[int | None, Doc("Its time.", "time")] = None
+    receipt_ns: Annotated[int | None, Doc("Nanoseconds from SEND to receipt.")] = None
+    storage_frame: Annotated[str | None, Doc("Name of the first frame that wrote the entry to a bookie.")] = None
+    storage_time: Annotated[int | None, Doc("Its time.", "time")] = None
+    storage_ns: Annotated[int | None, Doc("Nanoseconds from it to the last bookie's answer before the receipt.")] = None
+    storage_writes: Annotated[int | None, Doc("Writes of the entry to bookies.")] = None
+    storage_bookies: Annotated[list[str] | None, Doc("Endpoints of these bookies.")] = None
+    delivery_frame: Annotated[str | None, Doc("Name of the first delivery to the subscription.")] = None
+    delivery_time: Annotated[int | None, Doc("Its time.", "time")] = None
+    delivery_ns: Annotated[int | None, Doc("Nanoseconds from SEND to it.")] = None
+    deliveries: Annotated[Any, Doc("All deliveries to the subscription: frame, time, connection, consumer_id.", "json")] = None
+    ack_frame: Annotated[str | None, Doc("Name of the ACK.")] = None
+    ack_time: Annotated[int | None, Doc("Its time.", "time")] = None
+    ack_ns: Annotated[int | None, Doc("Nanoseconds from the delivery that it acknowledges to the ACK.")] = None
+
+
+ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, ExchangeRow, ConnectionRow, FindingRow, JourneyRow)}
+"""The six kinds by name, in the order in which outputs list them."""
+
+ALL = tuple(kind for kind in ROWS if kind != JourneyRow.kind)
+"""The kinds that "all" stands for. Journeys are made of the others, and take as long again: they come only when they are named."""
 
 
 def refuse_unknown(kinds: frozenset[str]) -> None:

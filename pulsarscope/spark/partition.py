@@ -16,7 +16,7 @@ from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate, join_leg
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, FindingRow, count_rows
+from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, count_rows
 from pulsarscope.spark import packed_segments, packets
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.remote_files import open_path
@@ -276,10 +276,11 @@ def _evaluated(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collecte
     return _findings(job, evaluate(facts_in(batches), job.options, newest, collected.emit_fact), collected)
 
 
-def _findings(job: Job, findings: Iterable[FindingRow], collected: _Collected) -> Iterator[list[Any]]:
-    """Yield findings, one by one, counted."""
+def _findings(job: Job, findings: Iterable[FindingRow | JourneyRow], collected: _Collected) -> Iterator[list[Any]]:
+    """Yield findings, counted, and journeys, one by one."""
     severities = collected.report.severities
     for row in findings:
-        severities[row.severity or ""] = severities.get(row.severity or "", 0) + 1
+        if type(row) is FindingRow:
+            severities[row.severity] = severities.get(row.severity, 0) + 1
         if row.kind in job.options.records:
             yield [row]

@@ -159,7 +159,7 @@ class Records(Mapping[str, "DataFrame"]):
         self._decoded = _map(_sorted(frame, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
         self._persisted = [self._decoded.persist(StorageLevel.DISK_ONLY)]
         self._batches = self._decoded
-        if job.options.rules:
+        if job.options.evaluates:
             findings = self._evaluated(partitions).persist(StorageLevel.DISK_ONLY)
             self._persisted.append(findings)
             self._batches = self._decoded.unionByName(findings)

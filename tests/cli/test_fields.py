@@ -14,7 +14,7 @@ from pulsarscope.model.errors import UsageError
 def test_all_fields_are_listed_under_their_records(capsys: pytest.CaptureFixture[str]) -> None:
     fields(FieldsRequest())
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "frame, message, exchange, connection, finding records"
+    assert lines[0] == "frame, message, exchange, connection, finding, journey records"
     for name in ("size", "latency", "metadata.producer_name", "SEND.sequence_id", "finding.severity", "client.ip"):
         assert any(line.split()[:1] == [name] for line in lines), name
 

@@ -264,7 +264,7 @@ def test_options_choose_the_output(values: dict[str, Any], kinds: tuple[str, ...
     ("values", "message"),
     [
         ({"records": "frames"}, 'unknown record kind "frames"; did you mean frame'),
-        ({"records": "zzz"}, "known: frame, message, exchange, connection, finding, all"),
+        ({"records": "zzz"}, "known: frame, message, exchange, connection, finding, journey, all"),
         ({"records": ","}, "--records is empty"),
         ({"detail": True, "format": "json"}, "-V cannot be combined with --format"),
         ({"detail": True, "hex": True, "columns": "topic"}, "-V and -x cannot be combined with --columns"),

@@ -12,7 +12,6 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.engine import facts
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.model.findings import SESSION
-from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -110,7 +109,7 @@ def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkey
     rule_engine.finish()
     ((_, cap),) = rule_engine.take()
     assert (cap.code, cap.severity, cap.connection) == ("memory-cap", "warning", None)
-    assert cap.evidence == {"judged_early": {"topics": 40}, "unknown": 0, "bytes": FACTS_MAX_BYTES}
+    assert cap.evidence == {"judged_early": {"topics": 40}, "unknown": 0, "bytes": 2_000}
     assert (cap.text or "").startswith("40 stories told across connections were judged before their end (topics 40): what waits")
 
 

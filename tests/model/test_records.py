@@ -11,6 +11,7 @@ import pytest
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import (
+    ALL,
     ROWS,
     Checksum,
     Column,
@@ -82,6 +83,8 @@ CONTRACT: dict[str, list[str]] = {
         "encrypted",
         "chunks",
         "txn",
+        "trace_id",
+        "span_id",
         "null_value",
         "marker",
         "payload_size",
@@ -126,12 +129,43 @@ CONTRACT: dict[str, list[str]] = {
         ],
     ],
     "finding": ["code", "severity", "layer", "text", "evidence", "hint"],
+    "journey": [
+        "topic",
+        "subscription",
+        "producer_name",
+        "sequence_id",
+        "ledger",
+        "entry",
+        "partition",
+        "batch_index",
+        "batch_size",
+        "trace_id",
+        "span_id",
+        "send_frame",
+        "send_time",
+        "receipt_frame",
+        "receipt_time",
+        "receipt_ns",
+        "storage_frame",
+        "storage_time",
+        "storage_ns",
+        "storage_writes",
+        "storage_bookies",
+        "delivery_frame",
+        "delivery_time",
+        "delivery_ns",
+        "deliveries",
+        "ack_frame",
+        "ack_time",
+        "ack_ns",
+    ],
 }
 TYPES = {"int64", "string", "bool", "time", "bytes", "json", "strings", "checksum"}
 
 
-def test_there_are_five_kinds() -> None:
-    assert list(ROWS) == ["frame", "message", "exchange", "connection", "finding"]
+def test_there_are_six_kinds_and_journeys_come_only_when_they_are_named() -> None:
+    assert list(ROWS) == ["frame", "message", "exchange", "connection", "finding", "journey"]
+    assert [*ALL, "journey"] == list(ROWS)
     assert [row.kind for row in ROWS.values()] == list(ROWS)
     assert set(CONTRACT) == set(ROWS)
 
@@ -159,13 +193,19 @@ def test_the_types_are_those_of_the_contract() -> None:
         ("frame", "extra"),
         ("message", "extra"),
         ("frame", "topics"),
+        ("journey", "deliveries"),
     }
     assert {place for place, type_ in types.items() if type_ == "json"} == objects
     times = {(kind, "time") for kind in ROWS} | {("connection", "start"), ("connection", "end")}
+    times |= {("journey", f"{step}_time") for step in ("send", "receipt", "storage", "delivery", "ack")}
     times |= {("message", name) for name in ("publish_time", "event_time", "deliver_at", "broker_time")}
     assert {place for place, type_ in types.items() if type_ == "time"} == times
     assert {place for place, type_ in types.items() if type_ == "bytes"} == {("message", "ordering_key"), ("message", "schema_version")}
-    assert [place for place, type_ in types.items() if type_ in ("strings", "checksum")] == [("frame", "checksum"), ("frame", "findings")]
+    assert [place for place, type_ in types.items() if type_ in ("strings", "checksum")] == [
+        ("frame", "checksum"),
+        ("frame", "findings"),
+        ("journey", "storage_bookies"),
+    ]
     assert [place for place, type_ in types.items() if type_ == "bool"] == [
         ("message", name) for name in ("key_is_bytes", "acknowledged", "encrypted", "null_value")
     ]

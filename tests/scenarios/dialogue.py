@@ -18,7 +18,7 @@ from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.scenarios.conversation import MILLISECOND, START_NS
@@ -185,11 +185,12 @@ class RuleDialogue(_FrameSteps):
     by `on`; that of the steps that name none is "0:1".
     """
 
-    def __init__(self, rules: Rules = RULES) -> None:
+    def __init__(self, rules: Rules = RULES, *, journeys: bool = False) -> None:
         super().__init__(START_NS, MILLISECOND)
         self.findings: list[FindingRow] = []
+        self.journeys: list[JourneyRow] = []
         self._endpoints: dict[str, tuple[str, str]] = {}
-        self._rule_engine = RuleEngine([dissector_with(rules)], self._endpoints, _DissectorNames(self._endpoints))
+        self._rule_engine = RuleEngine([dissector_with(rules)], self._endpoints, _DissectorNames(self._endpoints), journeys=journeys)
 
     def report(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> RuleDialogue:
         """Hand over a finding of TCP's layer about a connection."""
@@ -224,7 +225,8 @@ class RuleDialogue(_FrameSteps):
     def _take(self, rows: list[Any]) -> None:
         if rows:
             self._rule_engine.feed(rows)
-        self.findings += [row for _, row in self._rule_engine.take()]
+        for _, row in self._rule_engine.take():
+            (self.journeys if type(row) is JourneyRow else self.findings).append(row)
 
 
 class _DissectorNames(dict[str, str]):

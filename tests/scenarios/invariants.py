@@ -22,7 +22,7 @@ from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run
 from pulsarscope.model.errors import CaptureError
-from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow, FrameRow
+from pulsarscope.model.records import ALL, ConnectionRow, FindingRow, FrameRow
 from pulsarscope.output.registry import encoder
 
 SECONDS = 2.0
@@ -111,7 +111,7 @@ class Invariants:
         if number < len(COMMANDS):
             self._check_command(path, COMMANDS[number])
         elif number == len(COMMANDS):
-            for kind in ROWS:
+            for kind in ALL:
                 check_csv([row for row in self._rows(path, options) if row.kind == kind], kind)
         elif number == len(COMMANDS) + 1 and not data.startswith(COMPRESSED):
             packed = self._folder / "in.pcap.gz"
@@ -181,7 +181,7 @@ def check_account(rows: Sequence[Any]) -> None:
 def check_lines(rows: list[Any]) -> None:
     """Require one JSON object a row, without control characters."""
     rows = [msgspec.structs.replace(row) for row in rows]
-    lines: Any = encoder("ndjson", tuple(ROWS), None)
+    lines: Any = encoder("ndjson", tuple(ALL), None)
     for line in lines.lines(rows):
         text = line.decode()
         require(isinstance(json.loads(text), dict), f"no JSON object: {text[:200]!r}")

@@ -20,7 +20,7 @@ from pulsarscope.capture import expand_inputs
 from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, run_job, table_options
 from pulsarscope.cli.run_command import run_command
-from pulsarscope.model.records import ROWS
+from pulsarscope.model.records import ALL
 from pulsarscope.output.export.arrow import arrow_schema
 from tests.places import DOCS
 from tests.spark.inside import CAPTURES_WITH_SECRETS, EVERYTHING, SOURCE_PER_FILE, local, read_options, ring, written
@@ -39,8 +39,8 @@ def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: P
     assert run_job(spark, request, table_options(request), lambda _: None) == 0
     out = tmp_path / "out"
     assert written(out) == local(expand_inputs([str(captures)], SOURCE_PER_FILE))
-    assert {path.name for path in out.iterdir()} == {*ROWS, "_SUCCESS"}
-    for kind in ROWS:
+    assert {path.name for path in out.iterdir()} == {*ALL, "_SUCCESS"}
+    for kind in ALL:
         parts = sorted((out / kind).iterdir())
         assert all(path.name.startswith("part-") for path in parts)
         assert pyarrow.parquet.read_schema(parts[0]).equals(arrow_schema(kind))
@@ -124,13 +124,13 @@ def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: 
     lines = [line for path in (tmp_path / "out").glob("*/part-*") for line in path.read_text().splitlines()]
     run_command(CommandRequest(files=(capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
     assert sorted(lines) == sorted((tmp_path / "local").read_text().splitlines())
-    assert {json.loads(line)["record"] for line in lines} == set(ROWS) - {"finding"}
+    assert {json.loads(line)["record"] for line in lines} == set(ALL) - {"finding"}
 
 
 def test_the_questions_of_the_docs_are_answered(spark: Any, captures: Path, tmp_path: Path) -> None:
     names = ("errors.pcap", "stuck-consumer.pcap", "shared-nack-dlq.pcap", "rw-portreuse.pcap")
     run(spark, [str(captures / name) for name in names], str(tmp_path / "out"), EVERYTHING)
-    for kind in ROWS:
+    for kind in ALL:
         spark.read.parquet(str(tmp_path / "out" / kind)).createOrReplaceTempView(kind)
     questions = re.findall(r"```sql\n(.*?)```", (DOCS / "spark.md").read_text(), re.DOTALL)
     assert len(questions) == 10

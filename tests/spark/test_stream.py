@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.traffic import short_connections
 from pulsarscope.capture import Inputs, expand_inputs
-from pulsarscope.model.records import ROWS
+from pulsarscope.model.records import ALL
 from pulsarscope.spark import table_files
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.landing_folder import LandingFolder
@@ -207,6 +207,6 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp
     assert sorted(landed.path for landed in captures) == sorted(str(path) for path in (tmp_path / "in").iterdir())
     assert written(tmp_path / "out") == local(Inputs([landed.path for landed in captures], 0, []))
     assert not [path for path in (tmp_path / "out").rglob("_*") if path.is_file()]
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(ROWS)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(ALL)
     assert command.start("--records", "frame").wait(120) == 2
     assert "is the checkpoint of another run (--records was" in command.output().splitlines()[-1]

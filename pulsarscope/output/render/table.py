@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, MessageRow, columns
+from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, columns
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
 from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.view import View, count_text
 
@@ -70,6 +71,8 @@ class TableOutput:
             connection_line(view, row, lines)
         elif type(row) is MessageRow:
             message_line(view, row, lines)
+        elif type(row) is JourneyRow:
+            journey_line(view, row, lines)
 
     def _grid(self, rows: list[Any], lines: list[str]) -> None:
         chosen = self._chosen or {}

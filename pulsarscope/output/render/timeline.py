@@ -11,11 +11,12 @@ from itertools import groupby
 from typing import Any
 
 from pulsarscope.model.flow import SERVER
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
 from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.view import View, count_text
@@ -200,6 +201,9 @@ class TimelineOutput:
         elif type(row) is ExchangeRow:
             self._others[row.kind] += 1
             exchange_line(view, row, lines)
+        elif type(row) is JourneyRow:
+            self._others[row.kind] += 1
+            journey_line(view, row, lines)
         elif type(row) is ConnectionRow:
             self._looks.pop(row.connection, None)
             if "connection" in view.options.kinds:

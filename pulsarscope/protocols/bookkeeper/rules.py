@@ -11,8 +11,10 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
+from pulsarscope.protocols.bookkeeper import stored
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response
 from pulsarscope.protocols.bookkeeper.session import FENCED
+from pulsarscope.protocols.bookkeeper.stored import JOURNEY
 
 CODES = table(
     SESSION.warning(
@@ -77,8 +79,8 @@ FAILED = "failed"
 PUBLISHED, EARLIER = "published", "earlier"
 """Facts for `ADDS` of the slowest publish by a broker within a window, and of the ADDs of the window before."""
 
-JOURNEY, WRITTEN, LOADED = "journey", "written", "read"
-"""Key rule, by ledger:entry, of the protocol whose servers store by this one, and its facts of an entry on its way to a bookie and back."""
+WRITTEN, LOADED = "written", "read"
+"""Facts for `JOURNEY` of an entry on its way to a bookie and back."""
 
 _ASKED = frozenset({ADD, READ, AUTH})
 """Requests that a bookie answers at once; it may hold those of the last add confirmed."""
@@ -327,5 +329,6 @@ RULES = Rules(
     ),
     thresholds=THRESHOLDS,
     tells=frozenset({JOURNEY}),
+    journeys=(stored.StoredRule,),
     needs_both=frozenset({"bookie-silent", "quorum-lost"}),
 )

@@ -30,7 +30,7 @@ from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import OutputError
-from pulsarscope.model.records import FindingRow, Row
+from pulsarscope.model.records import ROWS, FindingRow, Row
 from tests.places import CAPTURES
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.options import Options
@@ -104,6 +104,8 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
         Options(),
         Options(ALL_RECORDS),
         Options(ALL_RECORDS, rules=True),
+        Options(frozenset(ROWS), rules=True),
+        Options(frozenset({"journey"}), rows_max=20),
         Options(ALL_RECORDS, rules=True, rows_max=50),
         Options(frozenset({"connection", "finding"}), rules=True, rows_max=2_048),
         Options(frozenset({"message"}), rows_max=20),

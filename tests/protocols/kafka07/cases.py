@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pulsarscope as ps
-from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.scenarios.capturefile import pcap
 from tests.scenarios.conversation import Conversation
 
@@ -46,7 +46,7 @@ def look(*conversations: Conversation, payload: str | None = None) -> Seen:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kafka.pcap"
         path.write_bytes(pcap(packets))
-        rows = list(ps.open(str(path), payload=payload).records(*ROWS))
+        rows = list(ps.open(str(path), payload=payload).records(*ALL))
         findings = list(ps.open(str(path)).findings())
     kinds: dict[type, list[Any]] = {FrameRow: [], MessageRow: [], ExchangeRow: [], ConnectionRow: [], FindingRow: []}
     for row in rows:

@@ -16,6 +16,7 @@ from pulsarscope.dissect.payload_forms import payload_text
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry.columnar_batch import RUN_MAX, MessageShape
+from pulsarscope.protocols.pulsar.entry.traces import names_trace, trace_of
 from pulsarscope.protocols.pulsar.frame.generated import single_messages
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, WireError, walk
 
@@ -50,7 +51,7 @@ def property_map(pairs: list[dict[str, str]] | None) -> dict[str, str] | None:
 class BatchColumns:
     """Columns of the messages of a batch, as far as they are read."""
 
-    __slots__ = ("_measured", "count", "digests", "keys", "payloads", "position", "properties", "rare", "sequence_ids", "sizes")
+    __slots__ = ("_measured", "count", "digests", "keys", "payloads", "position", "properties", "rare", "sequence_ids", "sizes", "traced")
 
     def __init__(self) -> None:
         self.position = 0
@@ -65,6 +66,8 @@ class BatchColumns:
         self.payloads: list[str] = []
         self.rare: dict[int, dict[str, Any]] = {}
         """All fields of those messages that have one which most have not."""
+        self.traced = False
+        """Properties of a message have a name that traces have."""
         self._measured = (0, 0)  # messages, and the bytes of their payloads
 
     def metadata_bytes(self) -> int:
@@ -81,7 +84,8 @@ class BatchReader:
     def __init__(self, plan: Plan, columns: Collection[str], payload_form: str | None) -> None:
         """Prepare to read with the plan of SingleMessageMetadata, for columns of MessageRow and payloads in a form, or None."""
         self._plan = plan
-        self._properties = "properties" in columns
+        self._traces = not {"trace_id", "span_id"}.isdisjoint(columns)
+        self._properties = "properties" in columns or self._traces
         self._sha256 = "payload_sha256" in columns
         self._form = payload_form if "payload" in columns else None
         self._payloads = self._sha256 or self._form is not None
@@ -141,6 +145,10 @@ class BatchReader:
         }
         if self._properties:
             columns["properties"] = chain.from_iterable(batch.properties)
+            if batch.traced:
+                columns["properties"] = properties = [*columns["properties"]]
+                traces = [(trace_of(pairs) if pairs else None) or (None, None) for pairs in properties]
+                columns["trace_id"], columns["span_id"] = zip(*traces, strict=True)
         if self._sha256:
             columns["payload_sha256"] = batch.digests
         if self._form is not None:
@@ -160,6 +168,7 @@ class BatchReader:
         batch.count = len(batch.sizes)
         if properties:
             batch.properties.append(properties)
+            batch.traced = batch.traced or (self._traces and any(map(names_trace, properties)))
         if payloads:
             self._add_payloads(payloads, batch)
         added = batch.count - count
@@ -183,7 +192,9 @@ class BatchReader:
         batch.keys.append(fields.get("partition_key"))
         batch.sequence_ids.append(fields.get("sequence_id", sequence_id))
         if self._properties:
-            batch.properties.append((property_map(fields.get("properties")),))
+            pairs = property_map(fields.get("properties"))
+            batch.properties.append((pairs,))
+            batch.traced = batch.traced or (self._traces and names_trace(pairs))
         self._add_payloads((data[stop:after],), batch)
         batch.rare[batch.count] = fields
         batch.position = after
@@ -208,6 +219,7 @@ class BatchReader:
             batch.sequence_ids += run.sequence_ids or repeat(entry_sequence_id, count)
             if self._properties:
                 batch.properties.append(run.properties or repeat(None, count))
+                batch.traced = batch.traced or (self._traces and names_trace(shape.names))
             self._add_payloads(run.payloads, batch)
         if count == asked:
             self._run_messages, self._single_messages = min(max(2 * asked, self._run_messages), RUN_MAX), 1
@@ -226,5 +238,5 @@ _RARE: dict[str, Callable[[dict[str, Any], MessageRow], Any]] = {
 }
 """Columns for which most messages say nothing, from the fields of one that does and the row of its entry."""
 
-OWN_COLUMNS = ("key", "key_is_bytes", "ordering_key", "properties", "event_time", "null_value")
+OWN_COLUMNS = ("key", "key_is_bytes", "ordering_key", "properties", "trace_id", "span_id", "event_time", "null_value")
 """Columns that a message of a batch has for itself or not at all, whatever the metadata of the entry say."""

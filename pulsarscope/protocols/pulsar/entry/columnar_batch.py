@@ -43,14 +43,14 @@ class MessageRun(NamedTuple):
 class MessageShape:
     """Places of the fields of a message, from its start in the batch."""
 
-    __slots__ = ("_fixed", "_key", "_names", "_offsets", "_sequence_id", "_size", "_values", "payload_size")
+    __slots__ = ("_fixed", "_key", "_offsets", "_sequence_id", "_size", "_values", "names", "payload_size")
 
     def __init__(self, data: bytes, position: int, payload_size: int, plan: Plan) -> None:
         """Take the shape of the message at `position`, the start of the size of its metadata, that `single_messages` has read."""
         stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
         self.payload_size = payload_size
         self._size = stop + payload_size - position
-        self._names: list[str] = []
+        self.names: list[str] = []
         self._values: list[Place] = []
         self._key: Place | None = None
         self._sequence_id: Place | None = None
@@ -58,7 +58,7 @@ class MessageShape:
         for span in spans(data, position + 4, stop, plan):
             place = span.value - position, span.end - span.value
             if span.name == "key":
-                self._names.append(data[span.value : span.end].decode())
+                self.names.append(data[span.value : span.end].decode())
                 continue
             if span.name == "value":
                 self._values.append(place)
@@ -112,7 +112,7 @@ class MessageShape:
         )
 
     def _maps(self, values: list[bytes], count: int) -> Iterator[dict[str, str]]:
-        names = self._names
+        names = self.names
         if len(names) == 1:
             (name,) = names
             yield from [{name: value} for value in _texts(values[0], count)]

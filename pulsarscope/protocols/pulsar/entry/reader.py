@@ -20,6 +20,7 @@ from pulsarscope.protocols.pulsar.entry.chunks import ENCRYPTED, METADATA_FACTOR
 from pulsarscope.protocols.pulsar.entry.compression import Opened, decompress
 from pulsarscope.protocols.pulsar.entry.encryption import Decryption
 from pulsarscope.protocols.pulsar.entry.markers import marker_name
+from pulsarscope.protocols.pulsar.entry.traces import trace_of
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SchemaName, schema_name
@@ -195,6 +196,8 @@ class EntryOpener:
         row.key_is_bytes = metadata.get("partition_key_b64_encoded")
         row.ordering_key = metadata.get("ordering_key")
         row.properties = property_map(metadata.get("properties"))
+        if row.properties is not None and (trace := trace_of(row.properties)) is not None:
+            row.trace_id, row.span_id = trace
         row.schema_version = metadata.get("schema_version")
         row.null_value = metadata.get("null_value")
         if "txnid_least_bits" in metadata or "txnid_most_bits" in metadata:

@@ -23,6 +23,7 @@ from pulsarscope.protocols.pulsar.rules import (
     handshakes,
     holders,
     journey,
+    journey_records,
     key_shared,
     legs,
     lookups,
@@ -152,7 +153,7 @@ RULES = Rules(
         *delays.KEYS,
         *partitions.KEYS,
         *key_shared.KEYS,
-        *journey.KEYS,
+        *journey_records.KEYS,
         *chunks.KEYS,
         *clock.KEYS,
     ),
@@ -161,5 +162,6 @@ RULES = Rules(
     unread=reach.REACH,
     legs=legs.describe,
     tells=frozenset({publishing.STORAGE}),
+    journeys=journey_records.RULES,
     thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

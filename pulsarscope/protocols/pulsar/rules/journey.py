@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
@@ -32,9 +32,14 @@ IDLE_NS = 300_000_000_000
 RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confirmed"
 """Kinds of facts: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE."""
 
+MESSAGES = "messages"
+"""Kind of facts: what a SEND or a MESSAGE holds; messages, each (index in the batch, sequence id, trace, span), size of the batch,
+partition. Only there for records of journeys, as are the ACKs that a cumulative one stands for."""
 
-WRITTEN, READ = "written", "read"
-"""Kinds of facts of a storage: an entry on its way to it, and back; checksum, and server: its endpoint."""
+
+WRITTEN, READ, STORED = "written", "read", "stored"
+"""Kinds of facts of a storage: an entry on its way to it, and back; checksum, and server: its endpoint. Only for records of journeys:
+the write of an entry, server, and nanoseconds to the answer, None without one that says that it is stored."""
 
 
 class EntryDelivery(NamedTuple):
@@ -49,7 +54,9 @@ class EntryDelivery(NamedTuple):
     checksum: str
     """good, bad, absent or unverified."""
     acked: Where | None = None
-    """ACK that names the entry; a cumulative one that names a later entry does not count."""
+    """ACK of the whole entry; a cumulative one that names a later entry counts for records of journeys only."""
+    parts: tuple[tuple[Where, Sequence[int]], ...] = ()
+    """ACKs of some of its messages, with their ack sets."""
     confirmed: Where | None = None
     """ACK_RESPONSE to that ACK."""
 
@@ -96,7 +103,7 @@ def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
             attempts[group] = attempts.get(group, 0) + 1
             deliveries.append(EntryDelivery(where, *group, values["consumer_id"], attempts[group], values["checksum"]))
         elif what in (ACKED, CONFIRMED):
-            _settle(deliveries, where, what, values["consumer_id"])
+            _settle(deliveries, where, what, values)
     by_topic: dict[str | None, list[EntryDelivery]] = {topic: [] for topic in receipts}
     for delivery in deliveries:
         by_topic.setdefault(delivery.topic, []).append(delivery)
@@ -111,12 +118,14 @@ def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Se
     return Journey(entry, topic, values["producer_name"], sent, receipt.where, values["checksum"], tuple(deliveries))
 
 
-def _settle(deliveries: list[EntryDelivery], where: Where, what: str, consumer_id: int) -> None:
+def _settle(deliveries: list[EntryDelivery], where: Where, what: str, values: Mapping[str, Any]) -> None:
     """Add an ACK, or its response, to the latest delivery to its consumer."""
     for index in range(len(deliveries) - 1, -1, -1):
         delivery = deliveries[index]
-        if (delivery.where.connection, delivery.consumer_id) == (where.connection, consumer_id):
-            if what == ACKED and delivery.acked is None:
+        if (delivery.where.connection, delivery.consumer_id) == (where.connection, values["consumer_id"]):
+            if "ack_set" in values:
+                deliveries[index] = delivery._replace(parts=(*delivery.parts, (where, values["ack_set"])))
+            elif what == ACKED and delivery.acked is None:
                 deliveries[index] = delivery._replace(acked=where)
             elif what == CONFIRMED and delivery.acked is not None and delivery.confirmed is None:
                 deliveries[index] = delivery._replace(confirmed=where)
@@ -165,11 +174,12 @@ class JourneyRule(ConnectionRule):
         fields = row.fields or {}
         where, consumer_id = where_of(row), fields.get("consumer_id", -1)
         ids = fields.get("message_id")
-        keys = list(dict.fromkeys(key for item in (ids if type(ids) is list else ()) if (key := entry_key(item)) is not None))
-        for key in keys:
-            self._context.emit_fact(JOURNEY, key, where, ACKED, {"consumer_id": consumer_id})
+        left = {key: item.get("ack_set") for item in (ids if type(ids) is list else ()) if (key := entry_key(item)) is not None}
+        for key, ack_set in left.items():
+            values = {"consumer_id": consumer_id, "ack_set": ack_set} if ack_set else {"consumer_id": consumer_id}
+            self._context.emit_fact(JOURNEY, key, where, ACKED, values)
         if "request_id" in fields:
-            remember(self._acks, where.name, (keys, consumer_id), PENDING_REQUESTS_MAX)
+            remember(self._acks, where.name, ([*left], consumer_id), PENDING_REQUESTS_MAX)
 
     def _ack_response(self, row: FrameRow) -> None:
         keys, consumer_id = self._acks.pop(row.request or "", ((), -1))
@@ -234,6 +244,3 @@ def _evaluate_journey(journey: Journey, stored: Sequence[Fact], report: ReportFi
     deliveries = f"{len(bad)} of its {len(journey.deliveries)} deliveries are bad"
     text = f"{entry} was corrupted {hop}: {message} has a wrong checksum, {proof}; {deliveries}."
     report("message-corrupted", first.where, capitalized(text), evidence)
-
-
-KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate, public=True),)

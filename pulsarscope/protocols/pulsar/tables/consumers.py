@@ -13,7 +13,7 @@ from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
-from pulsarscope.protocols.pulsar.tables.waiting import Waiting, is_stored
+from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
 
 
 class _Pending(msgspec.Struct, gc=False):

@@ -13,7 +13,7 @@ from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.tables.waiting import Waiting, is_stored
+from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
 
 _STEPS = ("receipt", "delivery", "ack")
 _PARTS = (50, 90, 99)

@@ -75,7 +75,7 @@ def test_all_rules_and_codes_of_the_room_are_listed() -> None:
         and not value.__subclasses__()
     }
     assert codes == set(RULES.codes)
-    assert rules == set(RULES.connection)
+    assert rules == {*RULES.connection, *RULES.journeys}
 
 
 @pytest.mark.parametrize("code", RULES.codes.values(), ids=lambda code: code.code)

@@ -1,0 +1,35 @@
+"""Lines of journeys: a message, a subscription, and what each step took."""
+
+from __future__ import annotations
+
+from pulsarscope.model.records import JourneyRow
+from pulsarscope.output.render.cell_text import clip_phrases, escape
+from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.view import View, count_text
+
+
+def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
+    """Append the line of a journey."""
+    marks = view.symbols
+    mark = marks.answers if row.delivery_frame else marks.to_server
+    start = view.start(row, mark, lines)
+    batch = "" if row.batch_index is None else f"[{row.batch_index}]"
+    topic = "" if row.topic is None else view.short_topic(row.topic)
+    writes = row.storage_writes or 0
+    parts = [
+        f"{row.ledger}:{row.entry}{batch}",
+        topic,
+        f"sub {row.subscription}" if row.delivery_frame else "",
+        _step(view, "stored", row.storage_ns) + (f" by {count_text(len(row.storage_bookies or ()), 'bookie')}" if writes else ""),
+        _step(view, "receipt", row.receipt_ns),
+        _step(view, "delivered", row.delivery_ns) if row.delivery_frame else "not delivered",
+        f"{len(row.deliveries)} times" if row.deliveries and len(row.deliveries) > 1 else "",
+        _step(view, "acknowledged", row.ack_ns) if row.ack_frame or not row.delivery_frame else "not acknowledged",
+        f"trace {row.trace_id}" if row.trace_id else "",
+    ]
+    summary = escape("  ".join(part for part in parts if part))
+    lines.append(f"{start} {clip_phrases(summary, view.room(view.start_width(mark) + 1), marks.ellipsis)}")
+
+
+def _step(view: View, name: str, time: int | None) -> str:
+    return "" if time is None else f"{name} {duration_text(time, view.symbols.micro).strip()}"

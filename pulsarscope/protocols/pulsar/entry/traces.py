@@ -1,0 +1,72 @@
+"""Trace and span that the properties of a message name, in the ways in which tracers write them.
+
+W3C Trace Context (`traceparent`), B3 (https://github.com/openzipkin/b3-propagation: one header, or several), Jaeger (`uber-trace-id`) and
+SkyWalking (`sw8`). The first one counts, in this order; what is not exactly of its form names nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping
+
+Trace = tuple[str, str]
+"""Trace id and span id: 32 and 16 hex digits, shorter ones with zeros before them; those of SkyWalking are text."""
+
+_HEX = "[0-9a-fA-F]"
+_COLON = "(?::|%3[aA])"
+_TRACEPARENT = re.compile("(?!ff|00.{54})[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-[!-~]{0,256})?")
+_B3 = re.compile(f"({_HEX}{{16}}|{_HEX}{{32}})-({_HEX}{{16}})(?:-[01d](?:-{_HEX}{{16}})?)?")
+_B3_ID = re.compile(f"{_HEX}{{16}}(?:{_HEX}{{16}})?")
+_UBER = re.compile(f"({_HEX}{{1,32}}){_COLON}({_HEX}{{1,16}}){_COLON}{_HEX}{{1,16}}{_COLON}{_HEX}{{1,2}}")
+_SW8 = re.compile("[01]-([A-Za-z0-9+/]{1,344}={0,2})-([A-Za-z0-9+/]{1,344}={0,2})-([0-9]{1,10})-[A-Za-z0-9+/=-]{1,2048}")
+
+
+def trace_of(properties: Mapping[str, str]) -> Trace | None:
+    """Return the trace and span; None when there are none."""
+    if _NAMES.isdisjoint(properties):
+        return None
+    return next((trace for read in _READERS if (trace := read(properties)) is not None), None)
+
+
+def names_trace(names: Iterable[str] | None) -> bool:
+    """Return True when properties of these names may name a trace."""
+    return names is not None and not _NAMES.isdisjoint(names)
+
+
+def _ids(name: str, form: re.Pattern[str]) -> Callable[[Mapping[str, str]], Trace | None]:
+    """Return the reader of a property of this form, whose groups are the ids."""
+
+    def read(named: Mapping[str, str]) -> Trace | None:
+        match = form.fullmatch(named.get(name, ""))
+        return None if match is None else _hex(*match.groups())
+
+    return read
+
+
+def _hex(trace: str, span: str) -> Trace | None:
+    """Return ids in the length of W3C; None when one is zero, which is none."""
+    return (trace.lower().zfill(32), span.lower().zfill(16)) if trace.strip("0") and span.strip("0") else None
+
+
+def _b3_headers(named: Mapping[str, str]) -> Trace | None:
+    for names in _B3_HEADERS:
+        trace, span = [named.get(name, "") for name in names]
+        if _B3_ID.fullmatch(trace) and _B3_ID.fullmatch(span) and len(span) == 16:
+            return _hex(trace, span)
+    return None
+
+
+def _skywalking(named: Mapping[str, str]) -> Trace | None:
+    """Return the ids of SkyWalking's header 8: trace, and the segment with the number of its span."""
+    match = _SW8.fullmatch(named.get("sw8", ""))
+    try:
+        trace, segment = (b64decode(part, validate=True).decode("ascii") for part in match.groups()[:2]) if match else ("", "")
+    except ValueError:
+        return None
+    return (trace, f"{segment}-{match[3]}") if match and trace.isprintable() and segment.isprintable() else None
+
+
+_B3_HEADERS = (("X-B3-TraceId", "X-B3-SpanId"), ("x-b3-traceid", "x-b3-spanid"))
+_READERS = (_ids("traceparent", _TRACEPARENT), _ids("b3", _B3), _b3_headers, _ids("uber-trace-id", _UBER), _skywalking)
+_NAMES = frozenset({"traceparent", "b3", "uber-trace-id", "sw8", *(trace for trace, _ in _B3_HEADERS)})
