@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.cli.options import DetailOption, Files, HexOption, JobsOption, RecordsOption, RowsRequest
+from pulsarscope.cli.options import DecodeFormatOption, DetailOption, Files, HexOption, JobsOption, RecordsOption, RowsRequest
 from pulsarscope.cli.run_command import run_command
 
 
@@ -13,6 +13,7 @@ class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     detail: DetailOption = False
     hex: HexOption = False
     records: RecordsOption = "frame"
+    format: DecodeFormatOption = None  # type: ignore[assignment]  # more than the others have
     jobs: JobsOption = 1
 
 

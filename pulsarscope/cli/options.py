@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 RowFormat = Literal["json", "ndjson", "csv", "parquet"]
+DecodeFormat = Literal["json", "ndjson", "csv", "parquet", "otlp"]
 ListFormat = Literal["json", "ndjson", "csv"]
 ReportFormat = Literal["json", "ndjson"]
 TimeMode = Literal["relative", "delta", "utc", "local", "epoch"]
@@ -38,6 +39,10 @@ Files = Annotated[
     ),
 ]
 RowFormatOption = Annotated[RowFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
+DecodeFormatOption = Annotated[
+    DecodeFormat | None,
+    typer.Option("--format", "-f", help="Write records for programs instead of text; otlp: journeys as spans."),
+]
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="Write the report for programs instead of text.")]
 OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write to OUT instead of standard output.")]

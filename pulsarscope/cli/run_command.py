@@ -13,7 +13,7 @@ import msgspec
 
 from pulsarscope.analysis.counted_once import IDENTIFYING, CountedOnce
 from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
-from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding
+from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.options import NEVER, CommandRequest
@@ -24,7 +24,7 @@ from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import JourneyRow, MessageRow, RawFrame
+from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow, RawFrame
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
 from pulsarscope.output.registry import EncodedOutput, Output, OutputOptions, column_names, output
 from pulsarscope.output.render.style import is_terminal, wants_color
@@ -35,13 +35,16 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import RowFilter
 
+TRACES = ("otlp",)
+"""The outputs of journeys alone, which put the rows of an entry together."""
+
 FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
 
 
 def run_command(request: CommandRequest) -> int:
     """Write the rows that a request asks for, and return the exit code. Raises UsageError, CaptureError or OutputError."""
-    kinds = record_kinds(request.records)
+    kinds = kinds_of(request)
     name = output_name(request, kinds)
 
     def run_rows(command_output: CommandOutput) -> int:
@@ -73,6 +76,16 @@ def run_command(request: CommandRequest) -> int:
     return run_with_output(run_rows)
 
 
+def kinds_of(request: CommandRequest) -> tuple[str, ...]:
+    """Return the kinds of records to write. Raises UsageError when the format has no place for them."""
+    kinds = record_kinds(request.records)
+    if request.format not in TRACES:
+        return kinds
+    if kinds not in ((FrameRow.kind,), (JourneyRow.kind,)) or request.columns is not None:  # frames are the default
+        raise UsageError(f"--format {request.format} writes journeys, whole: leave out --records and --columns")
+    return (JourneyRow.kind,)
+
+
 def write_rows(
     request: CommandRequest,
     kinds: tuple[str, ...],
@@ -97,6 +110,8 @@ def write_rows(
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
+                        for line in damage(batch.rows) if request.format is not None and not request.quiet else ():
+                            warn(line)
                         row_output.write(rows)
                     else:
                         encoded = encoding(batch.rows, rows) if batch.prepared is None else batch.prepared
@@ -192,7 +207,7 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
         from pulsarscope.output.export.arrow import require_pyarrow  # noqa: PLC0415 - other outputs start quicker without it
 
         require_pyarrow()
-    return None if request.format is None else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+    return None if request.format is None or name in TRACES else Encoding(name, kinds, _columns(request), quiet=request.quiet)
 
 
 def _columns(request: CommandRequest) -> tuple[str, ...] | None:

@@ -259,6 +259,7 @@ class JourneyRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     storage_ns: Annotated[int | None, Doc("Nanoseconds from it to the last bookie's answer before the receipt.")] = None
     storage_writes: Annotated[int | None, Doc("Writes of the entry to bookies.")] = None
     storage_bookies: Annotated[list[str] | None, Doc("Endpoints of these bookies.")] = None
+    writes: Annotated[Any, Doc("All these writes: frame, time, bookie, latency_ns (null: no answer that it is stored).", "json")] = None
     delivery_frame: Annotated[str | None, Doc("Name of the first delivery to the subscription.")] = None
     delivery_time: Annotated[int | None, Doc("Its time.", "time")] = None
     delivery_ns: Annotated[int | None, Doc("Nanoseconds from SEND to it.")] = None

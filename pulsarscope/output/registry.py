@@ -134,6 +134,7 @@ OUTPUTS = {
     "ndjson": "pulsarscope.output.export.ndjson:NdjsonOutput",
     "csv": "pulsarscope.output.export.csv:CsvOutput",
     "parquet": "pulsarscope.output.export.parquet:ParquetOutput",
+    "otlp": "pulsarscope.output.export.otlp:OtlpOutput",
 }
 """Name of an output -> "module:class"."""
 

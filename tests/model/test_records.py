@@ -151,6 +151,7 @@ CONTRACT: dict[str, list[str]] = {
         "storage_ns",
         "storage_writes",
         "storage_bookies",
+        "writes",
         "delivery_frame",
         "delivery_time",
         "delivery_ns",
@@ -194,6 +195,7 @@ def test_the_types_are_those_of_the_contract() -> None:
         ("message", "extra"),
         ("frame", "topics"),
         ("journey", "deliveries"),
+        ("journey", "writes"),
     }
     assert {place for place, type_ in types.items() if type_ == "json"} == objects
     times = {(kind, "time") for kind in ROWS} | {("connection", "start"), ("connection", "end")}

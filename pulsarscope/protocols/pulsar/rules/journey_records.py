@@ -187,6 +187,10 @@ def _storage(stored: Sequence[Fact], received: Where | None) -> Mapping[str, Any
         "storage_ns": max(answers) - first.time if answers else None,
         "storage_writes": len(stored),
         "storage_bookies": [*dict.fromkeys(fact.values["server"] for fact in stored)],
+        "writes": [
+            {"frame": where.name, "time": where.time, "bookie": values["server"], "latency_ns": values["answered_ns"]}
+            for where, _, values in stored
+        ],
     }
 
 
