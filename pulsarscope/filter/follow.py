@@ -12,6 +12,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import PluginWarning, contained, failure
 from pulsarscope.filter.follow_subject import Subject
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
+from pulsarscope.model.connection_numbers import ConnectionNumbers
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
@@ -39,8 +40,9 @@ class FollowFilter:
         """Time of the first frame that passed, nanoseconds since the epoch."""
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
+        self.numbers = ConnectionNumbers()
         dissectors = tuple(dissectors)
-        self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
+        self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors), self.numbers)
         self._tests = [] if self._subject.test is None else [self._subject.test]
         self._message_tests: list[tuple[Dissector, MessageTest]] = []
         refusals: list[str] = []  # each protocol has its own form of names
@@ -154,6 +156,7 @@ class JoinedFilter:
         self.learn = follow_filter.learn
         self.payload = follow_filter.payload
         self.seen, self.kept = follow_filter.seen, display_filter.kept
+        self.numbers = follow_filter.numbers
         self._follow_filter = follow_filter
         self._display_filter = display_filter
 

@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from pulsarscope.dissect.capabilities import FollowTest, TopicNames
+from pulsarscope.model.connection_numbers import ConnectionNumbers
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.findings import NOTE
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
-from pulsarscope.model.records import FindingRow, FrameRow
+from pulsarscope.model.records import FrameRow
 
 SHOWN_NAMES_MAX = 10
 
@@ -19,7 +19,7 @@ _PLURALS = {"connection": "connections", "producer": "producers", "consumer": "s
 class Subject:
     """The subject of this kind and name: the test of its frames, and the names of all others of its kind."""
 
-    def __init__(self, kind: str, name: str, topics: TopicNames) -> None:
+    def __init__(self, kind: str, name: str, topics: TopicNames, numbers: ConnectionNumbers) -> None:
         """Begin. Raises UsageError for the name of a connection that cannot be one."""
         self._kind = kind
         self._name = name
@@ -28,7 +28,7 @@ class Subject:
         """Names of its kind so far, at most `FOLLOW_NAMES_MAX`."""
         self._connection: str | None = None
         """Name of the connection with the number that is followed, once it has come."""
-        self._connections: dict[str, None] = {}
+        self._numbers = numbers
         self._found: str | None = None
         """Topic whose last part alone is the name; None while there is none."""
         self._in_full = False
@@ -49,23 +49,16 @@ class Subject:
                 )
 
     def introduce(self, row: Any) -> None:
-        """Learn the names in a row. Connections are numbered as `decode` numbers them: in the order of their first frames or warnings."""
+        """Learn the names in a row."""
         if self._kind == "connection":
-            if isinstance(row, FrameRow) or (isinstance(row, FindingRow) and row.severity != NOTE and row.packet is not None):
-                self._number(row.connection)
+            self._numbers.introduce((row,))
+            if self._connection is None and self._numbers.count == int(self._name):
+                self._connection = row.connection
         elif self.test is not None and isinstance(row, FrameRow) and len(self._names) < FOLLOW_NAMES_MAX:
             if self._kind == "topic":
                 self._names.update(dict.fromkeys(row.topics or () if row.topic is None else (row.topic,)))
             elif (name := row.producer_name if self._kind == "producer" else row.subscription) is not None:
                 self._names[name] = None
-
-    def _number(self, connection: str | None) -> None:
-        if connection is None or connection in self._connections or (self._connection is not None and ":" not in self._name):
-            return
-        if len(self._connections) < FOLLOW_NAMES_MAX:
-            self._connections[connection] = None
-            if self._name == str(len(self._connections)):
-                self._connection = connection
 
     def _is_topic(self, topic: str) -> bool:
         """Return True for the topic, or its partitioned topic, by its name, in full or short; else by its last part.
@@ -88,7 +81,7 @@ class Subject:
     def others(self) -> str:
         """Return the end of a sentence that says what there is of its kind."""
         if self._kind == "connection":
-            count = len(self._connections)
+            count = self._numbers.count
             return f": there {'is 1 connection' if count == 1 else f'are {count:,} connections'}"
         if self._kind not in _PLURALS:
             return ""

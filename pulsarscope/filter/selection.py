@@ -10,6 +10,7 @@ from pulsarscope.filter.expression import Always, And, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
+from pulsarscope.model.connection_numbers import ConnectionNumbers
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 PAYLOAD_FORM = "base64"
@@ -41,6 +42,8 @@ class Filter:
         """Number of rows, by kind."""
         self.kept = dict.fromkeys(kinds, 0)
         """Number of rows that passed, by kind."""
+        self.numbers = ConnectionNumbers()
+        """Of all connections, if whoever reads the rows introduces them."""
         self.start: int | None = None
         """Time of the first row, nanoseconds since the epoch: the start of the capture for times without a date."""
         self._removes_payload = reads_payload and payload is None

@@ -12,6 +12,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS, columns
 
 if TYPE_CHECKING:
+    from pulsarscope.model.connection_numbers import ConnectionNumbers
     from pulsarscope.output.export.sink import Sink
 
 
@@ -92,6 +93,10 @@ class RowSelection(Protocol):
     @property
     def start(self) -> int | None:
         """Time from which relative times count, nanoseconds since the epoch; None until it is known."""
+
+    @property
+    def numbers(self) -> ConnectionNumbers:
+        """Numbers of the connections without the filter."""
 
     @property
     def seen(self) -> Mapping[str, int]:

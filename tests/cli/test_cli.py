@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -211,7 +212,21 @@ def test_follow_draws_a_message_across_connections(
     assert [
         next(word for word in line.split() if word.isupper() and word.isascii() and word[0] > "9") for line in drawn if "later" not in line
     ] == commands
-    assert [line.split()[2] for line in drawn if "later" not in line] == ["1", "1", "2", "1", "1"]
+    assert [line.split()[2] for line in drawn if "later" not in line] == ["2", "2", "1", "2", "2"]  # as decode numbers them
+
+
+@pytest.mark.parametrize("options", [(), ("-V",), ("--jobs", "2")])
+def test_connections_have_the_numbers_that_they_have_without_the_filter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], captures: Path, options: tuple[str, ...]
+) -> None:
+    path = str(captures / "stuck-consumer.pcap")
+    assert run(monkeypatch, "decode", path) == 0
+    headings = re.findall(r"^(connection \d+) +\S+ \S+ (\S+).* from packet (\d+)$", capsys.readouterr().out, re.MULTILINE)
+    assert len(headings) > 1
+    number, _, packet = headings[1]
+    assert run(monkeypatch, "decode", path, "-Y", f'connection == "0:{packet}"', *options) == 0
+    drawn = capsys.readouterr().out
+    assert re.search(rf"^{number}  .*from packet {packet}$", drawn, re.MULTILINE)
 
 
 def test_follow_needs_one_thing_to_follow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,9 +108,11 @@ class View:
     def number(self, connection: str, lines: list[str], source: str | None = None) -> int:
         """Return the number of a connection, and append the heading of a new one to `lines`."""
         if (number := self.numbers.get(connection)) is None:
-            self.connections = number = self.connections + 1
+            self.connections += 1
+            selection = self.options.selection
+            number = (selection and selection.numbers.of(connection)) or self.connections
             self.numbers[connection] = number
-            if number > NUMBERS_MAX:
+            if len(self.numbers) > NUMBERS_MAX:
                 self.numbers.pop(next(iter(self.numbers)))
             if not self.options.quiet:
                 lines.append(self.heading(connection, number, source))
