@@ -2,6 +2,7 @@
 
     python -m benchmarks.fuzz --seconds 60 --seed 1 --jobs 2
     python -m benchmarks.fuzz --inputs 1000000 --seed 1 --jobs 2
+    python -m benchmarks.fuzz --readers --seconds 30       # the compiled reader against the Python one, instead
 
 Input number N of a seed is always the same. An input that fails is made smaller and written into tests/regressions, where the
 tests try it from then on; the exit code is then 1.
@@ -19,6 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -28,6 +30,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.inputs.private_keys import read_key_files
 from tests.places import CAPTURES
+from tests.scenarios.both_readers import BothReaders, BothSplitters
 from tests.scenarios.capture_mutations import Corpus, Input, corpus_options
 from tests.scenarios.invariants import NONE, Invariants
 
@@ -35,6 +38,9 @@ REGRESSIONS = Path(__file__).parents[1] / "tests" / "regressions"
 
 OTHER_EVERY = 8
 """One of the slower checks runs for each so many inputs."""
+
+STREAMS = 50
+"""Streams of mutated frames for each capture, when readers are compared."""
 
 JOBS_EVERY = 500
 """Runs with two processes for one of so many of them."""
@@ -59,6 +65,8 @@ class Share(NamedTuple):
     end: int | None
     seconds: float | None
     keep: Path
+    readers: bool = False
+    """Compare the two readers."""
 
 
 class Outcome(NamedTuple):
@@ -78,11 +86,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=REGRESSIONS, help="folder for inputs that fail")
+    parser.add_argument("--readers", action="store_true", help="compare the rows of the compiled reader with those of the Python one")
     given = parser.parse_args()
     if given.seconds is None and given.inputs is None:
         parser.error("give --seconds or --inputs")
     end = None if given.inputs is None else given.first + given.inputs
-    shares = [Share(given.seed, given.first + job, given.jobs, end, given.seconds, given.keep) for job in range(given.jobs)]
+    shares = [Share(given.seed, given.first + job, given.jobs, end, given.seconds, given.keep, given.readers) for job in range(given.jobs)]
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
         outcomes = list(pool.map(work, shares))
     inputs = sum((outcome.inputs for outcome in outcomes), Counter[str]())
@@ -96,12 +105,14 @@ def main() -> int:
 def work(share: Share) -> Outcome:
     """Try the inputs of one worker."""
     corpus, options = Corpus(CAPTURES, corpus_options()), fuzz_options()
+    frames = [frame for conversation in corpus.conversations["pulsar"] for _, frame in conversation.frames]
     inputs: Counter[str] = Counter()
     failures: list[str] = []
     begun = time.monotonic()
     number = share.first
     with TemporaryDirectory(dir=_memory_folder()) as folder:
-        invariants = Invariants(Path(folder), options)
+        invariants = (BothReaders if share.readers else Invariants)(Path(folder), options)
+        splitters = BothSplitters() if share.readers else None
         while (share.end is None or number < share.end) and len(failures) < FAILURES_MAX:
             if share.seconds is not None and time.monotonic() - begun > share.seconds:
                 break
@@ -109,6 +120,9 @@ def work(share: Share) -> Outcome:
             inputs[tried.level] += 1
             turn, other = divmod(number // share.step, OTHER_EVERY)
             try:
+                if splitters is not None:
+                    random = Random(f"{share.seed} {number}")  # noqa: S311 - repeatable
+                    inputs["frames of streams"] += sum(splitters.check(random, frames) for _ in range(STREAMS))
                 invariants.check(tried.data, good_checksums_max=tried.good_checksums_max, other=NONE if other else turn)
                 if not other and turn % JOBS_EVERY == 0:
                     invariants.check_jobs(tried.data)
@@ -126,7 +140,7 @@ def fuzz_options() -> Options:
     return msgspec.structs.replace(corpus_options(), key_logs=key_logs, private_keys=keys)
 
 
-def smallest(tried: Input, error: type[Exception], invariants: Invariants) -> bytes:
+def smallest(tried: Input, error: type[Exception], invariants: Invariants | BothReaders) -> bytes:
     """Return the input without the packets that the failure does not need; found in a limited time."""
 
     def fails(data: bytes) -> bool:

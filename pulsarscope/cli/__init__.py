@@ -69,8 +69,9 @@ for command_name, summary in COMMANDS.items():
 def _show_version(value: bool) -> None:
     if value:
         from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
+        from pulsarscope.model.platform import load_native  # noqa: PLC0415 - of little use before
 
-        typer.echo(f"pulsarscope {__version__}")
+        typer.echo(f"pulsarscope {__version__}\nreader: {load_native()[1]}")
         raise typer.Exit
 
 

@@ -145,6 +145,8 @@ class Dissector:
     """Readers of frames laid out as one before, by the bytes `layout_head` of a frame. `decode` may add to it."""
     layout_head: tuple[int, int] = (0, 0)
     """Start and end, in a frame, of the bytes that name its layout."""
+    compiled: Any = None
+    """Compiled reader of frames, as `CompiledSplitter` calls it; None where Python reads all."""
 
     @property
     def find_candidate(self) -> Callable[[bytes, int, int], int]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from heapq import merge
 from operator import itemgetter
 
+from pulsarscope.dissect.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
 from pulsarscope.dissect.isolation import Failure, failure
@@ -77,7 +78,8 @@ class Conversation:
         """Make a splitter for each stream."""
         kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
         origin = self.origin._replace(dissector=dissector.name)
-        client, server = (StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1))
+        make = StreamSplitter if dissector.compiled is None else CompiledSplitter
+        client, server = (make(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1))
         return client, server
 
     def _recognise(self, splitters: Sequence[StreamSplitter], frames: FrameBatch | None = None) -> None:

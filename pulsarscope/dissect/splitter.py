@@ -94,8 +94,6 @@ class StreamSplitter:
         self._skip_packets: tuple[int, int, int] = (0, 0, 0)  # packet, time, moment of its last byte so far
         self._skip_notes: tuple[Note, ...] = ()
 
-    # ---- the calls of the conversation
-
     @property
     def limits(self) -> Limits:
         """Largest frames, each from a moment on."""
@@ -203,16 +201,14 @@ class StreamSplitter:
                 break
         return position
 
-    # ---- in sync
-
-    def _split(self, position: int, out: FrameBatch, *, at_end: bool) -> int:
-        """Read frames from `position` on while their lengths can be; return the position of the first byte not dealt with."""
+    def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
+        """Read frames from `position` on, or a `single` one; return the position of the first byte not dealt with."""
         dissector, buffer, attachments = self.dissector, self._buffer, out.attachments
         decode, unpack = dissector.decode, dissector.framing.length.unpack_from
         length_bytes, length_adds = dissector.framing.length.size, dissector.framing.adds
         smallest, largest = dissector.framing.smallest, least_limit(self.limits)
-        layout_of, (head_start, head_end) = dissector.layouts.get, dissector.layout_head
-        announcing, announces = dissector.announcing, False
+        layout_of, (head_start, head_end) = ({} if single else dissector.layouts).get, dissector.layout_head
+        announcing, special = dissector.announcing, False
         data, base, file, pieces, ends = buffer.data, buffer.base, buffer.file, buffer.pieces, buffer.ends
         (source, connection, protocol), direction = self.origin, self.direction
         keep_payload, keep_raw = self._kept
@@ -242,7 +238,7 @@ class StreamSplitter:
                             break
                         floor = buffer.floor  # later bytes were looked at: this frame and all behind it were readable no sooner
                         moment = max(moment, floor)
-                    announces = decoded[0] in announcing
+                    special = single or decoded[0] in announcing
                 command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
                 # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
                 stop = base + end
@@ -274,10 +270,13 @@ class StreamSplitter:
                 # fmt: on
                 append_moment(moment)
                 position = end
-                if announces:
-                    self._announce(fields, moment)
-                    largest = least_limit(self.limits)
-                    announces = False
+                if special:
+                    if command in announcing:
+                        self._announce(fields, moment)
+                        largest = least_limit(self.limits)
+                    if single:
+                        break
+                    special = False
         finally:  # the frames before one at which the dissector raises are whole
             self._packet, self._sub, self._position = last_packet, sub, position
             self._count(len(out.rows) - before, out)

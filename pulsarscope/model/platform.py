@@ -5,13 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pulsarscope.model.errors import UsageError
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+NATIVE = "PULSARSCOPE_NATIVE"
+"""Environment variable that chooses the reader of frames: `auto`, `off` or `require` the compiled one."""
+
+NATIVE_CONTRACT = 1
+"""Number of the agreement with pulsarscope-native: arguments of its `Reader`, and what `read_frames` takes and returns."""
+
+NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 
 
 def module_path() -> tuple[str, ...]:
@@ -66,3 +77,29 @@ def load_crc32c() -> Callable[[bytes | memoryview], int]:
     module: Any = module_from_spec(extension)
     extension.loader.exec_module(module)
     return module.crc32c  # type: ignore[no-any-return]
+
+
+@cache
+def load_native() -> tuple[Any, str]:
+    """Return the module of pulsarscope-native, or None, and a description of the reader that works and of the reason.
+
+    Raises UsageError for an unknown choice, and for a module that is required and does not work.
+    """
+    choice = os.environ.get(NATIVE) or "auto"
+    if choice == "off":
+        return None, f"Python ({NATIVE} is off)"
+    if choice not in {"auto", "require"}:
+        raise UsageError(f"{NATIVE} is {choice!r}; choose auto, off or require")
+    try:
+        import pulsarscope_native as native  # noqa: PLC0415 - optional
+    except ModuleNotFoundError:
+        reason = f"pulsarscope-native is not installed; {NATIVE_HINT}"
+    except ImportError as error:
+        reason = f"pulsarscope-native cannot be loaded: {error}"
+    else:
+        if native.CONTRACT == NATIVE_CONTRACT:
+            return native, f"compiled (pulsarscope-native {native.__version__})"
+        reason = f"pulsarscope-native {native.__version__} has contract {native.CONTRACT}, not {NATIVE_CONTRACT}; {NATIVE_HINT}"
+    if choice == "require":
+        raise UsageError(f"{NATIVE} is require, but {reason}")
+    return None, f"Python ({reason})"

@@ -56,9 +56,9 @@ def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> Non
     assert (command.__doc__ or "").splitlines()[0] == cli.COMMANDS[name]
 
 
-def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_stands_beside_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "--version") == 0
-    assert capsys.readouterr().out.startswith("pulsarscope 0.")
+    assert re.match(r"pulsarscope 0\..*\nreader: (Python|compiled) \(.+\)\n$", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import boundary
@@ -56,6 +57,10 @@ class PulsarDissector(Dissector):
         self._senders = {command.name: command.sender for command in self._decoder.commands.values()}
         self._single_plan = Plans(show_secrets).named("SingleMessageMetadata")
         self.layouts = self._decoder.layouts
+        if (native := load_native()[0]) is not None:
+            from pulsarscope.protocols.pulsar.frame.compiled import compiled_reader  # noqa: PLC0415 - only where it is installed
+
+            self.compiled = compiled_reader(native)
 
     @property
     def decode(self) -> Callable[[bytes, int, int], Decoded]:

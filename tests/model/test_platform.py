@@ -1,0 +1,59 @@
+"""The choice of the reader of frames."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, load_native
+
+GOOD = SimpleNamespace(CONTRACT=NATIVE_CONTRACT, __version__="9.9")
+OTHER = SimpleNamespace(CONTRACT=99, __version__="9.9")
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    load_native.cache_clear()
+    yield
+    load_native.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("choice", "module", "loaded", "text"),
+    [
+        ("auto", GOOD, True, "compiled (pulsarscope-native 9.9)"),
+        ("", GOOD, True, "compiled (pulsarscope-native 9.9)"),
+        ("require", GOOD, True, "compiled (pulsarscope-native 9.9)"),
+        ("off", GOOD, False, "Python (PULSARSCOPE_NATIVE is off)"),
+        ("auto", None, False, "Python (pulsarscope-native is not installed; `pip install ./native`"),
+        ("auto", OTHER, False, "Python (pulsarscope-native 9.9 has contract 99, not "),
+    ],
+)
+def test_the_environment_chooses_the_reader(choice: str, module: Any, loaded: bool, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pulsarscope_native", module)
+    monkeypatch.setenv(NATIVE, choice)
+    native, described = load_native()
+    assert native is (module if loaded else None)
+    assert described.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("choice", "module", "text"),
+    [
+        ("never", GOOD, "PULSARSCOPE_NATIVE is 'never'; choose auto, off or require"),
+        ("require", None, "PULSARSCOPE_NATIVE is require, but pulsarscope-native is not installed; `pip install ./native`"),
+        ("require", OTHER, "PULSARSCOPE_NATIVE is require, but pulsarscope-native 9.9 has contract 99, not "),
+    ],
+)
+def test_a_reader_that_cannot_be_is_refused_in_one_line(choice: str, module: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pulsarscope_native", module)
+    monkeypatch.setenv(NATIVE, choice)
+    with pytest.raises(UsageError) as refused:
+        load_native()
+    assert str(refused.value).startswith(text)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,119 @@
+"""Captures and streams by the compiled reader and by the Python one, which is the oracle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from pulsarscope.dissect.compiled_splitter import CompiledSplitter
+from pulsarscope.dissect.frames import KeptBytes
+from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.engine.options import ALL_RECORDS, Options
+from pulsarscope.engine.parallel import run
+from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.platform import NATIVE, load_native
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from tests.scenarios.invariants import require
+from tests.scenarios.streams import SplitFrame, Stream, cut, groups, split
+from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_message, split_frame
+
+
+@contextmanager
+def reader(choice: str) -> Iterator[None]:
+    """Let dissectors that are made have the reader that is chosen: `off`, `auto` or `require`."""
+    before = os.environ.get(NATIVE)
+    os.environ[NATIVE] = choice
+    load_native.cache_clear()
+    try:
+        yield
+    finally:
+        del os.environ[NATIVE]
+        if before is not None:
+            os.environ[NATIVE] = before
+        load_native.cache_clear()
+
+
+class BothReaders:
+    """Checks of inputs, which are written to files of a folder, as `Invariants` is."""
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        self._path = folder / "in.pcap"
+        quick = msgspec.structs.replace(options, records=ALL_RECORDS, rules=True, private_keys=())  # loading a key takes long
+        self._options = [msgspec.structs.replace(quick, raw=raw) for raw in (False, True)]
+
+    def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None) -> None:
+        """Require equal rows of all kinds; `other` is a number of which odd ones ask for the bytes of frames, too."""
+        del good_checksums_max
+        self._path.write_bytes(data)
+        options = self._options[(other or 0) % 2]
+        expected, found = self._rows("off", options), self._rows("require", options)
+        require(expected == found, _difference(expected, found))
+
+    def check_jobs(self, data: bytes) -> None:
+        """Do nothing: another process reads as this one does."""
+
+    def _rows(self, choice: str, options: Options) -> list[str]:
+        """Return the rows with the types and the order of all they hold."""
+        with reader(choice):
+            try:
+                return [repr(row) for batch in run([str(self._path)], options, 1) for row in batch.rows]
+            except CaptureError as error:
+                return [str(error)]
+
+
+class BothSplitters:
+    """Checks of streams of mutated frames, many more in a second than captures."""
+
+    def __init__(self) -> None:
+        with reader("off"):
+            self._python = PulsarDissector()
+        with reader("require"):
+            self._compiled = PulsarDissector()
+
+    def check(self, random: Random, frames: Sequence[bytes]) -> int:
+        """Require equal frames of a stream of some of these, mutated, and return the number of them that the compiled reader may read."""
+        chosen = [mutated_frame(random, random.choice(frames)) for _ in range(random.randint(1, 12))]
+        data = b"".join(chosen)
+        stream = Stream().pieces(cut(data, random, 3000) if random.random() < 0.5 else [data])
+        if random.random() < 0.1:
+            stream.gap(9).pieces(chosen)
+        keep = KeptBytes(payload=random.random() < 0.5, raw=random.random() < 0.2)
+        blocks = groups(len(stream.atoms), random) if random.random() < 0.5 else None
+        expected = _account(StreamSplitter(self._python, keep, synced=True), stream, blocks)
+        found = _account(CompiledSplitter(self._compiled, keep, synced=True), stream, blocks)
+        require(expected == found, f"{_difference(expected, found)}\n{data.hex()}")
+        return len(expected) - 1
+
+
+def mutated_frame(random: Random, frame: bytes) -> bytes:
+    """Return a frame with its lengths and perhaps its checksum right, most often with a field of it changed; sometimes just damaged."""
+    kind = random.randrange(8)
+    parts = split_frame(frame)
+    if kind < 3 or parts is None:
+        return frame
+    if kind == 3:
+        return frame[:4] + damaged(random, frame[4:], 1)
+    if kind == 6 and parts.broker_entry is not None:
+        parts = parts._replace(broker_entry=mutated_message(random, parts.broker_entry))
+    elif kind >= 6 and parts.metadata is not None:
+        parts = parts._replace(metadata=mutated_message(random, parts.metadata))
+    else:
+        parts = parts._replace(command=mutated_message(random, parts.command))
+    return joined_frame(parts, checksum=random.random() < 0.95)
+
+
+def _account(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, int]] | None) -> list[str]:
+    """Return all that a splitter says of a stream, with the types and the order of it."""
+    frames: list[SplitFrame] = split(splitter, stream, blocks)
+    return [*map(repr, frames), repr((splitter.account(), splitter.limits, splitter.failure))]
+
+
+def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
+    """Return the first difference of two lists."""
+    pairs = zip([*expected, "nothing"], [*found, "nothing"], strict=False)
+    return "\n".join(next((pair for pair in pairs if pair[0] != pair[1]), ("no difference",)))
