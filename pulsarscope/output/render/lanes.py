@@ -154,7 +154,7 @@ class LanesOutput:
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
         number = view.number(row.connection, lines, row.source)
-        self._numbered = self._numbered or number > 1
+        self._numbered = self._numbered or len(view.numbers) > 1
         self._pause(row, lines)
         color = look.connection(number) if number else ""
         time = ""

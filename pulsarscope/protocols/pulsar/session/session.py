@@ -56,6 +56,7 @@ _TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
+_NO_BATCHES = BatchSizes()
 
 
 class PulsarSession(Session):
@@ -316,8 +317,7 @@ class PulsarSession(Session):
             if self._awaits_schemas and self._unread is not None and self._unread.deadline < frame.time:
                 self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
-            if self._batch_sizes is not None:
-                frame.extra = self._batch_sizes.acknowledged(fields)
+            frame.extra = (self._batch_sizes or _NO_BATCHES).acknowledged(fields)
             if fields.get("consumer_id", -1) not in self._consumers and (acknowledged := fields.get("message_id")):
                 self._attached(fields.get("consumer_id", -1), acknowledged[0], events)
             self._requests.anchors.acknowledged(frame, fields, events)
