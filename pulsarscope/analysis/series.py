@@ -27,6 +27,11 @@ class TimeSeries:
         if row.time is not None:
             self._at(row.time).add_exchange(row)
 
+    def widen(self, intervals: int) -> None:
+        """Double the intervals until there are at most so many from the first to the last."""
+        while self._tallies and max(self._tallies) - min(self._tallies) >= intervals:
+            self._double()
+
     def records(self) -> list[ReportRecord]:
         """Return the intervals with any traffic, in order."""
         return [

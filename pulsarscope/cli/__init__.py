@@ -19,6 +19,7 @@ COMMANDS = {
     "messages": "Show the messages of the applications.",
     "stats": "Count connections, topics, commands and latencies.",
     "diagnose": "Find problems, with evidence and advice.",
+    "report": "Write a page to look at and to send.",
     "compare": "Compare two captures, before and after.",
     "follow": "Follow a connection, producer, consumer, topic, message or txn.",
     "extract": "Copy the packets of matching records to a pcapng file.",

@@ -201,6 +201,56 @@ class LiveFold(ReportFold, Protocol):
         """Drop the records of what has ended."""
 
 
+class Course(NamedTuple):
+    """The course of what a record says, over time."""
+
+    record: dict[str, Any]
+    lines: tuple[str, ...]
+    """Keys of the record whose values have a course."""
+    points: list[tuple[int, tuple[int | None, ...]]]
+    """Times, nanoseconds since the epoch, and the values of the lines then."""
+
+
+@runtime_checkable
+class CourseFold(ReportFold, Protocol):
+    """A fold that can tell how its records came about."""
+
+    def keep_courses(self) -> None:
+        """Keep courses from now on."""
+
+    def courses(self) -> list[Course]:
+        """Return the courses, the most telling first."""
+
+
+class Step(NamedTuple):
+    """A step of a journey."""
+
+    name: str
+    start: int
+    """Time, nanoseconds since the epoch."""
+    end: int | None
+    """None: it has not ended in the capture."""
+
+
+class Lane(NamedTuple):
+    """The journey of one thing on its way through the servers."""
+
+    name: str
+    topic: str | None
+    subscription: str | None
+    ending: str
+    """In a few words."""
+    steps: list[Step]
+
+
+@runtime_checkable
+class LaneFold(ReportFold, Protocol):
+    """A fold that remembers the most telling journeys."""
+
+    def lanes(self) -> list[Lane]:
+        """Return them, the most telling first."""
+
+
 class ReportTable(NamedTuple):
     """A table of a protocol's own in statistics."""
 
@@ -213,6 +263,8 @@ class ReportTable(NamedTuple):
     make: Callable[[], ReportFold]
     kinds: frozenset[str] = frozenset()
     """Kinds of rows it needs besides frames, exchanges and connections."""
+    contents: bool = False
+    """True when the records have parts of messages, which pages to send do not show."""
 
 
 def nothing_stood_in(_row: FrameRow) -> str | None:

@@ -260,6 +260,18 @@ STATISTICS_ITEMS_MAX = 100
 STATISTICS_INTERVALS_MAX = 1_000
 """Points of a time series; for more, neighbours are merged and the interval doubles: more would not fit a screen."""
 
+ACTIVITY_CELLS_MAX = 30_000
+"""Marks in the timeline of a report: some 1 MB of its file, and as many as a browser draws at once."""
+
+ACTIVITY_CONNECTIONS_MAX = 200
+"""Connections with a lane in that timeline, the first ones; times its commands, fewer than its marks."""
+
+LATENCY_CELLS_MAX = 2_000
+"""Histograms of latencies over time in a report: each takes a few hundred bytes, a wide one 10 KiB."""
+
+COURSE_CELLS_MAX = 50_000
+"""Points of the courses of all consumers: 10 MB, and a dozen for each when there are as many consumers as are counted."""
+
 SLOWEST_MAX = 5
 """Slowest exchanges listed per family: enough to see what they have in common."""
 
@@ -270,8 +282,7 @@ DIAGNOSIS_NAMES_MAX = 1_000
 """Different topics and connections counted per finding code; beyond that their number is a lower bound."""
 
 KNOWN_ISSUE_CONNECTIONS_MAX = 10_000
-"""Connections of affected versions that a diagnosis remembers, and those of findings that may show one known issue: their rows
-come in any order. Those beyond are not named."""
+"""Connections of affected versions, and of findings that may show one known issue, that a diagnosis remembers: rows come in any order."""
 
 RECOGNITION_WINDOW_BYTES = 6 << 20
 """Start of an unknown stream that is searched for frames: one frame of the default size must end within it."""

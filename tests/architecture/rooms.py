@@ -49,7 +49,9 @@ ROOMS = {
     ),
     "analysis": _room("model dissect", "folds over rows: statistics, latency, diagnosis, comparison, packet selection", "any one protocol"),
     "filter": _room("model dissect", "display filters: text → syntax → typed expression → predicate", "decoding"),
-    "output": _room("model dissect analysis", "`render` (text) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"),
+    "output": _room(
+        "model dissect analysis", "`render` (text), `html` (pages) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"
+    ),
     "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),
     "spark": _room(
         "model capture inputs filter output engine api", "the pipeline on a cluster: the same rows, distributed by flow", "decoding"

@@ -112,7 +112,7 @@ def test_all_names_exactly_what_is_public() -> None:
 
 
 def test_help_and_a_plain_decode_import_nothing_heavy() -> None:
-    heavy = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
+    heavy = {"cryptography", "jinja2", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
     quickstart = str(ROOT / "captures" / "quickstart.pcapng")
     assert not modules_after("--help") & heavy
     assert not modules_after("decode", quickstart) & heavy

@@ -25,10 +25,11 @@ SHOWN_NAMES = 3
 def verdict(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
     """Return one sentence about the state of the run, and one about what could not be judged; `filtered`: findings were chosen."""
     unjudged = "; ".join(part["text"] for part in not_judged(diagnosis))
-    return _state(diagnosis, packets, filtered=filtered) + (f" Not judged: {unjudged}." if unjudged else "")
+    return state(diagnosis, packets, filtered=filtered) + (f" Not judged: {unjudged}." if unjudged else "")
 
 
-def _state(diagnosis: Diagnosis, packets: int, *, filtered: bool) -> str:
+def state(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
+    """Return one sentence about the state of what could be judged; `filtered`: findings were chosen."""
     counts = diagnosis.severities
     bad = [count_text(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
     notes = f"; {count_text(counts[NOTE], NOTE)}" if counts[NOTE] else ""
@@ -122,7 +123,7 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
     if options.quiet:
         report.paragraph(escape(verdict(diagnosis, packets, filtered=filtered)), color=color)
         return report.text()
-    report.paragraph(escape(_state(diagnosis, packets, filtered=filtered)), color=color)
+    report.paragraph(escape(state(diagnosis, packets, filtered=filtered)), color=color)
     hidden_parts = not_judged(diagnosis)
     if hidden_parts:
         report.lines.append("Not judged:")
@@ -205,4 +206,4 @@ def _listed(noun: str, names: Iterable[str]) -> str:
     return f"{least}{count_text(len(escaped), noun)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
 
 
-__all__ = ["diagnosis_text", "not_judged", "verdict"]
+__all__ = ["diagnosis_text", "not_judged", "state", "verdict"]

@@ -7,13 +7,17 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import Course, ReportColumn, ReportTable
+from pulsarscope.model.bins import Bins
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
+from pulsarscope.model.limits import COURSE_CELLS_MAX, STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
+
+COURSES_MAX, COURSE_POINTS = 40, 400
+"""Consumers with a course, and points of each: as many charts as one looks at, and a point for each two or three pixels."""
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -29,6 +33,7 @@ class _Consumer(msgspec.Struct):
     connection: str
     consumer_id: int
     waiting: Waiting[_Pending]
+    serial: int
     name: str | None = None
     subscription: str | None = None
     topic: str | None = None
@@ -41,6 +46,8 @@ class _Consumer(msgspec.Struct):
     permits_used: int = 0
     redelivered: int = 0
     acknowledged: int = 0
+    unacknowledged: int = 0
+    """Messages of the entries that wait."""
     untracked: int = 0
     """Messages of entries beyond the bound on those that wait."""
     last_delivery: int | None = None
@@ -48,6 +55,19 @@ class _Consumer(msgspec.Struct):
     last_flow_frame: str | None = None
     last_ack: int | None = None
     last_ack_frame: str | None = None
+
+    @property
+    def permits_left(self) -> int | None:
+        """Permits granted and not used; None when some may have been granted before the capture."""
+        known = self.whole and (self.last_flow is not None or not self.permits_used)
+        return self.granted - self.permits_used if known else None
+
+
+_COURSE = ("permits_left", "unacknowledged", "delivered", "acknowledged")
+
+
+def _last(earlier: list[Any], later: list[Any]) -> None:
+    earlier[:] = later
 
 
 class Consumers:
@@ -59,6 +79,8 @@ class Consumers:
         self._open: dict[tuple[str, int], _Consumer] = {}
         self._waiting = 0
         self._end = 0
+        self._course: Bins[int, list[Any]] | None = None
+        """Time and values of the last state of each consumer in a bin."""
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
         """Take rows, see `ReportFold`."""
@@ -72,6 +94,8 @@ class Consumers:
                     consumer = self._consumer(row, number)
                     if consumer is not None:
                         handler(self, consumer, row, fields)
+                        if self._course is not None:
+                            self._keep(self._course, consumer, row)
             elif isinstance(row, ConnectionRow) and row.closed != "open":
                 self._close_all(row.connection or "")
 
@@ -84,11 +108,33 @@ class Consumers:
                 self._open.pop(key, None)  # what follows is not of the one that had this id before
                 self.left_out += 1
                 return None
-            consumer = self._open[key] = _Consumer(row.connection, number, Waiting(), subscription=row.subscription, topic=row.topic)
+            consumer = self._open[key] = _Consumer(
+                row.connection, number, Waiting(), len(self.found), subscription=row.subscription, topic=row.topic
+            )
             self.found.append(consumer)
         elif row.topic is not None:
             consumer.topic = row.topic  # a live run may have learned its name
         return consumer
+
+    def keep_courses(self) -> None:
+        """Keep courses, see `CourseFold`."""
+        self._course = Bins(COURSE_CELLS_MAX, list, _last)
+
+    def courses(self) -> list[Course]:
+        """Return the courses of the consumers with the most unacknowledged messages, see `CourseFold`."""
+        if self._course is None:
+            return []
+        self._course.widen(COURSE_POINTS)
+        points: dict[int, list[tuple[int, tuple[int | None, ...]]]] = {}
+        for _, serial, (time, state) in self._course.cells():
+            points.setdefault(serial, []).append((time, state))
+        shown = sorted(self.found, key=lambda consumer: (-consumer.unacknowledged - consumer.untracked, -consumer.delivered))
+        return [Course(self._record(each), _COURSE, points.get(each.serial, [])) for each in shown[:COURSES_MAX]]
+
+    def _keep(self, course: Bins[int, list[Any]], consumer: _Consumer, row: FrameRow) -> None:
+        unacknowledged = consumer.unacknowledged + consumer.untracked
+        state = consumer.permits_left, unacknowledged, consumer.delivered, consumer.acknowledged
+        course.of(row.time, consumer.serial)[:] = row.time, state
 
     def _close_all(self, connection: str) -> None:
         for consumer in self.found:
@@ -119,9 +165,11 @@ class Consumers:
         if not is_stored(position):
             return  # brokers forget it as they send it
         if (again := consumer.waiting.entries.get(position)) is not None:
+            consumer.unacknowledged += messages - again.messages
             again.messages, again.left = messages, left
         elif self._waiting < TABLE_ENTRIES_MAX:
             consumer.waiting.add(position, _Pending(row.time, messages, left))
+            consumer.unacknowledged += messages
             self._waiting += 1
         else:
             consumer.untracked += messages
@@ -149,6 +197,7 @@ class Consumers:
             waiting.left = bitmap(ack_set) if waiting.left < 0 else waiting.left & bitmap(ack_set)
             left = min(waiting.left.bit_count(), waiting.messages)
         consumer.acknowledged += waiting.messages - left
+        consumer.unacknowledged -= waiting.messages - left
         waiting.messages = left
         if not left:
             del consumer.waiting.entries[position]
@@ -158,7 +207,8 @@ class Consumers:
         """Drop what is to be delivered again: what REDELIVER_UNACKNOWLEDGED_MESSAGES names, or all; all after a SEEK."""
         named = [position_of(each) for each in fields.get("message_ids") or () if type(each) is dict]
         for position in named if row.command != "SEEK" and named else list(consumer.waiting.entries):
-            if consumer.waiting.entries.pop(position, None) is not None:
+            if (waiting := consumer.waiting.entries.pop(position, None)) is not None:
+                consumer.unacknowledged -= waiting.messages
                 self._waiting -= 1
         if not named:
             consumer.untracked = 0
@@ -182,7 +232,6 @@ class Consumers:
 
     def _record(self, consumer: _Consumer) -> dict[str, Any]:
         oldest = min(consumer.waiting.entries, default=None)
-        knows_permits = consumer.whole and (consumer.last_flow is not None or not consumer.permits_used)
         since = None if oldest is None else consumer.waiting.entries[oldest].time
         return {
             "subscription": consumer.subscription,
@@ -195,9 +244,9 @@ class Consumers:
             "whole": consumer.whole,
             "granted": consumer.granted,
             "delivered": consumer.delivered,
-            "permits_left": consumer.granted - consumer.permits_used if knows_permits else None,
+            "permits_left": consumer.permits_left,
             "acknowledged": consumer.acknowledged,
-            "unacknowledged": sum(each.messages for each in consumer.waiting.entries.values()) + consumer.untracked,
+            "unacknowledged": consumer.unacknowledged + consumer.untracked,
             "oldest_unacknowledged": None if oldest is None else f"{oldest[0]}:{oldest[1]}",
             "oldest_since": since,
             "oldest_age_ns": None if since is None else max(self._end - since, 0),

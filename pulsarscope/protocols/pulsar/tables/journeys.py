@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from heapq import heappush, heapreplace, nsmallest
 from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import Lane, ReportColumn, ReportTable, Step
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
@@ -18,14 +19,36 @@ from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
 _STEPS = ("receipt", "delivery", "ack")
 _PARTS = (50, 90, 99)
 
+LANES_MAX = 12
+"""Entries of each ending (not delivered, not acknowledged, acknowledged) whose journeys are drawn."""
+
 _Journey = tuple[str | None, str | None]
 """Topic, and subscription; None for that of its receipts."""
 
 
 class _Entry(msgspec.Struct):
     sent: int | None = None
+    stored: int | None = None
+    """Time of its receipt."""
     delivered: dict[str | None, int] = {}
     """Time of the first delivery by subscription."""
+
+
+_NONE = _Entry()
+
+
+def _lane(
+    topic: str | None, subscription: str | None, position: Position, entry: _Entry, delivered: int | None, acknowledged: int | None
+) -> Lane:
+    steps = []
+    if entry.sent is not None:
+        steps.append(Step("publish", entry.sent, entry.stored))
+        if delivered is None or delivered > entry.sent:
+            steps.append(Step("delivery", entry.sent, delivered))
+    if delivered is not None:
+        steps.append(Step("acknowledgment", delivered, acknowledged))
+    ending = "not delivered" if delivered is None else "not acknowledged" if acknowledged is None else "acknowledged"
+    return Lane(f"{position[0]}:{position[1]}", topic, subscription, ending, steps)
 
 
 class Journeys:
@@ -37,6 +60,9 @@ class Journeys:
         self._waiting: dict[_Journey, Waiting[int]] = {}
         """Times of the first deliveries of entries that are not acknowledged."""
         self._latencies: dict[_Journey, dict[str, Latencies]] = {}
+        self._slowest: list[tuple[int, int, Lane]] = []
+        """Nanoseconds to the ACK, number, and journey of the slowest entries that were acknowledged; the quickest of them first."""
+        self._acknowledged = 0
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
         """Take rows, see `ReportFold`."""
@@ -83,7 +109,7 @@ class Journeys:
     def _receive(self, row: FrameRow, position: Position, latency: int) -> None:
         self._add(row.topic, None, "receipt", latency)
         entry = self._entry(row.topic, position)
-        entry.sent = row.time - latency
+        entry.sent, entry.stored = row.time - latency, row.time
         for subscription, time in entry.delivered.items():  # an entry is often delivered before its receipt
             self._add(row.topic, subscription, "delivery", time - entry.sent)
 
@@ -110,6 +136,32 @@ class Journeys:
             for each in whole:
                 if (time := waiting.entries.pop(each, None)) is not None:
                     self._add(row.topic, row.subscription, "ack", row.time - time)
+                    self._rank(row, each, time)
+
+    def _rank(self, row: FrameRow, position: Position, delivered: int) -> None:
+        """Remember the journey of an entry that is acknowledged now if it is among the slowest."""
+        entry = self._entries.get((row.topic, position), _NONE)
+        total = row.time - (delivered if entry.sent is None else entry.sent)
+        self._acknowledged += 1
+        if len(self._slowest) >= LANES_MAX and total <= self._slowest[0][0]:
+            return
+        lane = _lane(row.topic, row.subscription, position, entry, delivered, row.time)
+        push = heappush if len(self._slowest) < LANES_MAX else heapreplace
+        push(self._slowest, (total, -self._acknowledged, lane))
+
+    def lanes(self) -> list[Lane]:
+        """Return entries that were not delivered, those not acknowledged for longest, and the slowest others, see `LaneFold`."""
+        consumed = {topic for topic, subscription in self._latencies if subscription is not None} | {topic for topic, _ in self._waiting}
+        found: list[Lane] = []
+        for (topic, position), entry in self._entries.items():
+            if entry.sent is not None and not entry.delivered and topic in consumed and len(found) < LANES_MAX:
+                found.append(_lane(topic, None, position, entry, None, None))
+        unacknowledged = (
+            (time, position, journey) for journey, waiting in self._waiting.items() for position, time in waiting.entries.items()
+        )
+        for time, position, (topic, subscription) in nsmallest(LANES_MAX, unacknowledged, key=lambda each: each[0]):
+            found.append(_lane(topic, subscription, position, self._entries.get((topic, position), _NONE), time, None))
+        return found + [lane for _, _, lane in sorted(self._slowest, key=lambda each: each[:2], reverse=True)]
 
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each topic, of its receipts, and for each of its subscriptions; the slowest deliveries first."""

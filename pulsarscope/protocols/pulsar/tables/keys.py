@@ -79,4 +79,5 @@ TABLE = ReportTable(
     ),
     Keys,
     frozenset({MessageRow.kind}),
+    contents=True,
 )

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.dissect.capabilities import CourseFold
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.pulsar.tables.consumers import TABLE
-from tests.protocols.pulsar.tables.rows import MILLISECOND, TOPIC, Frames, message_id, records
+from pulsarscope.protocols.pulsar.tables.consumers import COURSE_POINTS, TABLE
+from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, TOPIC, Frames, message_id, records
 
 
 def subscribed(frame: Frames, number: int = 3, name: str = "c") -> FrameRow:
@@ -180,3 +181,46 @@ def test_consumers_and_what_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     rows = [subscribed(frame, number) for number in (3, 4, 5)] + [delivery(frame, entry) for entry in range(10)]
     found = records(TABLE, *rows)
     assert [(record["consumer_id"], record["unacknowledged"]) for record in found] == [(3, 10), (4, 0)]
+
+
+def test_the_course_of_a_consumer_shows_its_permits_run_out_while_messages_wait() -> None:
+    frame = Frames()
+    fold = TABLE.make()
+    assert isinstance(fold, CourseFold)
+    fold.keep_courses()
+    rows = [subscribed(frame), flow(frame, 3), *(delivery(frame, entry) for entry in range(3)), ack(frame, message_id(0), message_id(1))]
+    fold.feed(rows, ENDPOINTS)
+    (course,) = fold.courses()
+    assert course.lines == ("permits_left", "unacknowledged", "delivered", "acknowledged")
+    assert [values for _, values in course.points] == [(0, 0, 0, 0), (3, 0, 0, 0), (2, 1, 1, 0), (1, 2, 2, 0), (0, 3, 3, 0), (0, 1, 3, 2)]
+    assert [time for time, _ in course.points] == [row.time for row in rows]
+    assert course.record == fold.records()[0]
+
+
+def test_courses_keep_their_last_state_however_long_they_are() -> None:
+    frame = Frames()
+    fold = TABLE.make()
+    assert isinstance(fold, CourseFold)
+    fold.keep_courses()
+    fold.feed([subscribed(frame), flow(frame, 5_000), *(delivery(frame, entry) for entry in range(3_000))], ENDPOINTS)
+    (course,) = fold.courses()
+    assert len(course.points) <= COURSE_POINTS
+    assert course.points[-1][1] == (2_000, 3_000, 3_000, 0)
+
+
+def test_there_are_no_courses_unless_they_are_asked_for() -> None:
+    frame = Frames()
+    fold = TABLE.make()
+    assert isinstance(fold, CourseFold)
+    fold.feed([subscribed(frame)], ENDPOINTS)
+    assert fold.courses() == []
+
+
+def test_a_consumer_that_takes_the_id_of_another_has_its_own_course() -> None:
+    frame = Frames()
+    fold = TABLE.make()
+    assert isinstance(fold, CourseFold)
+    fold.keep_courses()
+    closed = frame("CLOSE_CONSUMER", {"consumer_id": 3})
+    fold.feed([subscribed(frame), flow(frame, 1), delivery(frame, 1), closed, subscribed(frame, name="d"), flow(frame, 9)], ENDPOINTS)
+    assert {course.record["consumer"]: course.points[-1][1][0] for course in fold.courses()} == {"c": 0, "d": 9}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.dissect.capabilities import LaneFold
 from pulsarscope.model.records import ExchangeRow, MessageRow
 from pulsarscope.protocols.pulsar.tables import journeys, keys, lookups, schemas, transactions
 from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, TOPIC, Frames, message_id, records
@@ -263,3 +264,29 @@ def test_schemas_that_are_refused_come_first() -> None:
         ("Json", 1, 0, 1, ""),
         ("Avro", 1, 1, 0, "00"),
     ]
+
+
+def test_the_journeys_of_what_was_not_delivered_not_acknowledged_and_slow_are_remembered() -> None:
+    frame = Frames()
+    rows = [frame("SEND_RECEIPT", {"message_id": message_id(entry)}, latency_ns=MILLISECOND // 2) for entry in range(3)]
+    rows += [frame("MESSAGE", {"message_id": message_id(entry)}, subscription="a") for entry in (0, 1)]
+    rows += [frame("ACK", {"consumer_id": 1, **individual(1)}, subscription="a")]
+    fold = journeys.TABLE.make()
+    assert isinstance(fold, LaneFold)
+    fold.feed(rows, {})
+    found = {lane.name: (lane.ending, lane.subscription, [step.name for step in lane.steps], lane.steps[-1].end) for lane in fold.lanes()}
+    assert found == {
+        "7:2": ("not delivered", None, ["publish", "delivery"], None),
+        "7:0": ("not acknowledged", "a", ["publish", "delivery", "acknowledgment"], None),
+        "7:1": ("acknowledged", "a", ["publish", "delivery", "acknowledgment"], rows[-1].time),
+    }
+
+
+def test_only_the_slowest_journeys_are_remembered() -> None:
+    frame = Frames()
+    rows = [frame("MESSAGE", {"message_id": message_id(entry)}, subscription="a") for entry in range(100)]
+    rows += [frame("ACK", {"consumer_id": 1, **individual(99 - entry)}, subscription="a") for entry in range(100)]
+    fold = journeys.TABLE.make()
+    assert isinstance(fold, LaneFold)
+    fold.feed(rows, {})
+    assert [lane.name for lane in fold.lanes()] == [f"7:{entry}" for entry in range(journeys.LANES_MAX)]

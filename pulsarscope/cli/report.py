@@ -1,0 +1,118 @@
+"""The command `report`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.analysis.overview import FIRST_INTERVAL, Overview
+from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.engine_run import start_run
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
+from pulsarscope.cli.read_options import filter_of
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
+from pulsarscope.model.errors import UsageError
+from pulsarscope.protocols import make_dissectors
+
+LEAST_KEY_BYTES = 16
+
+TABLE_ROWS = 300
+"""Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
+
+AnonymizeOption = Annotated[
+    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses and topics, others in each report.")
+]
+AnonymizeKeyOption = Annotated[
+    str | None,
+    typer.Option("--anonymize-key", metavar="FILE", help="As --anonymize, with the same pseudonyms wherever this file is the key."),
+]
+
+
+class ReportPageRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `report`."""
+
+    files: Files
+    out: OutOption = None
+    filter: Annotated[str | None, filter_option('topic matches "orders"')] = None
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help=f"Rows of each table, the busiest; {TABLE_ROWS} by default.")
+    ] = None
+    anonymize: AnonymizeOption = False
+    anonymize_key: AnonymizeKeyOption = None
+    quiet: QuietOption = False
+    jobs: JobsOption = 1
+    reading: ReadOptions = ReadOptions()
+
+
+def report(request: ReportPageRequest) -> int:
+    """Write a page to look at and to send.
+
+    One HTML file that loads nothing: verdict, findings, charts over time, consumers, journeys and tables; no payloads,
+    properties or credentials.
+    """
+    from pulsarscope.output.html.page import require_jinja  # noqa: PLC0415 - an extra
+
+    require_jinja()
+    if request.out is None and sys.stdout.isatty():
+        raise UsageError("a report is a page for browsers: give -o report.html")
+    key = pseudonym_key(anonymize=request.anonymize, key_file=request.anonymize_key)
+    tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables if not table.contents}
+    kinds = frozenset[str]().union(*(table.kinds for table in tables.values()))
+
+    def run_report(output: CommandOutput) -> int:
+        from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
+        from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - help stays quick without it
+        from pulsarscope.output.html.report import PageOptions, report_page  # noqa: PLC0415 - as above
+
+        row_filter = filter_of(request, COUNTED_KINDS)
+        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=True)
+        run = start_run(request.files, options, request.jobs)
+        sink = output.open(request, run.inputs.paths)
+        once = CountedOnce()
+        statistics = Statistics(interval=FIRST_INTERVAL, filtered=row_filter is not None, outer_of=once.outer_of)
+        overview = Overview(statistics, diagnosis_of(run, options), tables)
+
+        def consume(rows: Sequence[Any]) -> None:
+            overview.diagnosis.feed(rows)
+            overview.feed(rows if row_filter is None else list(row_filter.select(rows, run.endpoints)), run.endpoints)
+            statistics.feed_inner(once.inner if row_filter is None else row_filter.select(once.inner, run.endpoints))
+
+        read_all(run, request, consume, once)
+        names = join_topic_names(dissector.topics for dissector in run.dissectors.values())
+        note = "" if row_filter is None else f"Charts and tables: only what matches {request.filter}; the verdict is that of all."
+        page_options = PageOptions(
+            files=tuple(Path(path).name for path in run.inputs.paths),
+            limit=request.limit or TABLE_ROWS,
+            version=__version__,
+            short_topic=names.short,
+            base_topic=names.base,
+            outer_of=once.outer_of,
+            note=note,
+            key=key,
+        )
+        sink.write(report_page(overview, run.packets, page_options))
+        sink.finish()
+        return EXIT_DAMAGED if run.damaged else EXIT_DONE
+
+    return run_with_output(run_report)
+
+
+def pseudonym_key(*, anonymize: bool, key_file: str | None) -> bytes | None:
+    """Return the key of pseudonyms: the bytes of a file, or chance; None when names stay. Raises UsageError."""
+    if key_file is None:
+        return os.urandom(LEAST_KEY_BYTES) if anonymize else None
+    try:
+        key = Path(key_file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the key of --anonymize-key: {key_file}: {error.strerror}") from error
+    if len(key) < LEAST_KEY_BYTES:
+        raise UsageError(f"the key in {key_file} is too short: give at least {LEAST_KEY_BYTES} bytes")
+    return key

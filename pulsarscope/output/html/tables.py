@@ -1,0 +1,79 @@
+"""Tables of a page: cells with their texts, and the numbers by which they sort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.dissect.capabilities import ReportColumn
+from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.text_report import change_text, rate_text, size_text
+
+LEFT = frozenset({"name", "topic", "text", "frame", "severity"})
+"""Forms of columns that are aligned left; all others are numbers."""
+
+_FORMS: Mapping[str, Callable[[Any], str]] = {
+    "count": lambda value: f"{value:,}",
+    "duration": duration_text,
+    "bytes": size_text,
+    "rate": rate_text,
+    "change": change_text,
+}
+
+
+class Cell(NamedTuple):
+    """A cell: its text, in full where it is shortened, and what it sorts by if that is a number."""
+
+    text: str
+    full: str
+    number: float | None
+
+
+class Table(NamedTuple):
+    """A table of a page."""
+
+    name: str
+    title: str
+    note: str
+    columns: tuple[ReportColumn, ...]
+    rows: list[list[Cell]]
+    more: str
+    """Note on the rows that are not there; may be empty."""
+
+
+Look = Callable[[str, str], str]
+"""Form of a column, and a text → the text as it is shown."""
+
+
+def table(
+    name: str,
+    title: str,
+    note: str,
+    columns: Sequence[ReportColumn],
+    records: Iterable[ReportRecord],
+    limit: int,
+    look: Look,
+) -> Table:
+    """Return at most `limit` of the records; those that stand for many are a note."""
+    named: list[ReportRecord] = []
+    others: list[ReportRecord] = []
+    for record in records:
+        (others if record.get("others") else named).append(record)
+    rows = [[_cell(column.form, record[column.key], look) for column in columns] for record in named[:limit]]
+    kept = [index for index in range(len(columns)) if not rows or any(row[index].text for row in rows)]
+    left_out = sum(record.get("rows", 0) for record in others)
+    notes = [f"{len(named) - limit:,} more rows are left out (--limit)"] if len(named) > limit else []
+    notes += [f"{left_out:,} did not fit into the table"] if left_out else ["others are counted together only"] if others else []
+    return Table(
+        name, title, note, tuple(columns[index] for index in kept), [[row[index] for index in kept] for row in rows], "; ".join(notes)
+    )
+
+
+def _cell(form: str, value: Any, look: Look) -> Cell:
+    if value is None:
+        return Cell("", "", None)
+    if form in _FORMS:
+        return Cell(_FORMS[form](value), "", value)
+    text = look(form, str(value))
+    return Cell(text, "" if text == value else str(value), None)

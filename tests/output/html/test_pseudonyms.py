@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from pulsarscope.output.html.pseudonyms import Pseudonyms
+
+TOPIC = "persistent://acme/billing/orders"
+KEY = b"0123456789abcdef"
+
+
+def short(topic: str) -> str:
+    return topic.removeprefix("persistent://")
+
+
+def base(topic: str) -> str:
+    return topic.partition("-partition-")[0]
+
+
+NAMES = Pseudonyms(KEY, [TOPIC, f"{TOPIC}-partition-3", "with space", "ends."], short, base)
+
+
+def test_a_topic_has_one_pseudonym_in_all_its_forms() -> None:
+    name = NAMES.text(TOPIC)
+    assert name.startswith("topic-")
+    assert NAMES.text(short(TOPIC)) == name
+    assert NAMES.text(f"Consumer 3 on {TOPIC}, since 2 s.") == f"Consumer 3 on {name}, since 2 s."
+    assert NAMES.text(f"{TOPIC}-partition-3") == f"{name}-partition-3"
+    assert NAMES.text(f"({TOPIC}-partition-9)") == f"({name}-partition-9)"
+
+
+def test_topics_with_odd_characters_are_found() -> None:
+    told = NAMES.text("on with space, on ends. too")
+    assert "with space" not in told
+    assert "ends." not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("10.1.2.3:6650", "10.1.2.3"),
+        ("[2001:db8::7]:6650", "2001:db8::7"),
+        ("from 2001:db8::7 at once", "2001:db8::7"),
+        ("pulsar://broker-1.acme.example:6650", "acme"),
+        ("pulsar+ssl://[2001:db8::7]:6651, then", "2001"),
+        ("http://admin/path", "admin"),
+        ("the certificate of broker.acme.example expired", "acme"),
+        ("persistent://other/ns/unseen has none", "unseen"),
+    ],
+)
+def test_addresses_and_hosts_are_hidden(text: str, hidden: str) -> None:
+    assert hidden not in NAMES.text(text)
+
+
+@pytest.mark.parametrize("text", ["frame 0:30.2", "5.46 s of 10:20:30", "SEND 96:0", "version 4.2.4", "12 messages", ""])
+def test_all_else_stays(text: str) -> None:
+    assert NAMES.text(text) == text
+
+
+def test_pseudonyms_depend_on_the_key_alone() -> None:
+    assert Pseudonyms(KEY, []).text(TOPIC) == Pseudonyms(KEY, [], short, base).text(TOPIC) == NAMES.text(TOPIC)
+    assert Pseudonyms(b"another key 1234", [TOPIC]).text(TOPIC) != NAMES.text(TOPIC)
+    assert NAMES.host("10.1.2.3") in NAMES.text("10.1.2.3:6650")
