@@ -24,6 +24,7 @@ FUNCTION_LINES_MAX = 80
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 OF_THE_WHOLE = {
+    "tests/cli/test_report_in_browser.py",
     "tests/broker/test_live_messages.py",
     "tests/dissect/test_payload_decoders.py",
     "tests/live/test_days.py",
