@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 RowFormat = Literal["json", "ndjson", "csv", "parquet"]
-DecodeFormat = Literal["json", "ndjson", "csv", "parquet", "otlp"]
+DecodeFormat = Literal["json", "ndjson", "csv", "parquet", "otlp", "perfetto"]
 ListFormat = Literal["json", "ndjson", "csv"]
 ReportFormat = Literal["json", "ndjson"]
 TimeMode = Literal["relative", "delta", "utc", "local", "epoch"]
@@ -41,7 +41,7 @@ Files = Annotated[
 RowFormatOption = Annotated[RowFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
 DecodeFormatOption = Annotated[
     DecodeFormat | None,
-    typer.Option("--format", "-f", help="Write records for programs instead of text; otlp: journeys as spans."),
+    typer.Option("--format", "-f", help="Write records for programs instead of text; otlp, perfetto: journeys as traces."),
 ]
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="Write the report for programs instead of text.")]

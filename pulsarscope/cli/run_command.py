@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import RowFilter
 
-TRACES = ("otlp",)
+TRACES = ("otlp", "perfetto")
 """The outputs of journeys alone, which put the rows of an entry together."""
 
 FOLDER_OUTPUT = "parquet"
@@ -183,8 +183,8 @@ def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
         if "frame" not in kinds:
             raise UsageError(f"{view} shows frames: add frame to --records")
         return "tree" if request.detail else "hex"
-    if request.format == FOLDER_OUTPUT and request.out is None and is_terminal(sys.stdout):
-        raise UsageError("parquet cannot be written to a terminal: name a file with -o")
+    if request.format in (FOLDER_OUTPUT, "perfetto") and request.out is None and is_terminal(sys.stdout):
+        raise UsageError(f"{request.format} cannot be written to a terminal: name a file with -o")
     if request.format is not None:
         return request.format
     if request.subject is not None:

@@ -358,6 +358,9 @@ JOURNEYS_MAX_BYTES = 128 << 20
 JOURNEY_IDLE_NANOSECONDS = 900_000_000_000
 """Silence after which the journey of a message is over: what comes later has a row of its own. Live rows come so much later."""
 
+PERFETTO_TRACKS_MAX = 65_536
+"""Names of tracks whose slices are remembered, to keep those from overlapping: producers, consumers and bookies of a large cluster."""
+
 ANCHORS_MAX = 8
 """Anchors that a connection gives, by which it is found to be a leg of a path: a lost packet hides one or two of them."""
 

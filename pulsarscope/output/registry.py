@@ -139,6 +139,7 @@ OUTPUTS = {
     "ndjson": "pulsarscope.output.export.ndjson:NdjsonOutput",
     "csv": "pulsarscope.output.export.csv:CsvOutput",
     "parquet": "pulsarscope.output.export.parquet:ParquetOutput",
+    "perfetto": "pulsarscope.output.export.perfetto:PerfettoOutput",
     "otlp": "pulsarscope.output.export.otlp:OtlpOutput",
 }
 """Name of an output -> "module:class"."""

@@ -8,17 +8,15 @@ so that they are the same in every run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from pulsarscope.model.records import JourneyRow
 from pulsarscope.model.text import escape_json
-from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.registry import OutputOptions
+from pulsarscope.output.export.entries import EntriesOutput, entry_name
 
 SCHEMA = "https://opentelemetry.io/schemas/1.30.0"
 
@@ -33,33 +31,12 @@ Context = tuple[str, str]
 """Trace id and span id."""
 
 
-class OtlpOutput:
+class OtlpOutput(EntriesOutput):
     """The output `otlp`."""
 
-    def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        del options
-        self._sink = sink
-        self._entry: list[JourneyRow] = []
-        """Rows of the latest entry: those of the next batch may belong to it."""
-
-    def write(self, rows: list[Any]) -> None:
-        """Write rows (see `Output`)."""
-        journeys = [*self._entry, *(row for row in rows if type(row) is JourneyRow)]
-        entries = [[*entry] for _, entry in groupby(journeys, _name)]
-        self._entry = entries.pop() if entries else []
-        self._put(entries)
-
-    def close(self) -> None:
-        """Write the last entry."""
-        self._put([self._entry] if self._entry else [])
-
-    def _put(self, entries: Iterable[Sequence[JourneyRow]]) -> None:
-        for entry in entries:
-            self._sink.write(escape_json(_encode(_line(entry))) + b"\n")
-
-
-def _name(row: JourneyRow) -> tuple[Any, ...]:
-    return row.source, row.topic, row.ledger, row.entry, row.send_frame
+    def encode(self, entry: Sequence[JourneyRow]) -> bytes:
+        """Return the line of an entry (see `EntriesOutput`)."""
+        return escape_json(_encode(_line(entry))) + b"\n"
 
 
 def _line(entry: Sequence[JourneyRow]) -> dict[str, Any]:
@@ -75,10 +52,10 @@ def _spans(entry: Sequence[JourneyRow]) -> Iterator[dict[str, Any]]:
     messages = {row.batch_index: row for row in reversed(entry)}
     contexts = {index: context for index, row in sorted(messages.items(), key=lambda item: item[0] or 0) if (context := _context(row))}
     own = next(iter(contexts.values()), None)
-    trace = own[0] if own is not None else _id(16, *_name(first), first.trace_id)
+    trace = own[0] if own is not None else _id(16, *entry_name(first), first.trace_id)
     published: Context | None = None
     if first.send_time is not None:
-        published = trace, _id(8, trace, "publish", *_name(first), first.send_time)
+        published = trace, _id(8, trace, "publish", *entry_name(first), first.send_time)
         batch = [] if first.batch_size is None else [_attribute("messaging.batch.message_count", first.batch_size)]
         yield _span(
             f"publish {first.topic or 'a topic'}",
@@ -107,7 +84,7 @@ def _stores(row: JourneyRow, trace: str, published: Context | None) -> Iterator[
             *_some(("server.address", write["bookie"]), ("pulsarscope.frame", write["frame"])),
         ]
         times = write["time"], write["time"] + (write["latency_ns"] or 0)
-        context = trace, _id(8, trace, "store", *_name(row), write["frame"], write["time"])
+        context = trace, _id(8, trace, "store", *entry_name(row), write["frame"], write["time"])
         yield _span("store", _CLIENT, context, published and published[1], times, attributes, [], failed=write["latency_ns"] is None)
 
 
@@ -117,7 +94,7 @@ def _received(row: JourneyRow, sent: Context | None, published: Context | None, 
     trace = sent[0] if sent is not None else trace
     parent = published[1] if published is not None and published[0] == trace else sent[1] if sent is not None else None
     links = [*dict.fromkeys(context for context in (sent, published) if context is not None)]
-    made = (trace, *_name(row), row.batch_index, row.subscription, row.delivery_frame, begin)
+    made = (trace, *entry_name(row), row.batch_index, row.subscription, row.delivery_frame, begin)
     delivered, processed = (trace, _id(8, "deliver", *made)), (trace, _id(8, "process", *made))
     started = row.send_time if row.send_time is not None and row.send_time <= begin else begin
     more = [
