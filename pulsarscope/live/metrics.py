@@ -14,6 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX, METRICS_TIMEOUT_SECONDS
+from pulsarscope.model.platform import install_command
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from pulsarscope.model.text import escape
 
@@ -37,7 +38,7 @@ def require_prometheus() -> None:
     try:
         import prometheus_client  # noqa: F401, PLC0415 - the import is the test
     except ImportError as error:
-        raise UsageError("--metrics needs prometheus-client: pip install 'pulsarscope[live]'") from error
+        raise UsageError(f"--metrics needs prometheus-client: {install_command('live')}") from error
 
 
 class Metric(NamedTuple):

@@ -14,6 +14,7 @@ from pulsarscope.live.ring import ETHERNET
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import READ_BLOCK_BYTES
+from pulsarscope.model.platform import install_command
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.pcapng import packet_block
 
@@ -72,7 +73,7 @@ def open_sniffer(name: str, capture_filter: str) -> SniffSource:
     try:
         from scapy.all import Scapy_Exception, conf
     except ImportError as error:
-        message = "this system has no packet ring: install scapy (pip install 'pulsarscope[live]'), or read a pipe with -i -"
+        message = f"this system has no packet ring: install scapy ({install_command('live')}), or read a pipe with -i -"
         raise UsageError(message) from error
     try:
         sniffer = conf.L2listen(iface=None if name == ANY else name, filter=capture_filter)

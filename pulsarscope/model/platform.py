@@ -25,6 +25,29 @@ NATIVE_CONTRACT = 1
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 
 
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of this package into this Python, from where the package itself came."""
+    import json  # noqa: PLC0415 - for a message
+    import shlex  # noqa: PLC0415 - as above
+    from importlib import metadata  # noqa: PLC0415 - as above
+    from urllib.parse import urlsplit  # noqa: PLC0415 - as above
+    from urllib.request import url2pathname  # noqa: PLC0415 - as above
+
+    options: tuple[str, ...] = ()
+    name = f"pulsarscope[{extra}]"
+    try:
+        origin = json.loads(metadata.distribution("pulsarscope").read_text("direct_url.json") or "{}")
+        folder, editable = origin.get("dir_info"), (origin.get("dir_info") or {}).get("editable", False)
+        if folder is None and "url" in origin:
+            name = f"{name} @ {origin['url']}"
+        elif folder is not None:
+            options = ("-e",) if editable else ()
+            name = f"{url2pathname(urlsplit(origin['url']).path)}[{extra}]"
+    except (metadata.PackageNotFoundError, ValueError):
+        pass
+    return shlex.join([sys.executable or "python", "-m", "pip", "install", *options, name])
+
+
 def module_path() -> tuple[str, ...]:
     """Return the folders from which modules are imported now."""
     return tuple(sys.path)

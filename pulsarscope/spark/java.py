@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import install_command
 
 OLDEST = 17
 """Oldest Java of Spark 4."""
@@ -27,8 +28,6 @@ n=$#
 while [ $n -gt 0 ]; do a=$1; shift; n=$((n-1)); [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
 exec {java} "$@"
 """
-
-INSTALL = 'pip install "pulsarscope[spark]"'
 
 
 class Java(msgspec.Struct, frozen=True):
@@ -81,7 +80,7 @@ def choose(environment: Mapping[str, str], spark: str) -> Java:
             return java
         refused.append(f"{java.origin} is {java.version}")
     details = f" ({', '.join(refused)})" if refused else ""
-    raise UsageError(f"Spark {spark} needs Java {OLDEST} or 21{details}: {INSTALL} installs one")
+    raise UsageError(f"Spark {spark} needs Java {OLDEST} or 21{details}: {install_command('spark')} installs one")
 
 
 def _java(home: Path, origin: str, *, trimmed: bool = False) -> Iterator[Java]:

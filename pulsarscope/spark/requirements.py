@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 
 from pulsarscope.model.errors import PulsarscopeError, UsageError
-from pulsarscope.spark.java import INSTALL, choose
+from pulsarscope.model.platform import install_command
+from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import WHEELS, installed_version, session
 
 CHECKED_ROWS = 10
@@ -22,7 +23,7 @@ def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bo
     for name, since in WHEELS.items():
         version = installed_version(name)
         ready = ready and version is not None
-        yield version is not None, f"{name} {version}" if version else f"{name} {since} or newer: {INSTALL}"
+        yield version is not None, f"{name} {version}" if version else f"{name} {since} or newer: {install_command('spark')}"
     if not ready:
         return
     try:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
-from pulsarscope.spark.java import INSTALL, choose
+from pulsarscope.model.platform import install_command
+from pulsarscope.spark.java import choose
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def installed_version(name: str) -> str | None:
 def require_distributions() -> None:
     """Raise UsageError when a required distribution is not installed."""
     if missing := missing_distributions():
-        raise UsageError(f"pipeline needs {', '.join(missing)}: {INSTALL}")
+        raise UsageError(f"pipeline needs {', '.join(missing)}: {install_command('spark')}")
 
 
 @contextmanager

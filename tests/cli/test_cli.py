@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope import cli
+from pulsarscope.model.platform import install_command
 from pulsarscope.spark import session
 from pulsarscope.testing import ScriptedConnection
 from tests.places import CAPTURES
@@ -265,7 +266,7 @@ def test_the_extra_is_named_before_any_file_is_touched(
     assert run(monkeypatch, *arguments) == 2
     written = capsys.readouterr()
     (line,) = written.err.splitlines()
-    assert f"pulsarscope[{extra}]" in line
+    assert install_command(extra) in line
     assert not written.out
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"OUT": "before", "PACKETS": "before"} if there else {})
 
@@ -277,7 +278,7 @@ def test_the_pipeline_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(session, "version", missing)
     assert run(monkeypatch, "pipeline", QUICKSTART, "-o", str(tmp_path / "tables")) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "pulsarscope[spark]" in line
+    assert install_command("spark") in line
     assert not [*tmp_path.iterdir()]
 
 

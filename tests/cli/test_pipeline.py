@@ -15,6 +15,7 @@ from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
 from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, _split_bytes, _summary_lines, spark_settings, write_tables
 from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.platform import install_command
 from pulsarscope.spark import session
 
 WITHOUT_SPARK = """
@@ -63,14 +64,14 @@ def test_a_missing_extra_is_one_line(captures: Path, tmp_path: Path) -> None:
     result = without_spark("pipeline", str(captures), "-o", str(tmp_path / "out"))
     assert (result.returncode, result.stderr) == (
         2,
-        'pulsarscope: pipeline needs pyspark, pandas: pip install "pulsarscope[spark]"\n',
+        f"pulsarscope: pipeline needs pyspark, pandas: {install_command('spark')}\n",
     )
 
 
 def test_check_says_what_is_missing() -> None:
     result = without_spark("pipeline", "--check")
     assert result.returncode == 2
-    assert 'missing  pyspark 4.1 or newer: pip install "pulsarscope[spark]"' in result.stdout
+    assert f"missing  pyspark 4.1 or newer: {install_command('spark')}" in result.stdout
     assert result.stdout.startswith("ok       Python ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
 from contextlib import closing
@@ -12,6 +13,7 @@ import pytest
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.sniff import SniffSource, expression, open_sniffer
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import install_command
 from tests.scenarios.live_packets import captured, numbers
 from tests.scenarios.loopback import needs_capturing
 
@@ -68,7 +70,7 @@ def test_the_filter_names_the_ports() -> None:
 
 def test_without_scapy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scapy.all", None)
-    with pytest.raises(UsageError, match=r"pip install 'pulsarscope\[live\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command("live"))):
         open_sniffer("en0", "tcp")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, load_native
+from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, install_command, load_native
 
 GOOD = SimpleNamespace(CONTRACT=NATIVE_CONTRACT, __version__="9.9")
 OTHER = SimpleNamespace(CONTRACT=99, __version__="9.9")
@@ -57,3 +57,26 @@ def test_a_reader_that_cannot_be_is_refused_in_one_line(choice: str, module: Any
         load_native()
     assert str(refused.value).startswith(text)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("origin", "target"),
+    [
+        (None, "'pulsarscope[parquet]'"),
+        ('{"url": "file:///opt/my%20clone", "dir_info": {"editable": true}}', "-e '/opt/my clone[parquet]'"),
+        ('{"url": "file:///opt/clone", "dir_info": {}}', "'/opt/clone[parquet]'"),
+        (
+            '{"url": "file:///tmp/pulsarscope-1-py3-none-any.whl", "archive_info": {}}',
+            "'pulsarscope[parquet] @ file:///tmp/pulsarscope-1-py3-none-any.whl'",
+        ),
+        ("damaged", "'pulsarscope[parquet]'"),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came(monkeypatch: pytest.MonkeyPatch, origin: str | None, target: str) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            return origin if name == "direct_url.json" else None
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _name: Installed())
+    monkeypatch.setattr("sys.executable", "/venv/bin/python")
+    assert install_command("parquet") == f"/venv/bin/python -m pip install {target}"

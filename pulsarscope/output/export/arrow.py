@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import install_command
 from pulsarscope.model.records import EntryMessages, columns
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_texts
 from pulsarscope.output.registry import CHECKSUM_COLUMNS
@@ -28,7 +29,7 @@ def require_pyarrow() -> None:
     try:
         import pyarrow as pa  # noqa: F401 - the import is the test
     except ImportError as error:
-        raise UsageError('Arrow and Parquet need pyarrow: pip install "pulsarscope[parquet]"') from error
+        raise UsageError(f"Arrow and Parquet need pyarrow: {install_command('parquet')}") from error
 
 
 def arrow_types() -> dict[str, pa.DataType]:
