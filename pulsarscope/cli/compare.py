@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
 
 
+HTML = (".html", ".htm")
+"""Ends of the names of files that become pages."""
+
+PAGE_ROWS = 300
+"""Rows of each table of a page by default."""
+
+
 class CompareRequest(ReportRequest, frozen=True, kw_only=True):
     """Options of `compare`."""
 
@@ -35,7 +43,12 @@ def compare(request: CompareRequest) -> int:
     """Compare two captures, before and after.
 
     Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
+    -o NAME.html writes a page.
     """
+    if request.format is None and (request.out or "").endswith(HTML):
+        from pulsarscope.output.html.page import require_jinja  # noqa: PLC0415 - an extra
+
+        require_jinja()
 
     def run_comparison(output: CommandOutput) -> int:
         engine_options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=True)
@@ -44,7 +57,9 @@ def compare(request: CompareRequest) -> int:
         paths = [path for run in runs for path in run.inputs.paths]
         sink = output.open(request, paths)
         comparison = Comparison(*(_read(run, request, engine_options) for run in runs))
-        if request.format is not None:
+        if request.format is None and (request.out or "").endswith(HTML):
+            sink.write(_page(comparison, request, runs))
+        elif request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
         else:
             from pulsarscope.output.render.comparison import comparison_text  # noqa: PLC0415 - for text only
@@ -55,6 +70,18 @@ def compare(request: CompareRequest) -> int:
         return EXIT_DAMAGED if any(run.damaged for run in runs) else EXIT_DONE
 
     return run_with_output(run_comparison)
+
+
+def _page(comparison: Comparison, request: CompareRequest, runs: Sequence[AnyRun]) -> bytes:
+    from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
+    from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - for a page only
+    from pulsarscope.output.html.comparison import comparison_page  # noqa: PLC0415 - as above
+    from pulsarscope.output.html.report import PageOptions  # noqa: PLC0415 - as above
+
+    names = join_topic_names(dissector.topics for dissector in runs[0].dissectors.values())
+    sides = Path(request.before).name, Path(request.after).name
+    options = PageOptions(files=sides, limit=request.limit or PAGE_ROWS, version=__version__, short_topic=names.short)
+    return comparison_page(comparison, sides, options)
 
 
 def _read(run: AnyRun, request: CommandRequest, options: Options) -> ComparedRun:

@@ -43,3 +43,19 @@ def test_a_side_that_is_no_capture_is_refused(captures: Path, tmp_path: Path) ->
     (tmp_path / "text").write_text("no capture")
     with pytest.raises(CaptureError):
         compare(CompareRequest(before=str(captures / "errors.pcap"), after=str(tmp_path / "text")))
+
+
+def test_a_file_that_ends_in_html_becomes_a_page(captures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    out = tmp_path / "compare.html"
+    assert compare(CompareRequest(before=str(captures / "stuck-consumer.pcap"), after=str(captures / "errors.pcap"), out=str(out))) == 0
+    page = out.read_text()
+    assert "stuck-consumer.pcap <span" in page
+    assert "More findings: " in page
+    assert '<section class="table" id="table-names">' in page
+    assert "messages delivered" in page
+    assert "Content-Security-Policy" in page
+    assert (
+        compare(CompareRequest(before=str(captures / "errors.pcap"), after=str(captures / "errors.pcap"), out=str(out), format="json")) == 0
+    )
+    assert json.loads(out.read_text())["totals"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pulsarscope.analysis.activity import Activity, Mark
@@ -29,7 +29,7 @@ def charts(overview: Overview, zero: int, connections: Iterable[ReportRecord], t
     return {
         "end": _seconds(end if end is not None else zero, zero),
         "throughput": _throughput(overview, zero),
-        "latency": _latencies(overview.activity.latencies, zero),
+        "latency": _latencies(overview.activity.latencies, overview.statistics.carriers, zero),
         "timeline": _timeline(overview.activity, zero, connections, troubled),
         "courses": [_course(course, zero) for course in overview.courses()],
     }
@@ -58,8 +58,8 @@ def _throughput(overview: Overview, zero: int) -> dict[str, Any]:
     }
 
 
-def _latencies(bins: Bins[str, Latencies], zero: int) -> list[dict[str, Any]]:
-    """Return percentiles over time by request, the most frequent first."""
+def _latencies(bins: Bins[str, Latencies], carriers: Collection[str], zero: int) -> list[dict[str, Any]]:
+    """Return percentiles over time by request: those that carry messages first, then the most frequent."""
     bins.widen(INTERVALS_MAX)
     courses: dict[str, dict[str, list[Any]]] = {}
     counts: dict[str, Latencies] = {}
@@ -77,7 +77,7 @@ def _latencies(bins: Bins[str, Latencies], zero: int) -> list[dict[str, Any]]:
             **course,
             "octaves": [[octave.from_ns / 1e6, octave.to_ns / 1e6, octave.count] for octave in counts[request].octaves()],
         }
-        for request, course in sorted(courses.items(), key=lambda item: -counts[item[0]].count)
+        for request, course in sorted(courses.items(), key=lambda item: (item[0] not in carriers, -counts[item[0]].count))
     ]
 
 

@@ -34,7 +34,7 @@ _LATENCIES = (
     ReportColumn("p99_ns", "p99", "duration"),
     ReportColumn("max_ns", "max", "duration"),
 )
-_FAILURES = (ReportColumn("errors", "refused"), ReportColumn("unanswered", "open"))
+_FAILURES = (ReportColumn("errors", "refused", spare=True), ReportColumn("unanswered", "open", spare=True))
 
 _SECTIONS = {
     "topics": ("Topics", "latencies of sending", (ReportColumn("topic", "topic", "topic"), *_AMOUNTS, *_LATENCIES, *_FAILURES)),
@@ -60,9 +60,9 @@ _SECTIONS = {
             *_AMOUNTS[:3],
             *_LATENCIES[:2],
             *_FAILURES,
-            ReportColumn("retransmitted", "resent"),
-            ReportColumn("zero_windows", "zero windows"),
-            ReportColumn("missing_bytes", "missing"),
+            ReportColumn("retransmitted", "resent", spare=True),
+            ReportColumn("zero_windows", "zero windows", spare=True),
+            ReportColumn("missing_bytes", "missing", spare=True),
             ReportColumn("closed", "closed", "text"),
         ),
     ),

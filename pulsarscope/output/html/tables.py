@@ -61,13 +61,18 @@ def table(
     for record in records:
         (others if record.get("others") else named).append(record)
     rows = [[_cell(column.form, record[column.key], look) for column in columns] for record in named[:limit]]
-    kept = [index for index in range(len(columns)) if not rows or any(row[index].text for row in rows)]
+    kept = [index for index, column in enumerate(columns) if any(_tells(row[index], spare=column.spare) for row in rows)]
     left_out = sum(record.get("rows", 0) for record in others)
     notes = [f"{len(named) - limit:,} more rows are left out (--limit)"] if len(named) > limit else []
     notes += [f"{left_out:,} did not fit into the table"] if left_out else ["others are counted together only"] if others else []
     return Table(
         name, title, note, tuple(columns[index] for index in kept), [[row[index] for index in kept] for row in rows], "; ".join(notes)
     )
+
+
+def _tells(cell: Cell, *, spare: bool) -> bool:
+    """Return False for an empty cell, and for a zero of a spare column: columns without any other cell are left out."""
+    return cell.text != "" and not (spare and cell.number == 0)
 
 
 def _cell(form: str, value: Any, look: Look) -> Cell:

@@ -79,7 +79,10 @@ def _totals(report: TextReport, records: list[ReportRecord]) -> None:
     report.table(
         [
             ReportColumn("", [_TITLES[record["what"]] for record in shown], right=False, name=True),
-            *(ReportColumn(side, [_number(report, record["what"], record[side]) for record in shown]) for side in ("before", "after")),
+            *(
+                ReportColumn(side, [number_text(record["what"], record[side], report.duration) for record in shown])
+                for side in ("before", "after")
+            ),
             ReportColumn("change", [change_text(record["change_percent"]) for record in shown]),
         ]
     )
@@ -104,11 +107,17 @@ _TITLES = {
 }
 
 
-def _number(report: TextReport, name: str, value: float | None) -> str:
+def title_of(what: str) -> str:
+    """Return the title of a total."""
+    return _TITLES[what]
+
+
+def number_text(name: str, value: float | None, duration: Callable[[int], str]) -> str:
+    """Return one side of a total."""
     if value is None:
         return "-"
     if name == "duration_ns":
-        return report.duration(int(value))
+        return duration(int(value))
     if name == "bytes_per_second":
         return f"{size_text(value)}/s"
     return rate_text(value) if name.endswith("_per_second") else f"{value:,}"
