@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.options import NEVER, FailOnOption, Files, ListFormatOption, QuietOption, ReportRequest
@@ -20,6 +21,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.export.sink import open_sink
 from pulsarscope.protocols import make_dissectors
 
 INTERVALS = "intervals"
@@ -42,6 +44,10 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     interval: Annotated[
         str | None, typer.Option("--interval", metavar="TIME", help="Add a time series with intervals of this length, as in 1s or 500ms.")
     ] = None
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE.svg", help="Draw the percentiles of the latencies of each request into this file, besides."),
+    ] = None
     format: ListFormatOption = None
     quiet: QuietOption = False
     fail_on: FailOnOption = NEVER
@@ -57,6 +63,8 @@ def stats(request: StatsRequest) -> int:
     folds = {name: table.make() for name, table in tables.items() if name in sections}
     kinds = frozenset[str]().union(*(tables[name].kinds for name in folds))
     interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)
+    if request.plot is not None and not request.plot.endswith(".svg"):
+        raise UsageError(f"--plot draws SVG: give a name that ends in .svg, not {request.plot}")
     if request.format == "csv" and len(sections) > 1:
         report_bytes(dict.fromkeys(sections, ()), "csv")  # refuses before anything is read
 
@@ -80,6 +88,8 @@ def stats(request: StatsRequest) -> int:
             statistics.feed_inner(once.inner if row_filter is None else row_filter.select(once.inner, run.endpoints))
 
         read_all(run, request, consume, once)
+        if request.plot is not None:
+            _draw(request, statistics, run.inputs.paths)
         records = statistics.sections(sections)
         for name, fold in folds.items():  # they have the first frames of inner legs
             records[name] = [record for record in fold.records() if record.get("connection") not in once.outer_of]
@@ -99,6 +109,20 @@ def stats(request: StatsRequest) -> int:
         return exit_code(request.fail_on, run)
 
     return run_with_output(run_statistics)
+
+
+def _draw(request: StatsRequest, statistics: Statistics, paths: Sequence[str]) -> None:
+    """Write the picture of --plot. Raises UsageError when it would replace an input, or OutputError."""
+    from pulsarscope.output.render.latency_plot import latency_plot  # noqa: PLC0415 - for a picture only
+
+    title = ", ".join(Path(path).name for path in paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+    sink = open_sink(request.plot, inputs=inputs_of(request, paths))
+    try:
+        sink.write(latency_plot(title, [(name, tally.latencies) for name, tally in statistics.families.named.items() if name]))
+        sink.finish()
+    except BaseException:
+        sink.abandon()
+        raise
 
 
 def _sections(by: str | None, tables: tuple[str, ...], *, with_intervals: bool) -> tuple[str, ...]:

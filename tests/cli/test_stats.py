@@ -151,3 +151,15 @@ def test_rows_beyond_a_full_table_are_counted(captures: Path, capsys: Captured, 
 def test_a_filter_selects_what_the_tables_of_the_protocol_are_about(captures: Path, capsys: Captured) -> None:
     made = counted(capsys, captures / "stuck-consumer.pcap", by="consumers", filter='subscription == "healthy"')
     assert [record["subscription"] for record in made["consumers"]] == ["healthy"]
+
+
+def test_a_picture_of_latencies_is_drawn_besides(captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "latency.svg"
+    assert stats(StatsRequest(files=[str(captures / "stuck-consumer.pcap")], plot=str(out), by="total")) == 0
+    assert "SEND (100)" in out.read_text()
+    assert "100 messages" in capsys.readouterr().out
+
+
+def test_a_picture_of_another_kind_is_refused(captures: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\.svg"):
+        stats(StatsRequest(files=[str(captures / "stuck-consumer.pcap")], plot=str(tmp_path / "latency.png")))

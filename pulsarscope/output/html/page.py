@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import install_command
 from pulsarscope.model.text import escape
 from pulsarscope.output.html.tables import LEFT
 
@@ -26,7 +27,7 @@ def require_jinja() -> None:
     try:
         import jinja2  # noqa: F401 - the import is the test
     except ImportError as error:
-        raise UsageError('HTML needs jinja2: pip install "pulsarscope[report]"') from error
+        raise UsageError(f"HTML needs jinja2: {install_command('report')}") from error
 
 
 def page(template: str, data: Mapping[str, Any], charts: Mapping[str, Any] | None = None) -> bytes:
