@@ -12,7 +12,7 @@ from pulsarscope.model.records import FindingRow
 from pulsarscope.testing import ScriptedConnection
 from pulsarscope.testing.scripted_connection import pcap_bytes
 from tests.scenarios import commands, message_metadata, payload_frame
-from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, read_back
+from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, read_back, v3_add, v3_added
 
 MS = 1_000_000
 PULSAR = "pulsar"
@@ -132,6 +132,22 @@ def test_a_quorum_is_lost_when_two_bookies_fail_and_not_when_a_writer_is_fenced(
     bookies = dict.fromkeys("abc", healthy)
     found = diagnosed(tmp_path / "a.pcap", adds(bookies, count=20, status=status), codes=frozenset({"quorum-lost"}))
     assert len(found) == expected
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("silent", "expected"), [("ab", 1), ("abc", 1), ("a", 0), ("", 0)])
+def test_a_quorum_is_lost_when_two_bookies_do_not_answer_in_any_version(tmp_path: Path, version: int, silent: str, expected: int) -> None:
+    steps: list[Step] = []
+    for number in range(20):
+        for bookie in "abc":
+            entry = ledger_entry(7, number)
+            steps.append((number * 10, bookie, 0, add(entry) if version == 2 else v3_add(number, entry, 7, number)))
+            if number < 10 or bookie not in silent:
+                steps.append((number * 10 + 2, bookie, 1, added(7, number) if version == 2 else v3_added(number, 7, number)))
+    steps += [(2_000, "d", side, data) for side, data in ((0, add(ledger_entry(8, 0))), (1, added(8, 0)))]
+    steps += [(2_000, bookie, 0, auth(b"late")) for bookie in "abc"]
+    found = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"quorum-lost"}))
+    assert [(row.evidence or {})["entry"] for row in found] == ["7:10"] * expected
 
 
 @pytest.mark.parametrize("status", [101, 105])

@@ -8,7 +8,9 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.frame_name import frame_name
+from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.bookkeeper import stored
@@ -101,6 +103,8 @@ class BookieRule(ConnectionRule):
         self._silent: list[tuple[Where, str]] = []
         """First requests without an answer, with their commands."""
         self._unanswered = 0
+        self._asked: dict[str, tuple[int, int]] = {}
+        """Ledger and entry of the ADDs without an answer, by name."""
         self._failed: dict[str, tuple[int, Where, str]] = {}
         """Ledger, place and status by entry."""
         self._read: list[Where] = []
@@ -143,6 +147,9 @@ class BookieRule(ConnectionRule):
 
     def _add(self, row: FrameRow) -> None:
         self._tell(row, WRITTEN)
+        fields = row.fields or {}
+        if {"ledger", "entry"} <= fields.keys():
+            remember(self._asked, frame_name(row.file, row.packet, row.sub), (fields["ledger"], fields["entry"]), PENDING_REQUESTS_MAX)
 
     def _tell(self, row: FrameRow, what: str) -> None:
         """Emit whether the message in an entry is whole."""
@@ -155,6 +162,7 @@ class BookieRule(ConnectionRule):
             self._context.emit_fact(JOURNEY, entry, where_of(row), what, values)
 
     def _added(self, row: FrameRow) -> None:
+        self._asked.pop(row.request or "", None)
         fields = row.fields or {}
         status = fields.get("status", EOK)
         if status not in (EOK, FENCED) and {"ledger", "entry"} <= fields.keys() and len(self._failed) < FAILED_MAX:
@@ -186,10 +194,10 @@ class BookieRule(ConnectionRule):
             "first": self._silent[0][1] if self._silent else "",
         }
         context.emit_fact(CONNECTIONS, self._host, self._silent[0][0] if self._silent else last, CONNECTIONS, values)
-        for where, key in self._silent:
-            ledger, _, entry = key.removeprefix(f"{ADD} ").partition(":")
-            if key.startswith(f"{ADD} ") and row.end - where.time >= context.thresholds.ns("bookie-silent-seconds"):
-                self._failed.setdefault(f"{ledger}:{entry}", (int(ledger), where, "no answer"))
+        for where, _ in self._silent:
+            asked = self._asked.get(where.name)
+            if asked is not None and row.end - where.time >= context.thresholds.ns("bookie-silent-seconds"):
+                self._failed.setdefault(f"{asked[0]}:{asked[1]}", (asked[0], where, "no answer"))
         for name, (ledger_id, where, status) in self._failed.items():
             context.emit_fact(LEDGER, str(ledger_id), where, FAILED, {"entry": name, "bookie": context.server, "status": status})
 
