@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -21,6 +21,35 @@ PAYLOAD_FORMS = ("base64", "hex", "text")
 AnyPath: TypeAlias = str | os.PathLike[str]
 
 AnyRow = TypeVar("AnyRow", bound=Row)
+ReadRow_co = TypeVar("ReadRow_co", bound=Row, covariant=True)
+
+
+class Rows(Iterator[ReadRow_co]):
+    """Rows of one kind, decoded as they are asked for. A notebook shows the first of them as a table, for which it reads anew."""
+
+    def __init__(self, kind: str, read: Callable[[], Generator[ReadRow_co]]) -> None:
+        self._kind = kind
+        self._read = read
+        self._begun: Generator[ReadRow_co] | None = None
+
+    def __iter__(self) -> Iterator[ReadRow_co]:  # noqa: PYI034 - the rows themselves: a loop takes no step through this class
+        if self._begun is None:
+            self._begun = self._read()
+        return self._begun
+
+    def __next__(self) -> ReadRow_co:
+        return next(iter(self))
+
+    def close(self) -> None:
+        """End the decoding."""
+        if self._begun is not None:
+            self._begun.close()
+
+    def _repr_html_(self) -> str:
+        from pulsarscope.output.html.notebook import rows_html  # noqa: PLC0415 - for notebooks
+
+        with closing(self._read()) as rows:
+            return rows_html(self._kind, rows)
 
 
 class Capture:
@@ -31,27 +60,27 @@ class Capture:
         self._options = options
         self._jobs = jobs
 
-    def frames(self) -> Iterator[FrameRow]:
+    def frames(self) -> Rows[FrameRow]:
         """Iterate over the frames in the order of completion. Raises CaptureError when no file can be read."""
         return self._rows(FrameRow)
 
-    def messages(self) -> Iterator[MessageRow]:
+    def messages(self) -> Rows[MessageRow]:
         """Iterate over the application messages, with batches unpacked and chunks joined."""
         return self._rows(MessageRow)
 
-    def exchanges(self) -> Iterator[ExchangeRow]:
+    def exchanges(self) -> Rows[ExchangeRow]:
         """Iterate over the requests with their responses."""
         return self._rows(ExchangeRow)
 
-    def connections(self) -> Iterator[ConnectionRow]:
+    def connections(self) -> Rows[ConnectionRow]:
         """Iterate over the TCP connections as they end."""
         return self._rows(ConnectionRow)
 
-    def findings(self) -> Iterator[FindingRow]:
+    def findings(self) -> Rows[FindingRow]:
         """Iterate over the findings."""
         return self._rows(FindingRow)
 
-    def journeys(self) -> Iterator[JourneyRow]:
+    def journeys(self) -> Rows[JourneyRow]:
         """Iterate over the messages on their way to each subscription, behind all that they are made of."""
         return self._rows(JourneyRow)
 
@@ -75,8 +104,13 @@ class Capture:
             for batch in batches:
                 yield from batch.rows
 
-    def _rows(self, row_type: type[AnyRow]) -> Iterator[AnyRow]:
-        return (row for row in self.records(row_type.kind) if isinstance(row, row_type))
+    def _rows(self, row_type: type[AnyRow]) -> Rows[AnyRow]:
+        return Rows(row_type.kind, lambda: (row for row in self.records(row_type.kind) if isinstance(row, row_type)))
+
+    def _repr_html_(self) -> str:
+        from pulsarscope.output.html.notebook import capture_html  # noqa: PLC0415 - for notebooks
+
+        return capture_html(self._inputs, ALL)
 
 
 def open(  # noqa: A001 - ps.open reads as it should

@@ -137,6 +137,21 @@ def test_several_files_can_be_decoded_side_by_side() -> None:
     assert list(together.records()) == list(alone.records())
     frames = together.frames()
     next(frames)
-    frames.close()  # type: ignore[attr-defined]
+    frames.close()
     with pytest.raises(ps.UsageError, match="jobs=-1"):
         ps.open(QUICKSTART, jobs=-1)
+
+
+def test_rows_can_be_iterated_stepped_through_and_closed() -> None:
+    rows = ps.open(QUICKSTART).frames()
+    first = next(rows)
+    second = next(iter(rows))
+    assert (first.command, second.command) == ("CONNECT", "CONNECTED")
+    rows.close()
+    assert list(rows) == []
+    ps.open(QUICKSTART).frames().close()
+
+
+def test_a_table_gives_its_columns_to_any_library_of_arrow() -> None:
+    pytest.importorskip("pyarrow")
+    assert hasattr(ps.open(QUICKSTART).table("frame"), "__arrow_c_stream__")

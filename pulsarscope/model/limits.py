@@ -38,8 +38,7 @@ INTERFACE_NAME_MAX_CHARACTERS = 255
 """Longest name of a pcapng interface, which may be part of every flow key: 15 on Linux, 50 on Windows, a path for pipes."""
 
 PORTION_HEADERS_MAX_BYTES = 64 << 10
-"""Headers, interfaces and their statistics in a pcapng file that is read in portions, each of which needs those before it: hundreds of
-interfaces fit."""
+"""Headers, interfaces and statistics of a pcapng file in portions, each of which needs those before: hundreds of interfaces fit."""
 
 PCAPNG_OPTIONS_MAX = 256
 """Options read of one pcapng block that describes an interface: the standard has 15, of which names and addresses may repeat."""
@@ -122,8 +121,7 @@ CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
 """Time during which late packets of the same file belong to a closed connection (TIME-WAIT of Linux); its row is written after that."""
 
 CLOSED_CONNECTIONS_MAX = 131_072
-"""Closed connections of the whole process whose rows wait for late packets, about 1 KiB each: a thousand are closed in a second for two
-minutes."""
+"""Closed connections of the process whose rows wait for late packets, some 1 KiB each: a thousand a second are closed for two minutes."""
 
 SILENT_CONNECTIONS_MAX = 32_768
 """Connections without data kept in the whole process (a SYN flood has millions); beyond that the oldest ones share one finding."""
@@ -200,8 +198,7 @@ VALUE_DEPTH_MAX = 128
 """Nesting of lists and objects in a decoded value: Python's recursion takes four calls a level, and has a thousand."""
 
 VALUES_MAX_BYTES = 8 << 20
-"""Approximate size of the decoded values of one entry as JSON: more than the largest message of default size (5 MiB); objects take ten
-times as much."""
+"""Decoded values of one entry as JSON: more than the largest message of default size (5 MiB); objects take ten times as much."""
 
 VALUES_MIN_BYTES = 16 << 10
 """The same bound for the smallest entries: ten bytes can encode a million empty items, and a capture holds many times ten bytes."""
@@ -216,8 +213,7 @@ BATCH_MESSAGES_MAX = 65_536
 """Messages read from one batch; clients batch 1,000 by default, a decompression bomb could hold eleven million."""
 
 BATCH_METADATA_MAX_BYTES = 8 << 20
-"""Metadata read from one batch: clients fill a batch to 5 MiB at most, payloads included; as rows, hostile properties take ten times as
-much."""
+"""Metadata read from one batch: clients fill one to 5 MiB with its payloads; as rows, hostile properties take ten times as much."""
 
 MESSAGE_SETS_DEPTH_MAX = 8
 """Nested compressed message sets; producers write one level, a broker or mirror that recompresses one more."""
@@ -229,8 +225,7 @@ PENDING_REQUESTS_MAX = 65_536
 """Requests of one connection that wait for a response (h2 remembers 2^16 closed streams)."""
 
 NAME_MAX_CHARACTERS = 4_096
-"""Longest topic, producer or subscription that is remembered of a Pulsar connection, and a column holds: names have some 50 characters, a
-hostile one fills a frame."""
+"""Longest topic, producer or subscription that is remembered or in a column: names have some 50 characters, hostile ones fill frames."""
 
 PENDING_NAMES_MAX_BYTES = 16 << 20
 """Names in the waiting requests of one connection: 256 characters for each of as many as may wait; and of its producers and consumers."""
