@@ -150,6 +150,19 @@ def test_a_quorum_is_lost_when_two_bookies_do_not_answer_in_any_version(tmp_path
     assert [(row.evidence or {})["entry"] for row in found] == ["7:10"] * expected
 
 
+@pytest.mark.parametrize(("fences", "owner", "expected"), [(True, "10.0.0.2", 1), (True, "10.0.0.1", 0), (False, "10.0.0.2", 0)])
+def test_two_owners_of_a_ledger_are_named_by_their_hosts(tmp_path: Path, *, fences: bool, owner: str, expected: int) -> None:
+    writer = ScriptedConnection(3181, "10.0.0.1", "10.0.1.1", client_port=40_000)
+    other = ScriptedConnection(3181, owner, "10.0.1.1", client_port=40_001)
+    writer.client(add(ledger_entry(7, 0))).server(added(7, 0))
+    other.client(read(7, 0, fence=fences)).server(read_back(7, 0, ledger_entry(7, 0)))
+    writer.client(add(ledger_entry(7, 1))).server(added(7, 1, status=104))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_bytes(sorted([*writer.packets, *other.packets], key=lambda packet: packet[0])))
+    found = [row for row in ps.open(path).findings() if row.code == "ledger-fenced" and "fenced_by" in (row.evidence or {})]
+    assert [((row.evidence or {})["fenced_by"], (row.evidence or {})["fenced"]) for row in found] == [(owner, "10.0.0.1")] * expected
+
+
 @pytest.mark.parametrize("status", [101, 105])
 def test_a_refusal_of_the_only_bookie_in_the_capture_does_not_tell_of_the_quorum(tmp_path: Path, status: int) -> None:
     steps = adds({"a": healthy}, count=5, status={"a": status})

@@ -15,6 +15,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.bookkeeper import stored
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response
+from pulsarscope.protocols.bookkeeper.findings import CODES as OF_FRAMES
 from pulsarscope.protocols.bookkeeper.session import FENCED
 from pulsarscope.protocols.bookkeeper.stored import JOURNEY
 
@@ -76,13 +77,17 @@ ADDS, CONNECTIONS, LEDGER = "adds", "bookies", "ledger"
 
 IDLE_NS = 600 * SECOND
 
-FAILED = "failed"
+FAILED, TAKES, LOSES = "failed", "takes", "loses"
+"""Facts for `LEDGER`: a bookie fails a write; a host fences the ledger; a host is refused because of that."""
 
 PUBLISHED, EARLIER = "published", "earlier"
 """Facts for `ADDS` of the slowest publish by a broker within a window, and of the ADDs of the window before."""
 
 WRITTEN, LOADED = "written", "read"
 """Facts for `JOURNEY` of an entry on its way to a bookie and back."""
+
+_FENCING = frozenset({"DO_FENCING", "FENCE_LEDGER"})
+"""Flags of a READ by which a new writer takes a ledger: versions up to 2, and 3."""
 
 _ASKED = frozenset({ADD, READ, AUTH})
 """Requests that a bookie answers at once; it may hold those of the last add confirmed."""
@@ -107,6 +112,8 @@ class BookieRule(ConnectionRule):
         """Ledger and entry of the ADDs without an answer, by name."""
         self._failed: dict[str, tuple[int, Where, str]] = {}
         """Ledger, place and status by entry."""
+        self._owners: dict[tuple[int, str], None] = {}
+        """Ledgers that the client fences, or that are fenced against it."""
         self._read: list[Where] = []
         self._reads = self._read_bytes = 0
 
@@ -165,8 +172,21 @@ class BookieRule(ConnectionRule):
         self._asked.pop(row.request or "", None)
         fields = row.fields or {}
         status = fields.get("status", EOK)
+        if status == FENCED:
+            self._own(row, LOSES)
         if status not in (EOK, FENCED) and {"ledger", "entry"} <= fields.keys() and len(self._failed) < FAILED_MAX:
             self._failed.setdefault(f"{fields['ledger']}:{fields['entry']}", (fields["ledger"], where_of(row), status))
+
+    def _load(self, row: FrameRow) -> None:
+        if not _FENCING.isdisjoint((row.fields or {}).get("flags") or ()):
+            self._own(row, TAKES)
+
+    def _own(self, row: FrameRow, what: str) -> None:
+        """Emit once that the client takes a ledger from its writer, or loses it."""
+        ledger = (row.fields or {}).get("ledger")
+        if ledger is not None and (ledger, what) not in self._owners and len(self._owners) < FAILED_MAX:
+            self._owners[ledger, what] = None
+            self._context.emit_fact(LEDGER, str(ledger), where_of(row), what, {"host": self._host, "bookie": self._context.server})
 
     def _loaded(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -208,7 +228,7 @@ class BookieRule(ConnectionRule):
         evidence = {"frames": [where.name for where in self._read], "entries": self._reads, "bytes": self._read_bytes}
         self._context.report("read-from-storage", self._read[0], text, evidence)
 
-    frames: ClassVar[Handlers] = {ADD: _add, response(ADD): _added, response(READ): _loaded}
+    frames: ClassVar[Handlers] = {ADD: _add, response(ADD): _added, READ: _load, response(READ): _loaded}
     exchanges: ClassVar[Handlers] = {"*": _exchange}
 
 
@@ -299,11 +319,26 @@ def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding
         report("bookie-silent", where, text, evidence)
 
 
+def _evaluate_owners(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """Report who took a ledger from whom, when both are in the capture and on different hosts."""
+    takes = next((fact for fact in facts if fact.what == TAKES), None)
+    loses = next((fact for fact in facts if fact.what == LOSES), None)
+    if takes is None or loses is None or takes.values["host"] == loses.values["host"]:
+        return
+    old, new = loses.values["host"], takes.values["host"]
+    bookies = sorted({fact.values["bookie"] for fact in facts if fact.what in (TAKES, LOSES)})
+    text = f"Ledger {key} has two owners: {new} fenced it in READ {takes.where.name}, and {old}, which goes on writing, is refused."
+    evidence = {"frames": [takes.where.name, loses.where.name], "ledger": int(key), "fenced_by": new, "fenced": old, "bookies": bookies}
+    report("ledger-fenced", loses.where, text, evidence)
+
+
 def _evaluate_ledger(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report the entries of a ledger that failed at two bookies: a single one may be replaced."""
+    _evaluate_owners(key, facts, report)
     failed: dict[str, dict[str, Fact]] = {}
     for fact in facts:
-        failed.setdefault(fact.values["entry"], {})[fact.values["bookie"]] = fact
+        if fact.what == FAILED:
+            failed.setdefault(fact.values["entry"], {})[fact.values["bookie"]] = fact
     lost = {entry: bookies for entry, bookies in failed.items() if len(bookies) > 1}
     if not lost:
         return
@@ -328,7 +363,7 @@ def _ms(nanoseconds: int) -> str:
 
 
 RULES = Rules(
-    CODES,
+    {**CODES, "ledger-fenced": OF_FRAMES["ledger-fenced"]},
     (BookieRule,),
     (
         KeyRule(ADDS, IDLE_NS, _evaluate_adds, public=True),
