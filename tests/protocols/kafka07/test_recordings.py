@@ -16,7 +16,7 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope import cli
-from pulsarscope.model.records import ROWS
+from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.output.export.times import IsoTimes
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import Packet, pcap
@@ -127,7 +127,7 @@ def test_extract_takes_its_packets(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert [row.command for row in ps.open(target).frames()] == ["PRODUCE", "FETCH"]
 
 
-@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("kind", sorted(ALL_RECORDS))
 def test_every_format_says_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
     lines = run(monkeypatch, capsys, "decode", KAFKA, "--records", kind, "--format", "ndjson")[1].splitlines()
     rows = [json.loads(line) for line in lines]
