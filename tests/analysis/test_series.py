@@ -46,3 +46,14 @@ def test_neighbours_become_one_when_there_are_too_many_and_nothing_is_lost(times
     for record in records:
         inside = [time for time in times if record["start"] <= time < record["start"] + record["interval_ns"]]
         assert len(inside) == record["client_frames"]
+
+
+@given(TIMES, st.integers(2, 20))
+def test_intervals_are_widened_until_they_are_few_from_the_first_to_the_last(times: list[int], most: int) -> None:
+    made = TimeSeries(1_000)
+    for time in times:
+        made.frame(rows.send(time=time))
+    made.widen(most)
+    starts = [record["start"] for record in made.records()]
+    assert starts[-1] - starts[0] < most * made.interval
+    assert sum(record["client_frames"] for record in made.records()) == len(times)
