@@ -181,8 +181,10 @@ class Engine:
         return self._end(events)
 
     def finish(self) -> Iterator[RowBatch]:
-        """Give the findings across connections, unless another engine evaluates them: the run has ended."""
+        """Give the findings and journeys across connections, unless another engine evaluates them: the run has ended."""
         if self._rules is not None:
+            for _ in self._rules.facts.finish_journeys():
+                yield self._batch([row for _, row in self._rules.take()])
             self._rules.finish()
             yield self._batch([row for _, row in self._rules.take()])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -15,6 +15,10 @@ from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEY
 
 QUIET_NANOSECONDS = 1_000_000_000
 """A key without a fact for so long is quiet: clients try again after 100 ms at first, and who watches does not wait for long."""
+
+
+KEYS_TOGETHER = 1_000
+"""Keys whose journeys are handed on together in the end."""
 
 
 class FactRule(NamedTuple):
@@ -119,13 +123,20 @@ class Facts:
                 if reported := self._evaluate(pending, key, facts):
                     pending.reported[key] = _still_possible(pending.reported.get(key, set()) | reported, facts)
 
+    def finish_journeys(self) -> Iterator[None]:
+        """Evaluate all remaining keys that give journeys, in the order in which they began; stop now and then: their rows are many."""
+        for pending in self._pending.values():
+            if pending.rule.journeys is not None:
+                places = {key: place_of(waiting.facts()[0]) for key, waiting in pending.keys.items()}
+                for number, key in enumerate(sorted(places, key=places.__getitem__), 1):
+                    self._conclude(pending, key)
+                    if number % KEYS_TOGETHER == 0:
+                        yield
+
     def finish(self) -> None:
         """Evaluate all remaining keys."""
         for pending in self._pending.values():
-            keys = [*pending.keys]
-            if pending.rule.journeys is not None:  # in the order in which they began
-                keys.sort(key=lambda key: place_of(pending.keys[key].facts()[0]))
-            for key in keys:
+            for key in [*pending.keys]:
                 self._conclude(pending, key)
 
     def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:

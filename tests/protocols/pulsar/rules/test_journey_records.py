@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.engine import facts
+from pulsarscope.engine import facts, local
+from pulsarscope.engine.options import Options
 from pulsarscope.model.records import JourneyRow, MessageRow
+from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.tables.journeys import Journeys
 from tests.places import CAPTURES
 from tests.scenarios.commands import ack, message, producer, receipt, send, subscribe
@@ -133,6 +135,16 @@ def test_storage_is_that_of_the_entry() -> None:
         assert row.receipt_ns is not None
         assert row.storage_ns is not None
         assert 0 < row.storage_ns <= row.receipt_ns - (row.storage_time - row.send_time)
+
+
+def test_rows_are_handed_on_some_at_a_time_in_the_order_of_the_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "KEYS_TOGETHER", 3)
+    options = Options(frozenset({"journey"}), dissectors=make_dissectors)
+    batches = [batch.rows for batch in local.run([str(CAPTURES / "bookkeeper" / "e3.pcap.zst")], options) if batch.rows]
+    assert len(batches) > 4
+    rows = [row for batch in batches for row in batch]
+    assert rows == sorted(rows, key=lambda row: row.packet)
+    assert rows == list(ps.open(CAPTURES / "bookkeeper" / "e3.pcap.zst").journeys())
 
 
 def test_memory_is_bounded_and_rows_that_it_parts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
