@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from pulsarscope.model.flow import CLIENT
-from pulsarscope.model.frame_name import FrameName
+from pulsarscope.model.frame_name import FrameName, frame_name
 from pulsarscope.model.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import escape
@@ -58,6 +58,9 @@ class _SelectedFrames:
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
         """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
+        if name and (not self._starts or start > self._starts[-1]):  # as nearly all are
+            self._insert(len(self._starts), start, end, file, name, command)
+            return True
         at = bisect_right(self._starts, start)
         if at and not name and not self._names[at - 1] and self._ends[at - 1] >= end:
             return False
@@ -71,11 +74,15 @@ class _SelectedFrames:
         if at and not name and not self._names[at - 1] and self._ends[at - 1] == start:
             self._ends[at - 1] = end
             return True
-        for column, value in zip(
-            (self._starts, self._ends, self._files, self._names, self._commands), (start, end, file, name, command), strict=True
-        ):
-            column.insert(at, value)
+        self._insert(at, start, end, file, name, command)
         return True
+
+    def _insert(self, at: int, start: int, end: int, file: int, name: int, command: int) -> None:
+        self._starts.insert(at, start)
+        self._ends.insert(at, end)
+        self._files.insert(at, file)
+        self._names.insert(at, name)
+        self._commands.insert(at, command)
 
     def within(self, start: int, end: int) -> Iterator[_FrameInPacket]:
         """Yield the frames with bytes from `start` to `end`."""
@@ -113,6 +120,7 @@ class PacketSelection:
         self._streams: dict[str, _SelectedStreams] = {}  # by connection
         self._commands: dict[str, int] = {}
         self._command_names: list[str] = []
+        """Escaped."""
         self._findings: dict[tuple[int, int], list[str]] = {}
         self._findings_count = 0
         self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is to come
@@ -196,17 +204,18 @@ class PacketSelection:
     def _command_number(self, command: str) -> int:
         if (number := self._commands.get(command)) is None:
             number = self._commands[command] = len(self._command_names)
-            self._command_names.append(command)
+            self._command_names.append(escape(command))
         return number
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
         """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
         lines: list[str] = []
-        selected = self._is_named(file, packet << _SUB_BITS)
+        selected = bool(self._names) and self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
             selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
             if (streams := self._streams.get(connection)) is not None and start < end:
-                for frame in streams.of(client=source == streams.client).within(start, end):
+                sent = streams.from_client if source == streams.client else streams.from_server
+                for frame in sent.within(start, end):
                     selected = True
                     if frame.name:
                         lines += self._lines(frame)
@@ -216,7 +225,7 @@ class PacketSelection:
 
     def _lines(self, frame: _FrameInPacket) -> list[str]:
         packet, sub = divmod(frame.name, 1 << _SUB_BITS)
-        line = escape(f"{FrameName(frame.file, packet, sub)} {self._command_names[frame.command]}")
+        line = f"{frame_name(frame.file, packet, sub)} {self._command_names[frame.command]}"
         return [line, *self._findings.get((frame.file, frame.name), [])] if frame.ends else [line]
 
     def _opens_or_closes(self, connection: str, source: str, flags: int) -> bool:

@@ -287,14 +287,17 @@ def join_topic_names(several: Iterable[TopicNames]) -> TopicNames:
     """Join the forms of several protocols: a topic is written as the first of them that changes it does."""
     joined = tuple(several)
     return TopicNames(
-        partial(_first_change, [names.short for names in joined]),
-        partial(_first_change, [names.base for names in joined]),
+        partial(_first_change, [names.short for names in joined if names.short is not str]),
+        partial(_first_change, [names.base for names in joined if names.base is not str]),
         partial(_first_stand_in, [names.stood_in for names in joined if names.stood_in is not nothing_stood_in]),
     )
 
 
 def _first_change(forms: Sequence[Callable[[str], str]], topic: str) -> str:
-    return next((name for form in forms if (name := form(topic)) != topic), topic)
+    for form in forms:  # not by a generator: this is called for each line of text
+        if (name := form(topic)) != topic:
+            return name
+    return topic
 
 
 def _first_stand_in(several: Sequence[Callable[[FrameRow], str | None]], row: FrameRow) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest, join_topic_names
@@ -17,7 +18,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import drop_oldest, remember
 
 FramePlace = tuple[int | None, int | None, int | None]
 """File, packet and sub."""
@@ -84,18 +85,27 @@ class FollowFilter:
         earlier: list[FrameRow] = []
         selected: set[int] = set()
         others: dict[str, int] = {}
+        introduce, tests, already = self._subject.introduce, self._tests, self._passed
+        seen = 0
         for index, row in enumerate(rows):
-            self._subject.introduce(row)
+            introduce(row)
             if not isinstance(row, FrameRow):
                 continue
-            self.seen[row.kind] += 1
+            seen += 1
             name = frame_name(row.file, row.packet, row.sub)
             request = row.request
-            if name in carriers or any(test(row) for test in self._tests) or (request is not None and request in self._passed):
+            passes = name in carriers
+            if not passes:
+                for test in tests:
+                    if passes := test(row):
+                        break
+            if passes or (request is not None and request in already):
                 selected.add(index)
-                self._remember_passed(name)
-                if request is not None and request not in self._passed:
-                    self._remember_passed(request)
+                already[name] = None
+                if len(already) > PENDING_REQUESTS_MAX:
+                    drop_oldest(already, PENDING_REQUESTS_MAX)
+                if request is not None and request not in already:
+                    remember(already, request, None, PENDING_REQUESTS_MAX)
                     if request in others:
                         selected.add(others[request])
                     elif request in self._unanswered:
@@ -104,6 +114,7 @@ class FollowFilter:
                 others[name] = index
             else:
                 self._unanswered.pop(request, None)
+        self.seen[FrameRow.kind] += seen
         if self._message_tests:
             earlier += [frame for name in carriers if (frame := self._unanswered.pop(name, None)) is not None]
         self._remember_unanswered((name, rows[index]) for name, index in others.items() if index not in selected)
@@ -139,12 +150,9 @@ class FollowFilter:
                 if type(row) is MessageRow and row.dissector == dissector.name:
                     yield dissector, test, row
 
-    def _remember_passed(self, name: str) -> None:
-        remember(self._passed, name, None, PENDING_REQUESTS_MAX)
-
     def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
         self._unanswered.update(frames)
-        for name in list(self._unanswered)[: max(len(self._unanswered) - FOLLOW_REQUESTS_MAX, 0)]:
+        for name in [*islice(self._unanswered, max(len(self._unanswered) - FOLLOW_REQUESTS_MAX, 0))]:
             del self._unanswered[name]
 
 
@@ -179,7 +187,9 @@ RowFilter = Filter | FollowFilter | JoinedFilter
 
 def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
     """Return the selected frames, the findings about them or about the input, and all connections, which outputs introduce."""
-    places: set[FramePlace] = {(rows[index].file, rows[index].packet, rows[index].sub) for index in selected}
+    places: set[FramePlace] = set()
+    if FindingRow in set(map(type, rows)):
+        places = {(rows[index].file, rows[index].packet, rows[index].sub) for index in selected}
     passed = []
     for index, row in enumerate(rows):
         if isinstance(row, (FrameRow, RawFrame)):

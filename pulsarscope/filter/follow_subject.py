@@ -33,6 +33,8 @@ class Subject:
         """Topic whose last part alone is the name; None while there is none."""
         self._in_full = False
         """A topic was found by all of its name, or by its short form."""
+        self._answers: dict[str, bool] = {}
+        """Topics that were tested since, at most `FOLLOW_NAMES_MAX`: True for the one that is followed."""
         self.test: FollowTest | None = {
             "connection": lambda row: row.connection == self._connection,
             "producer": lambda row: row.producer_name == name,
@@ -56,7 +58,10 @@ class Subject:
                 self._connection = row.connection
         elif self.test is not None and isinstance(row, FrameRow) and len(self._names) < FOLLOW_NAMES_MAX:
             if self._kind == "topic":
-                self._names.update(dict.fromkeys(row.topics or () if row.topic is None else (row.topic,)))
+                if row.topic is not None:
+                    self._names[row.topic] = None
+                elif row.topics:
+                    self._names.update(dict.fromkeys(row.topics))
             elif (name := row.producer_name if self._kind == "producer" else row.subscription) is not None:
                 self._names[name] = None
 
@@ -65,6 +70,15 @@ class Subject:
 
         Raises UsageError when several topics have the same last part.
         """
+        if (answer := self._answers.get(topic)) is None:
+            in_full = self._in_full
+            answer = self._test_topic(topic)
+            if in_full != self._in_full or len(self._answers) >= FOLLOW_NAMES_MAX:
+                self._answers.clear()
+            self._answers[topic] = answer
+        return answer
+
+    def _test_topic(self, topic: str) -> bool:
         topics, name = self._topics, self._name
         row_name = topics.short(topic)
         base = topics.base(row_name)

@@ -135,6 +135,12 @@ def test_the_last_part_of_several_topics_is_refused_but_a_whole_name_is_not() ->
     assert followed("topic", "orders", [public, acme, mine]) == [["4"]]
 
 
+def test_a_topic_that_passed_by_its_last_part_passes_no_more_once_one_has_the_whole_name() -> None:
+    acme = rows.send(4, topic="persistent://acme/eu/orders")
+    public = rows.send(5, topic="persistent://public/default/orders")
+    assert followed("topic", "orders", [acme, acme], [public, acme, public]) == [["4", "4"], ["5", "5"]]
+
+
 def test_a_consumer_is_found_by_its_name() -> None:
     subscribe = rows.frame(4, "SUBSCRIBE", fields={"consumer_id": 3, "consumer_name": "billing-1"}, connection="0:1")
     flow, other = (rows.frame(5, "FLOW", fields={"consumer_id": 3}, connection=name) for name in ("0:1", "0:2"))

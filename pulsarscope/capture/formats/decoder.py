@@ -26,7 +26,7 @@ class Decoder(ABC):
     """Decoder of one capture file, fed in pieces of any size; their borders only determine those of the blocks."""
 
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
-        """Decode `file` of the run's list. With `records`, packets are kept as stored and none takes the hot loop.
+        """Decode `file` of the run's list. With `records`, packets are kept as stored.
 
         With `by_interface`, the name of the interface, where it is known, is appended to flow keys.
         """
@@ -153,7 +153,11 @@ class Decoder(ABC):
 
     def _skips_hot_loop(self, link_type: int) -> bool:
         """Return True when packets of a link type must not take the hot loop: they are kept, or carry their interface."""
-        return self._records is not None or (self._flows_by_interface is not None and link_type == link.LINUX_SLL2)
+        return self._records is not None or self._carries_interface(link_type)
+
+    def _carries_interface(self, link_type: int) -> bool:
+        """Return True when packets of a link type name an interface that belongs to their flow."""
+        return self._flows_by_interface is not None and link_type == link.LINUX_SLL2
 
     def _flows_of(self, source: str) -> tuple[Flows, set[bytes]]:
         flows_by_interface: dict[str, tuple[Flows, set[bytes]]] = self._flows_by_interface  # type: ignore[assignment]

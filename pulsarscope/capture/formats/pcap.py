@@ -62,8 +62,8 @@ class PcapDecoder(Decoder):
             self._read_header(data)
             position = FILE_HEADER_BYTES
 
-        layout = layout_of(self._link_type)
-        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._skips_hot_loop(self._link_type) else -1
+        layout, begin = layout_of(self._link_type), (self.packets, position)
+        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._carries_interface(self._link_type) else -1
         link_bytes, minimum, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
         shapes, unknown_shape = self._shapes, layout.unknown_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
@@ -130,6 +130,8 @@ class PcapDecoder(Decoder):
 
         self.packets, self._second, self._last_fraction = number - 1, second, last_fraction
         self.last_time = base + last_fraction * unit if number > 1 else 0
+        if self._records is not None:
+            self._keep_records(self._records, data, *begin)
         self._look_ahead(data, position, size)
         return position
 
@@ -138,10 +140,17 @@ class PcapDecoder(Decoder):
         self._anomalies.packets_alike = alike
         if len(packet) > self._snaplen:
             self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
-        if self._records is not None:
-            self._records.append(PacketRecord(number, time, wire_bytes, self._interface, packet))
         self._decode_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
         self._anomalies.packets_alike = 1
+
+    def _keep_records(self, records: list[PacketRecord], data: bytes, number: int, position: int) -> None:
+        """Keep the packets behind number `number`, which were decoded from `position` on, as they are stored."""
+        unpack_record, unit, header_bytes, interface = self._unpack_record, self._unit, self._record_bytes, self._interface
+        for each in range(number + 1, self.packets + 1):
+            seconds, fraction, captured, wire_bytes = unpack_record(data, position)
+            start = position + header_bytes
+            position = start + captured
+            records.append(PacketRecord(each, seconds * SECOND + fraction * unit, wire_bytes, interface, data[start:position]))
 
     def _look_ahead(self, data: bytes, position: int, size: int) -> None:
         """Compute the size of the unfinished record at `position`, or stop when it cannot be a record."""

@@ -157,15 +157,15 @@ class LanesOutput:
         self._numbered = self._numbered or len(view.numbers) > 1
         self._pause(row, lines)
         color = look.connection(number) if number else ""
-        time = ""
+        name, time = view.name(row), ""
         if row.time is not None:
             view.day_line(row.time, lines)
             time = view.clock.text(row.time)
-        view.name_width = max(view.name_width, len(view.name(row)))
+        view.name_width = max(view.name_width, len(name))
         if self._margin() != self._measured:
             self._measure()
         label = f" {color}{number or '':>2}{look.reset if color else ''}" if self._numbered else ""
-        start = f"{look.dim}{view.name(row):>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
+        start = f"{look.dim}{name:>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
         lines.append(start + self._lanes(row, view.summary("summary", row, lines), color))
         self._last = row
 
@@ -226,7 +226,9 @@ class LanesOutput:
         command = "(no command)" if row.command is None else escape(row.command)
         if self._topic is not None and summary.startswith(f"{self._topic}  "):
             summary = summary[len(self._topic) + 2 :]
-        text = clip_phrases(f"{command}  {summary}" if summary else command, room, self._view.symbols.ellipsis)
-        head = text[: len(command)]
+        text = f"{command}  {summary}" if summary else command
+        if (cells := cell_width(text)) > room:
+            text = clip_phrases(text, room, self._view.symbols.ellipsis)
+            cells = cell_width(text)
         color = look.bad if command.endswith(self._view.refusals) else look.bold
-        return f"{color}{head}{look.reset if color else ''}{text[len(command) :]}", cell_width(text)
+        return f"{color}{text[: len(command)]}{look.reset if color else ''}{text[len(command) :]}", cells

@@ -203,10 +203,12 @@ class View:
 
     def warnings(self, row: FrameRow) -> tuple[str, int]:
         """Return the warnings about a frame, with two spaces before each, and their width in cells."""
-        look = self.palette
-        parts = []
         codes = row.findings or []
         status = row.status or OK
+        if status == OK and not codes and (row.checksum is None or row.checksum.status != "bad"):
+            return "", 0
+        look = self.palette
+        parts = []
         if status != OK and not any(status in code for code in codes):
             text = escape(status)
             parts.append((f"{look.bad if status == MALFORMED else look.warning}{text}{look.reset}", cell_width(text)))
