@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 class CompiledSplitter(StreamSplitter):
     """Gives the frames of `StreamSplitter`: where the compiled reader stops, Python reads one frame, and decides on everything else."""
 
+    worth_bytes = 2048
+    """Bytes from which on a call of the compiled reader saves more than it costs: short connections have few frames, and few are plain."""
+
     def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
-        if self._sub_of is not None or not self._buffer.data:  # behind a gap, names are not those of the order
+        if self._sub_of is not None or len(self._buffer.data) < self.worth_bytes:  # behind a gap, names are not those of the order
             return super()._split(position, out, at_end=at_end, single=single)
         while True:
             begun = self._read_plain(position, out)

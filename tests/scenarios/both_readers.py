@@ -25,17 +25,25 @@ from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_messag
 
 @contextmanager
 def reader(choice: str) -> Iterator[None]:
-    """Let dissectors that are made have the reader that is chosen: `off`, `auto` or `require`."""
-    before = os.environ.get(NATIVE)
+    """Let dissectors that are made have the reader that is chosen, `off`, `auto` or `require`, and use it for any number of bytes."""
+    before, worth_bytes = os.environ.get(NATIVE), CompiledSplitter.worth_bytes
+    CompiledSplitter.worth_bytes = 1
     os.environ[NATIVE] = choice
     load_native.cache_clear()
     try:
         yield
     finally:
+        CompiledSplitter.worth_bytes = worth_bytes
         del os.environ[NATIVE]
         if before is not None:
             os.environ[NATIVE] = before
         load_native.cache_clear()
+
+
+class EagerSplitter(CompiledSplitter):
+    """Uses the compiled reader for any number of bytes."""
+
+    worth_bytes = 1
 
 
 class BothReaders:
@@ -85,7 +93,7 @@ class BothSplitters:
         keep = KeptBytes(payload=random.random() < 0.5, raw=random.random() < 0.2)
         blocks = groups(len(stream.atoms), random) if random.random() < 0.5 else None
         expected = _account(StreamSplitter(self._python, keep, synced=True), stream, blocks)
-        found = _account(CompiledSplitter(self._compiled, keep, synced=True), stream, blocks)
+        found = _account(EagerSplitter(self._compiled, keep, synced=True), stream, blocks)
         require(expected == found, f"{_difference(expected, found)}\n{data.hex()}")
         return len(expected) - 1
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.isolation import Failure
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.places import CAPTURES
-from tests.scenarios.both_readers import BothReaders, BothSplitters, reader
+from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitter, reader
 from tests.scenarios.capture_mutations import Corpus, corpus_options
 from tests.scenarios.streams import Stream, frames_of, split
 
@@ -26,11 +25,11 @@ def installed() -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
 
 
-def splitter(compiled: Any) -> CompiledSplitter:
+def splitter(compiled: Any) -> EagerSplitter:
     with reader("off"):
         dissector = PulsarDissector()
     dissector.compiled = compiled
-    return CompiledSplitter(dissector, KeptBytes(payload=True), synced=True)
+    return EagerSplitter(dissector, KeptBytes(payload=True), synced=True)
 
 
 class Idle:
