@@ -21,7 +21,7 @@ from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.options import Options as EngineOptions
 from pulsarscope.inputs.key_logs import KeyLogs
-from pulsarscope.model.records import ROWS, Row
+from pulsarscope.model.records import ALL, ROWS, Row
 from pulsarscope.output.export.arrow import table
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
 from pulsarscope.spark.checkpoint import Commit
@@ -33,6 +33,8 @@ from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
 
 EVERYTHING = Options(frozenset(ROWS), rules=True)
+BY_DEFAULT = Options(frozenset(ALL), rules=True)
+"""What a pipeline gives that is not asked for certain records."""
 SOURCE_PER_FILE = r"([^/]*)$"
 """Rule of the vantage points: each file is one."""
 

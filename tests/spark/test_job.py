@@ -23,7 +23,7 @@ from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.records import ALL
 from pulsarscope.output.export.arrow import arrow_schema
 from tests.places import DOCS
-from tests.spark.inside import CAPTURES_WITH_SECRETS, EVERYTHING, SOURCE_PER_FILE, local, read_options, ring, written
+from tests.spark.inside import BY_DEFAULT, CAPTURES_WITH_SECRETS, EVERYTHING, SOURCE_PER_FILE, local, read_options, ring, written
 
 run = pytest.importorskip("pulsarscope.spark.job", reason="no pyspark: pip install -e '.[spark]'").run
 
@@ -38,7 +38,7 @@ def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: P
     )
     assert run_job(spark, request, table_options(request), lambda _: None) == 0
     out = tmp_path / "out"
-    assert written(out) == local(expand_inputs([str(captures)], SOURCE_PER_FILE))
+    assert written(out) == local(expand_inputs([str(captures)], SOURCE_PER_FILE), BY_DEFAULT)
     assert {path.name for path in out.iterdir()} == {*ALL, "_SUCCESS"}
     for kind in ALL:
         parts = sorted((out / kind).iterdir())
@@ -65,7 +65,7 @@ def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_
     request = PipelineRequest(files=[str(folder)], out=str(out), spark=SparkOptions(partitions=4))
     assert run_job(spark, request, table_options(request), lambda _: None) == 4
     inputs = expand_inputs([str(folder)])
-    assert written(out) == local(inputs)
+    assert written(out) == local(inputs, BY_DEFAULT)
     codes = pyarrow.parquet.read_table(out / "finding").column("code").to_pylist()
     assert {"capture-truncated": 2, "capture-malformed": 1, "not-a-capture": 1}.items() <= Counter(codes).items()
 
@@ -120,7 +120,7 @@ def mixed(out: Path, megabytes: int) -> None:
 
 def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: Path) -> None:
     capture = str(captures / "quickstart.pcapng")
-    run(spark, [capture], str(tmp_path / "out"), EVERYTHING, "json")
+    run(spark, [capture], str(tmp_path / "out"), BY_DEFAULT, "json")
     lines = [line for path in (tmp_path / "out").glob("*/part-*") for line in path.read_text().splitlines()]
     run_command(CommandRequest(files=(capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
     assert sorted(lines) == sorted((tmp_path / "local").read_text().splitlines())

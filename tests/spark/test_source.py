@@ -17,7 +17,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import packets
 from tests.scenarios import write_pcapng
 from tests.scenarios.recapture import bridged, packets_of
-from tests.spark.inside import SOURCE_PER_FILE, Tables, local, texts
+from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, Tables, local, texts
 
 inputs_of = pytest.importorskip("pulsarscope.spark.source", reason="no pyspark: pip install -e '.[spark]'").inputs_of
 
@@ -38,7 +38,7 @@ def decoded(spark: Any, paths: list[str], source_by: str, **options: Any) -> Tab
 def test_packets_are_rows_and_become_records(spark: Any, captures: Path) -> None:
     paths = [str(captures / name) for name in NAMES]
     tables = decoded(spark, paths, SOURCE_PER_FILE)
-    assert tables == local(expand_inputs(paths, SOURCE_PER_FILE))
+    assert tables == local(expand_inputs(paths, SOURCE_PER_FILE), BY_DEFAULT)
     assert sum("go-tls13-dsb" in row and "'SEND'" in row for row in tables["frame"]) > 3
 
 
@@ -66,7 +66,7 @@ def test_interfaces_are_vantage_points_of_packets_in_a_data_frame(spark: Any, ca
     both = bridged(packets_of(captures / "errors.pcap"), lost=20)
     paths = [str(write_pcapng(tmp_path / f"{index}.pcapng", part)) for index, part in enumerate((both[:70], both[70:]))]
     paths.append(str(captures / "snaplen200.pcap"))
-    assert decoded(spark, paths, "interface") == local(expand_inputs(paths, "interface"))
+    assert decoded(spark, paths, "interface") == local(expand_inputs(paths, "interface"), BY_DEFAULT)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from pulsarscope.spark import table_files
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.landing_folder import LandingFolder
 from tests.scenarios.options import Options
-from tests.spark.inside import EVERYTHING, cut, local, ring, written
+from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
 CaptureStream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspark: pip install -e '.[spark]'").CaptureStream
 
@@ -205,7 +205,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp
     assert command.start("--finish").wait(240) == 0, command.output()
     captures = Checkpoint(str(kept)).captures()
     assert sorted(landed.path for landed in captures) == sorted(str(path) for path in (tmp_path / "in").iterdir())
-    assert written(tmp_path / "out") == local(Inputs([landed.path for landed in captures], 0, []))
+    assert written(tmp_path / "out") == local(Inputs([landed.path for landed in captures], 0, []), BY_DEFAULT)
     assert not [path for path in (tmp_path / "out").rglob("_*") if path.is_file()]
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(ALL)
     assert command.start("--records", "frame").wait(120) == 2
