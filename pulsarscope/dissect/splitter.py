@@ -141,6 +141,8 @@ class StreamSplitter:
 
     def gap(self, offset: int, size: int, moment: int, out: FrameBatch) -> None:
         """Go on behind `size` bytes from `offset` on that are not in the capture."""
+        if moment < self._buffer.floor:  # a packet of a later file gave them up, whose moments begin anew
+            self._buffer.enter(self._buffer.file)
         self._buffer.raise_floor(moment)  # of frames that are complete only because no more bytes follow
         self._consume(out, at_end=True)
         self._end_of_bytes(moment, out, tail=False)

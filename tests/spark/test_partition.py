@@ -279,6 +279,15 @@ def test_legs_of_a_path_are_one_finding_of_a_stream(captures: Path, tmp_path: Pa
     assert sum("proxy-legs" in row for row in tables["finding"]) == 4
 
 
+def test_holes_at_the_end_of_a_file_that_the_next_one_gives_up(captures: Path, tmp_path: Path) -> None:
+    capture = captures / "rw-capture-loss.pcap.zst"
+    inputs = cut(capture, tmp_path, [0.7849113560871108])
+    want = local(inputs)
+    assert Streamed(inputs, [1]).tables() == want
+    unrequested = [[row for row in rows["exchange"] if "'unrequested'" in row] for rows in (want, local(Inputs([str(capture)], 0, [])))]
+    assert len(unrequested[0]) == len(unrequested[1])
+
+
 @pytest.mark.cluster
 def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp_path: Path) -> None:
     chance = Random(os.environ.get("CHANCE"))
