@@ -11,11 +11,18 @@ DIGITS = 6
 """Hexadecimal digits of a pseudonym: of a thousand names in a report, some two agree in 3 % of all reports."""
 
 _TOKEN = re.compile(r"""[^\s,;'"()<>{}]+""")
-_TOPIC = re.compile(r"(?:non-)?persistent://.+", re.DOTALL)
-_URL = re.compile(r"(?P<scheme>[a-z+]{2,20}://)(?P<host>\[[^\]]*\]|[^/:\s]+)(?P<rest>.*)", re.DOTALL)
 _IPV4, _IPV6 = r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])", r"(?<![\w:.])[0-9a-fA-F:]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*"
-_ADDRESS = re.compile(rf"\[[0-9a-fA-F:.%]+\]|{_IPV4}|{_IPV6}")
-_HOST = re.compile(r"(?<![\w./@-])(?:[a-z0-9-]{1,63}\.)+[a-z]{2,63}(?![\w./-])")
+_LABEL = "[a-zA-Z0-9_-]{1,63}"
+_NAME = re.compile(
+    r"(?P<topic>(?:non-)?persistent://[^\]]+)"
+    r"|(?P<scheme>[a-z+]{2,20}://)(?:[^@/]*@)?(?P<authority>\[[^\]]*\]|[^/:\]]+)"
+    rf"|(?P<address>\[[0-9a-fA-F:.%]+\]|{_IPV4}|{_IPV6})"
+    r"|(?<![\w./-])(?P<host>(?:[a-z0-9_-]{1,63}\.)+[a-z]{2,63}(?![\w.-])"
+    # Without a dot, or in capitals, it takes a port to know a host, or the address that Java writes behind it.
+    rf"|(?:{_LABEL}\.)*[a-zA-Z]{_LABEL}(?=:\d{{4,5}}(?![\w.])|/\d+\.\d+\.))"
+)
+"""Names in a token."""
+
 _ENDS = ".,:;!?"
 
 
@@ -57,13 +64,15 @@ class Pseudonyms:
         ending = token[len(bare) :]
         if (known := self._known.get(bare)) is not None:
             return known + ending
-        if _TOPIC.fullmatch(bare):
-            return self.topic(bare) + ending
-        if (url := _URL.fullmatch(token)) is not None:
-            return f"{url['scheme']}{self.host(url['host'])}{url['rest']}"
-        return _HOST.sub(lambda match: self.host(match[0]), _ADDRESS.sub(self._address, token))
+        return _NAME.sub(self._name, bare) + ending
 
-    def _address(self, match: re.Match[str]) -> str:
+    def _name(self, match: re.Match[str]) -> str:
+        if match["topic"] is not None:
+            return self.topic(match["topic"])
+        if match["scheme"] is not None:
+            return f"{match['scheme']}{self.host(match['authority'])}"
+        if match["host"] is not None:
+            return self.host(match["host"])
         address = match[0].strip("[]")
         try:
             ip_address(address.partition("%")[0])

@@ -45,13 +45,28 @@ def test_topics_with_odd_characters_are_found() -> None:
         ("http://admin/path", "admin"),
         ("the certificate of broker.acme.example expired", "acme"),
         ("persistent://other/ns/unseen has none", "unseen"),
+        ("[topic=persistent://other/ns/unseen]", "unseen"),
+        ("the client is 10.1.2.3.", "10.1.2.3"),
+        ("the client is 2001:db8::7.", "2001:db8::7"),
+        ("go to broker.acme.example.", "acme"),
+        ("go to Broker.Acme.Example:6650", "Acme"),
+        ("broker.acme.example/10.1.2.3:6650 refuses", "acme"),
+        ("broker-acme/10.1.2.3:6650 refuses", "acme"),
+        ("broker-acme:6650", "acme"),
+        ("admin@broker.acme.example", "broker"),
+        ("pulsar://name:word@broker.acme.example:6650", "acme"),
+        ("[url=pulsar://broker.acme.example:6650]", "acme"),
+        ("broker.acme.example/admin/v2", "acme"),
     ],
 )
 def test_addresses_and_hosts_are_hidden(text: str, hidden: str) -> None:
     assert hidden not in NAMES.text(text)
 
 
-@pytest.mark.parametrize("text", ["frame 0:30.2", "5.46 s of 10:20:30", "SEND 96:0", "version 4.2.4", "12 messages", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["frame 0:30.2", "5.46 s of 10:20:30", "SEND 96:0", "version 4.2.4", "12 messages", "id:12", "org.apache.pulsar.Client$Error", ""],
+)
 def test_all_else_stays(text: str) -> None:
     assert NAMES.text(text) == text
 
