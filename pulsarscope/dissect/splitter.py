@@ -379,9 +379,8 @@ class StreamSplitter:
         notes = [*self._skip_notes]
         if code is not None:
             notes.append((code, f"{self._skip_size} bytes at stream offset {self._skip_start} are not framed"))
-        moment = max(moment, self._buffer.floor)
         skipped: Decoded = (None, None, None, None, None, None, SKIPPED, notes)
-        self._append(out, (packet, time, moment), self._skip_start, self._skip_size, skipped)
+        self._append(out, (packet, time, max(moment, self._buffer.floor)), self._skip_start, self._skip_size, skipped)
         self._skip_start = -1
         self._skip_size = 0
         self._skip_packets = (0, 0, 0)

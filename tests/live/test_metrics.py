@@ -192,7 +192,7 @@ def test_what_is_no_address_is_one_line(text: str) -> None:
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(UsageError, match=r"pip install 'pulsarscope\[live\]'"):
+    with pytest.raises(UsageError, match=r"-m pip install .*\[live\]"):
         Metrics(lambda: HEALTH)
 
 

@@ -28,7 +28,7 @@ from tests.spark.inside import EVERYTHING, local, ring, written
 
 def test_what_is_not_installed_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "installed_version", lambda name: None if name == "pandas" else "9")
-    with pytest.raises(UsageError, match=r"pipeline needs pandas: pip install \"pulsarscope\[spark\]\""), session(None, {}):
+    with pytest.raises(UsageError, match=r"pipeline needs pandas: .* -m pip install .*\[spark\]"), session(None, {}):
         pass
 
 
