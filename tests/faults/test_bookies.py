@@ -150,6 +150,18 @@ def test_a_quorum_is_lost_when_two_bookies_do_not_answer_in_any_version(tmp_path
     assert [(row.evidence or {})["entry"] for row in found] == ["7:10"] * expected
 
 
+@pytest.mark.parametrize(("last", "expected"), [(20, 0), (12, 1), (11, 1)])
+def test_a_quorum_is_not_lost_when_the_writer_replaces_both_bookies_and_goes_on(tmp_path: Path, last: int, expected: int) -> None:
+    """Entry 10 is refused by b and by d, which replaces it; 11 is on its way before the refusal of d, what follows is not."""
+    steps: list[Step] = []
+    for number in range(last):
+        for bookie in "abcd" if number == 10 else "ac" if number > 10 else "abc":
+            sent = number * 10 - (9 if number == 11 else 0)
+            steps.append((sent, bookie, 0, add(ledger_entry(7, number))))
+            steps.append((sent + 2, bookie, 1, added(7, number, status=105 if number == 10 and bookie in "bd" else 0)))
+    assert len(diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"quorum-lost"}))) == expected
+
+
 @pytest.mark.parametrize(("fences", "owner", "expected"), [(True, "10.0.0.2", 1), (True, "10.0.0.1", 0), (False, "10.0.0.2", 0)])
 def test_two_owners_of_a_ledger_are_named_by_their_hosts(tmp_path: Path, *, fences: bool, owner: str, expected: int) -> None:
     writer = ScriptedConnection(3181, "10.0.0.1", "10.0.1.1", client_port=40_000)

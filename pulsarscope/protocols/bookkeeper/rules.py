@@ -37,7 +37,7 @@ CODES = table(
     ),
     SESSION.error(
         "quorum-lost",
-        "An entry was refused, or not answered, by so many bookies that it cannot have its ack quorum.",
+        "Two bookies or more refused or did not answer an ADD of an entry, and its writer did not go on without them.",
         "The broker fails its clients' SENDs, or closes the ledger: see why each of the bookies failed.",
     ),
     SESSION.note(
@@ -75,10 +75,12 @@ FAILED_MAX = 100
 ADDS, CONNECTIONS, LEDGER = "adds", "bookies", "ledger"
 """Key rules: by client host and window; by client host; by ledger."""
 
+NO_ANSWER = "no answer"
+
 IDLE_NS = 600 * SECOND
 
-FAILED, TAKES, LOSES = "failed", "takes", "loses"
-"""Facts for `LEDGER`: a bookie fails a write; a host fences the ledger; a host is refused because of that."""
+FAILED, STORED, TAKES, LOSES = "failed", "stored", "takes", "loses"
+"""Facts for `LEDGER`: a bookie fails a write; it stores one; a host fences the ledger; a host is refused because of that."""
 
 PUBLISHED, EARLIER = "published", "earlier"
 """Facts for `ADDS` of the slowest publish by a broker within a window, and of the ADDs of the window before."""
@@ -114,6 +116,8 @@ class BookieRule(ConnectionRule):
         """Ledger, place and status by entry."""
         self._owners: dict[tuple[int, str], None] = {}
         """Ledgers that the client fences, or that are fenced against it."""
+        self._stored: dict[int, tuple[Where, int]] = {}
+        """Place of the answer to the latest ADD that was stored, and the time of the ADD, by ledger."""
         self._read: list[Where] = []
         self._reads = self._read_bytes = 0
 
@@ -174,6 +178,9 @@ class BookieRule(ConnectionRule):
         status = fields.get("status", EOK)
         if status == FENCED:
             self._own(row, LOSES)
+        if status == EOK and "ledger" in fields and row.latency_ns is not None:
+            self._stored.pop(fields["ledger"], None)  # the oldest to be dropped is the one that is stored no more
+            remember(self._stored, fields["ledger"], (where_of(row), row.time - row.latency_ns), FAILED_MAX)
         if status not in (EOK, FENCED) and {"ledger", "entry"} <= fields.keys() and len(self._failed) < FAILED_MAX:
             self._failed.setdefault(f"{fields['ledger']}:{fields['entry']}", (fields["ledger"], where_of(row), status))
 
@@ -217,9 +224,11 @@ class BookieRule(ConnectionRule):
         for where, _ in self._silent:
             asked = self._asked.get(where.name)
             if asked is not None and row.end - where.time >= context.thresholds.ns("bookie-silent-seconds"):
-                self._failed.setdefault(f"{asked[0]}:{asked[1]}", (asked[0], where, "no answer"))
+                self._failed.setdefault(f"{asked[0]}:{asked[1]}", (asked[0], where, NO_ANSWER))
         for name, (ledger_id, where, status) in self._failed.items():
             context.emit_fact(LEDGER, str(ledger_id), where, FAILED, {"entry": name, "bookie": context.server, "status": status})
+        for ledger_id, (where, asked_at) in self._stored.items():
+            context.emit_fact(LEDGER, str(ledger_id), where, STORED, {"asked": asked_at})
 
     def _report_reads(self) -> None:
         if self._reads < self._context.thresholds["read-from-storage-entries"]:
@@ -333,13 +342,18 @@ def _evaluate_owners(key: str, facts: Sequence[Fact], report: ReportFinding) -> 
 
 
 def _evaluate_ledger(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report the entries of a ledger that failed at two bookies: a single one may be replaced."""
+    """Report the entries of a ledger that failed at two bookies, unless its writer went on: a single one may be replaced."""
     _evaluate_owners(key, facts, report)
     failed: dict[str, dict[str, Fact]] = {}
     for fact in facts:
         if fact.what == FAILED:
             failed.setdefault(fact.values["entry"], {})[fact.values["bookie"]] = fact
-    lost = {entry: bookies for entry, bookies in failed.items() if len(bookies) > 1}
+    went_on = max((fact.values["asked"] for fact in facts if fact.what == STORED), default=0)
+    lost = {
+        entry: bookies
+        for entry, bookies in failed.items()
+        if len(bookies) > 1 and any(fact.values["status"] == NO_ANSWER or fact.where.time >= went_on for fact in bookies.values())
+    }
     if not lost:
         return
     entry, bookies = next(iter(lost.items()))
