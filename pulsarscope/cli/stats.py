@@ -17,6 +17,7 @@ from pulsarscope.cli.options import NEVER, FailOnOption, Files, ListFormatOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
+from pulsarscope.dissect.capabilities import IntervalFold
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.units import DURATIONS
@@ -37,12 +38,15 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
             "--by",
             metavar="SECTION,...",
             help="Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); "
-            "consumers, keys, transactions, lookups, schemas, journeys; "
+            "consumers, backlog, keys, transactions, lookups, schemas, journeys; "
             "legs, bookies, ledgers.",
         ),
     ] = None
     interval: Annotated[
-        str | None, typer.Option("--interval", metavar="TIME", help="Add a time series with intervals of this length, as in 1s or 500ms.")
+        str | None,
+        typer.Option(
+            "--interval", metavar="TIME", help="Add a time series with intervals of this length, as in 1s; backlog has them, too."
+        ),
     ] = None
     plot: Annotated[
         str | None,
@@ -63,6 +67,10 @@ def stats(request: StatsRequest) -> int:
     folds = {name: table.make() for name, table in tables.items() if name in sections}
     kinds = frozenset[str]().union(*(tables[name].kinds for name in folds))
     interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)
+    if interval is not None:
+        for fold in folds.values():
+            if isinstance(fold, IntervalFold):
+                fold.divide(interval)
     if request.plot is not None and not request.plot.endswith(".svg"):
         raise UsageError(f"--plot draws SVG: give a name that ends in .svg, not {request.plot}")
     if request.format == "csv" and len(sections) > 1:

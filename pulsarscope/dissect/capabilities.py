@@ -222,6 +222,14 @@ class CourseFold(ReportFold, Protocol):
         """Return the courses, the most telling first."""
 
 
+@runtime_checkable
+class IntervalFold(ReportFold, Protocol):
+    """A fold whose records are by interval."""
+
+    def divide(self, interval: int) -> None:
+        """Make them of intervals of so many nanoseconds, before any row; they double when they would be too many."""
+
+
 class Step(NamedTuple):
     """A step of a journey."""
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pulsarscope.protocols.pulsar.tables import consumers, journeys, keys, lookups, schemas, transactions
+from pulsarscope.protocols.pulsar.tables import backlog, consumers, journeys, keys, lookups, schemas, transactions
 
-TABLES = (consumers.TABLE, keys.TABLE, transactions.TABLE, lookups.TABLE, schemas.TABLE, journeys.TABLE)
+TABLES = (consumers.TABLE, backlog.TABLE, keys.TABLE, transactions.TABLE, lookups.TABLE, schemas.TABLE, journeys.TABLE)
