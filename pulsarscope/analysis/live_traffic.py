@@ -13,13 +13,13 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second
 from pulsarscope.model.findings import NOTE, SEVERITIES
 from pulsarscope.model.flow import SERVER
-from pulsarscope.model.limits import (
+from pulsarscope.model.limits import STATISTICS_NAMES_MAX
+from pulsarscope.model.live_limits import (
     LIVE_CONNECTIONS_MAX,
     LIVE_COURSE_NAMES_MAX,
     LIVE_FINDING_CHARACTERS_MAX,
     LIVE_FINDINGS_KEPT,
     LIVE_FRAMES_KEPT,
-    STATISTICS_NAMES_MAX,
 )
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.model.units import SECOND

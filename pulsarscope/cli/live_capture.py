@@ -38,7 +38,7 @@ from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
+from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
 from pulsarscope.model.records import ROWS, FindingRow, MessageRow, RawFrame
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 from pulsarscope.output.export.pcapng import section_block, statistics_block

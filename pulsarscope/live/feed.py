@@ -17,7 +17,8 @@ from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
 from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
-from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.model.limits import READ_BLOCK_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import section_block
 

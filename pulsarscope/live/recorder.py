@@ -15,7 +15,7 @@ import msgspec
 
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
-from pulsarscope.model.limits import LIVE_TRIGGER_MAX_BYTES
+from pulsarscope.model.live_limits import LIVE_TRIGGER_MAX_BYTES
 from pulsarscope.model.units import SECOND
 
 LATE_SECONDS = 60

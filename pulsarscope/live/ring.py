@@ -19,7 +19,8 @@ from struct import Struct
 from pulsarscope.live.bpf import Program, packed, without_outgoing
 from pulsarscope.live.interfaces import NetworkInterface, all_interfaces
 from pulsarscope.live.source import CapturedPackets
-from pulsarscope.model.limits import LIVE_RING_BLOCK_BYTES, PCAPNG_INTERFACES_MAX
+from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
+from pulsarscope.model.live_limits import LIVE_RING_BLOCK_BYTES
 
 ETHERNET, COOKED = 1, 276
 """Link types of a ring: Ethernet, or Linux cooked v2 for interfaces without an Ethernet header and for several interfaces."""

@@ -8,7 +8,7 @@ import pytest
 
 from pulsarscope.analysis import live_traffic as module
 from pulsarscope.analysis.live_traffic import LiveTraffic
-from pulsarscope.model.limits import LIVE_FINDING_CHARACTERS_MAX, LIVE_FRAMES_KEPT
+from pulsarscope.model.live_limits import LIVE_FINDING_CHARACTERS_MAX, LIVE_FRAMES_KEPT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.protocols.pulsar.tables.consumers import Consumers
 

@@ -19,7 +19,7 @@ from pulsarscope.live import metrics as module
 from pulsarscope.live.metrics import METRICS, OTHER, Metrics, parse_address, serve_metrics
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS
+from pulsarscope.model.live_limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from tests.scenarios.loopback import free_port
 

@@ -6,13 +6,15 @@ import ast
 
 import pytest
 
-from pulsarscope.model import limits
+from pulsarscope.model import limits, live_limits
 from tests.architecture.modules import SOURCES, name_of
 from tests.places import PACKAGE
 
-BOUNDS = {name: value for name, value in vars(limits).items() if name.isupper()}
-TREE = ast.parse((PACKAGE / "model" / "limits.py").read_text())
-USERS = "\n".join(path.read_text() for path in SOURCES if name_of(path) != "pulsarscope.model.limits")
+BOUNDS = {name: value for module in (limits, live_limits) for name, value in vars(module).items() if name.isupper()}
+BODY = [node for name in ("limits.py", "live_limits.py") for node in ast.parse((PACKAGE / "model" / name).read_text()).body]
+USERS = "\n".join(
+    path.read_text() for path in SOURCES if name_of(path) not in {"pulsarscope.model.limits", "pulsarscope.model.live_limits"}
+)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -23,9 +25,8 @@ def test_each_is_a_positive_number(name: str) -> None:
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_each_has_its_reason_behind_it(name: str) -> None:
-    body = TREE.body
-    at = next(at for at, node in enumerate(body) if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name)
-    reason = body[at + 1] if at + 1 < len(body) else None
+    at = next(at for at, node in enumerate(BODY) if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name)
+    reason = BODY[at + 1] if at + 1 < len(BODY) else None
     assert isinstance(reason, ast.Expr)
     assert isinstance(reason.value, ast.Constant)
     assert len(str(reason.value.value)) > 30

@@ -13,7 +13,7 @@ from pulsarscope.engine.parallel.driver import ParallelRun
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode, Prepare, Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
-from pulsarscope.model.limits import LIVE_STEPS_MAX
+from pulsarscope.model.live_limits import LIVE_STEPS_MAX
 
 
 class LiveRun(ParallelRun):
