@@ -34,9 +34,9 @@ class Bins(Generic[Key, Cell]):
             cell = self._cells.setdefault(place, self._make())
         return cell
 
-    def widen(self, bins: int) -> None:
-        """Double the bins until there are at most so many from the first to the last."""
-        while self._cells and self._places()[-1][0] - self._places()[0][0] >= bins:
+    def widen(self, bins: int, end: int = 0) -> None:
+        """Double the bins until there are at most so many from the first to the last, or to that of the time `end`."""
+        while self._cells and max(self._places()[-1][0], end // self.width) - self._places()[0][0] >= bins:
             self._double()
 
     def cells(self) -> list[tuple[int, Key, Cell]]:

@@ -198,7 +198,7 @@ class Backlog:
         for name, found in self._found.items():
             self._settle(name, found)
         most = max(COURSE_CELLS_MAX // max(len(self._found), 1), 1)
-        self._bins.widen(min(INTERVALS, most) if self._interval is None else most)
+        self._bins.widen(min(INTERVALS, most) if self._interval is None else most, self._end)
         width, start = self._bins.width, self._start or 0
         by_name: dict[_Name, dict[int, _Cell]] = {}
         for bin_start, name, cell in self._bins.cells():

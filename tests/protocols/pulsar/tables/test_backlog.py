@@ -136,3 +136,14 @@ def test_topics_without_storage_have_no_backlog() -> None:
     a = Subscription()
     a.rows.append(a.frame("MESSAGE", {"message_id": {"ledgerId": 0, "entryId": 0}}, subscription="a"))
     assert a.records() == []
+
+
+@pytest.mark.parametrize("interval", [None, 1])
+def test_a_frame_of_another_century_makes_no_more_records(interval: int | None) -> None:
+    a = Subscription()
+    a.publish(0)
+    a.frame.number = 3_000_000_000_000
+    a.other("PING")
+    found = a.records(interval)
+    assert 1 <= len(found) <= COURSE_CELLS_MAX
+    assert found[-1]["backlog"] == 1
