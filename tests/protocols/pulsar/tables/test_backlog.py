@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.capabilities import IntervalFold
+from pulsarscope.model.limits import COURSE_CELLS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.tables import backlog
 from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, Frames, message_id
