@@ -207,6 +207,12 @@ class PacketSelection:
             self._command_names.append(escape(command))
         return number
 
+    def carries(self, connection: str | None) -> bool:
+        """Return True when packets of a connection may be selected. Call it when all rows have been seen."""
+        return (
+            bool(self._names) or connection in self._complete_connections or connection in self._connections or connection in self._streams
+        )
+
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
         """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
         lines: list[str] = []

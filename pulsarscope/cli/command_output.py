@@ -74,10 +74,11 @@ def interrupted() -> int:
 
 
 def inputs_of(request: CommandRequest, paths: Iterable[str]) -> frozenset[FileIdentity]:
-    """Return the identities of all files that a command reads: the captures at `paths`, key logs, keys, passwords, schemas and names."""
+    """Return the identities of all files that a command reads: the captures at `paths`, key logs, keys, passwords, schemas, names."""
     reading = request.reading
     schemas = [given.partition("=")[2].partition("#")[0] for given in reading.schema or ()]
     secrets = *(reading.tls_keylog or ()), *(reading.private_key or ()), *(reading.ledger_password or ())
-    names = *paths, *request.files, *secrets, *schemas, *(reading.names or ())
+    masks = () if request.mask_key is None else (request.mask_key,)
+    names = *paths, *request.files, *secrets, *schemas, *masks, *(reading.names or ())
     found = {identity(0 if name == "-" else name) for name in names}
     return frozenset(each for each in found if each is not None)

@@ -143,6 +143,8 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 1
     subject: tuple[str, str] | None = None
     """Kind and name of the thing to follow."""
+    mask_key: str | None = None
+    """File with the key of masks, or pseudonyms."""
     once: bool = False
     """Leave out messages that come a second time, over another leg of their path."""
 

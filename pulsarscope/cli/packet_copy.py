@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,9 +17,11 @@ from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
+from pulsarscope.cli.redaction import COMMENT, Redaction
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.run_command import limited_rows
 from pulsarscope.cli.standard_error import warn
@@ -28,6 +31,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.output.export.pcapng import PcapngWriter
+from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal
 from pulsarscope.output.render.view import count_text
@@ -48,11 +52,16 @@ def write_packets(request: ExtractRequest) -> int:
 
     def run_extraction(output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
-        with rereadable(request.files, output.interrupts) as files:
+        redact = request.redact or request.mask_key is not None
+        key = mask_key("--redact-key", request.mask_key) if redact else None
+        with rereadable(request.files, output.interrupts) as files, TemporaryFile(prefix="pulsarscope-") as kept:
             first = start_run(files, _options(request, kinds, row_filter), request.jobs)
+            redaction = None if key is None else Redaction(key, first, kept)
             sink = output.open(request, first.inputs.paths)
-            selection = _select(request, kinds, row_filter, first)
-            _copy(request, first, selection, sink)
+            selection = _select(request, kinds, row_filter, first, redaction)
+            if redaction is not None:
+                _redact(request, first, selection, redaction)
+            _copy(request, first, selection, sink, redaction)
             sink.finish()
         return exit_code(request.fail_on, first)
 
@@ -73,20 +82,21 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
     )
 
 
-def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: AnyRun) -> PacketSelection:
+def _select(
+    request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: AnyRun, redaction: Redaction | None
+) -> PacketSelection:
     """Read the capture for the rows that select packets, and again if they only name frames or stand for many."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
     selection = PacketSelection(opening if request.context else None)
     with _progress(request, first) as progress:
         for batch, rows in limited_rows(first, kinds, row_filter, request.limit):
             for row in batch.rows:
-                if isinstance(row, FindingRow):
+                if isinstance(row, FindingRow) and redaction is None:  # its text quotes what was sent
                     selection.annotate(row)
             for line in () if request.quiet else damage(batch.rows):
                 warn(line)
             for row in rows:
-                recognised = not isinstance(row, ConnectionRow) or row.dissector is not None
-                if isinstance(row, Row) and row.kind in kinds and (row_filter is not None or recognised):
+                if isinstance(row, Row) and row.kind in kinds and _may_select(row, row_filter, first, redaction):
                     selection.select(row, first.endpoints, first)
             progress.advance(batch.file, batch.bytes_read)
     if selection.needs_frames:
@@ -98,9 +108,28 @@ def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter 
                     if isinstance(row, FrameRow):
                         selection.resolve(row, second.endpoints, second)
                 progress.advance(batch.file, batch.bytes_read)
-    if first.fragmented or not first.complete:
+    if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is made anew, and whole
         _select_fragments(request, first, selection)
     return selection
+
+
+def _may_select(row: Row, row_filter: Filter | None, run: AnyRun, redaction: Redaction | None) -> bool:
+    """Return True when the packets of a row are copied: all that a filter passes, else those of recognised connections."""
+    if redaction is not None:
+        return redaction.allows(row, run)
+    return row_filter is not None or not isinstance(row, ConnectionRow) or row.dissector is not None
+
+
+def _redact(request: CommandRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
+    """Read the capture for the bytes of its frames."""
+    options = msgspec.structs.replace(
+        _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=False
+    )
+    run = first.again(options)
+    with _progress(request, first) as progress:
+        for batch in run:
+            redaction.add(batch, run, selection)
+            progress.advance(batch.file, batch.bytes_read)
 
 
 def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
@@ -122,19 +151,22 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
     selection.select_packets(file, fragments)
 
 
-def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, sink: Sink) -> None:
+def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, sink: Sink, redaction: Redaction | None) -> None:
     """Write the selected packets, and a summary to standard error."""
-    writer = PcapngWriter(sink, f"pulsarscope {__version__}")
+    writer = PcapngWriter(sink, f"pulsarscope {__version__}", COMMENT if redaction is not None else "")
     read = written = 0
     with _progress(request, first) as progress:
         for batch in packets(first.inputs):
             read += len(batch.packets)
-            written += _copy_batch(batch, selection, writer)
+            written += _copy_batch(batch, selection, writer) if redaction is None else _copy_redacted(batch, selection, writer, redaction)
             progress.advance(batch.file, batch.bytes_read)
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""
         frames = count_text(selection.frames, "frame")
         warn(f"{written:,} of {count_text(read, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
+        plain = f"{sink.name} holds payloads and credentials: share a copy made with --redact"
+        for line in [plain] if redaction is None else redaction.notes():
+            warn(line)
 
 
 def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWriter) -> int:
@@ -152,6 +184,20 @@ def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWr
                 interface=record.interface.name,
                 comment="\n".join(lines),
             )
+    return written
+
+
+def _copy_redacted(batch: PacketBatch, selection: PacketSelection, writer: PcapngWriter, redaction: Redaction) -> int:
+    """Write the selected packets of a batch, made anew, and return their number."""
+    made = {packet.number: packet for packet in redaction.packets(batch)}
+    written = 0
+    for record, place in batch.packets:
+        packet = made.get(record.number)
+        if packet is None or (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is None:
+            continue
+        written += 1
+        comment = "\n".join(lines)
+        writer.packet(packet.data, time=record.time, wire_bytes=packet.wire_bytes, link_type=LINK_TYPE_RAW, comment=comment)
     return written
 
 

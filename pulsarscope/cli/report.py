@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +15,12 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors
-
-LEAST_KEY_BYTES = 16
 
 TABLE_ROWS = 300
 """Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
@@ -46,7 +44,7 @@ class ReportPageRequest(CommandRequest, frozen=True, kw_only=True):
         int | None, typer.Option("--limit", min=1, metavar="N", help=f"Rows of each table, the busiest; {TABLE_ROWS} by default.")
     ] = None
     anonymize: AnonymizeOption = False
-    anonymize_key: AnonymizeKeyOption = None
+    mask_key: AnonymizeKeyOption = None
     quiet: QuietOption = False
     jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
@@ -63,7 +61,7 @@ def report(request: ReportPageRequest) -> int:
     require_jinja()
     if request.out is None and sys.stdout.isatty():
         raise UsageError("a report is a page for browsers: give -o report.html")
-    key = pseudonym_key(anonymize=request.anonymize, key_file=request.anonymize_key)
+    key = mask_key("--anonymize-key", request.mask_key) if request.anonymize or request.mask_key else None
     tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables if not table.contents}
     kinds = frozenset[str]().union(*(table.kinds for table in tables.values()))
 
@@ -103,16 +101,3 @@ def report(request: ReportPageRequest) -> int:
         return EXIT_DAMAGED if run.damaged else EXIT_DONE
 
     return run_with_output(run_report)
-
-
-def pseudonym_key(*, anonymize: bool, key_file: str | None) -> bytes | None:
-    """Return the key of pseudonyms: the bytes of a file, or chance; None when names stay. Raises UsageError."""
-    if key_file is None:
-        return os.urandom(LEAST_KEY_BYTES) if anonymize else None
-    try:
-        key = Path(key_file).read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the key of --anonymize-key: {key_file}: {error.strerror}") from error
-    if len(key) < LEAST_KEY_BYTES:
-        raise UsageError(f"the key in {key_file} is too short: give at least {LEAST_KEY_BYTES} bytes")
-    return key

@@ -70,6 +70,11 @@ form."""
 Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 """The bytes of one frame with its secrets masked, and its named ranges: (start, end, name, depth)."""
 
+Redact = Callable[[FrameRow, bytes], tuple[bytes, bool]]
+"""(frame, its bytes, of which the end may be missing) → as many bytes that hold nothing of the user's but masks; False when its messages
+are not in them because they cannot keep their sizes. Never raises on any bytes."""
+
+
 SECRET_RANGE = "(secret)"  # noqa: S105 - a mark, not a secret
 """Name of a range whose bytes are masked; they are shown as dots."""
 

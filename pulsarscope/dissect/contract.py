@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from pulsarscope.dissect.capabilities import (
     ReadRegistry,
     ReadSchema,
     ReadStored,
+    Redact,
     ReportTable,
     TopicNames,
     Vocabulary,
@@ -34,6 +35,9 @@ from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.model.findings import FRAME, SESSION, Code, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow, MessageRow
+
+if TYPE_CHECKING:
+    from pulsarscope.model.masked_names import MaskedNames  # few runs need it
 
 CONTRACT = 1
 """Version of the contract that this package keeps. New capabilities have defaults and do not change it."""
@@ -229,6 +233,11 @@ class Dissector:
         return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
 
     # ---- capabilities: commands
+
+    def redaction(self, names: MaskedNames) -> Redact | None:
+        """Return what redacts frames, so that a capture can be shared; None: its connections cannot be."""
+        del names
+        return None
 
     @property
     def vocabulary(self) -> Vocabulary:

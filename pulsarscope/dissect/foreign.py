@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pulsarscope.model.masked_names import MaskedNames
 
 PROXY_V1_START = b"PROXY "
 PROXY_V1_MAX_BYTES = 107
@@ -41,6 +44,27 @@ def proxy_header(head: bytes) -> ProxyHeader | None:
         size = PROXY_V2_FIXED_BYTES + int.from_bytes(head[14:16], "big")
         return ProxyHeader(size, _v2_source(head[13], head[16:size])) if len(head) >= size else ProxyHeader(0, None)
     return None
+
+
+def masked_proxy_header(head: bytes, names: MaskedNames) -> bytes:
+    """Return the whole header at the start of `head` with its addresses masked and without anything else; b"" when there is none."""
+    header = proxy_header(head)
+    if header is None or not header.size:
+        return b""
+    if head[:6] == PROXY_V1_START:
+        words = head[: header.size - 2].split(b" ")
+        return b" ".join([*words[:2], *(_masked_text(word, names) for word in words[2:4]), *words[4:6]])[: header.size - 2] + b"\r\n"
+    width = {0x11: 4, 0x21: 16}.get(head[13], 0)
+    if header.size < PROXY_V2_FIXED_BYTES + 2 * width + 4:
+        width = 0
+    source, target = (head[start : start + width] for start in (PROXY_V2_FIXED_BYTES, PROXY_V2_FIXED_BYTES + width))
+    ports = head[PROXY_V2_FIXED_BYTES + 2 * width :][: 4 if width else 0]
+    masked = names.address(source) + names.address(target) if width else b""
+    return (head[:PROXY_V2_FIXED_BYTES] + masked + ports).ljust(header.size, b"\0")
+
+
+def _masked_text(address: bytes, names: MaskedNames) -> bytes:
+    return names.name(b"[" + address + b"]")[1:-1] if b":" in address else names.name(address)
 
 
 def _v2_source(family: int, addresses: bytes) -> str | None:

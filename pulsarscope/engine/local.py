@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pulsarscope.capture import BlockReader, Blocks, Inputs, PacketRecord, expand_inputs
+from pulsarscope.capture import BlockReader, Blocks, Inputs, PacketRecord, Segment, expand_inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
@@ -101,6 +101,8 @@ class PacketBatch(NamedTuple):
     """As they stand in the file; with their place in a TCP connection, if they have one."""
     fragments: list[tuple[int, int]]
     """As `Block.fragments`: packets whose bytes have their place with another one."""
+    flows: Mapping[bytes, list[Segment]]
+    """As `Block.flows`: the segments of these packets."""
 
 
 def packets(inputs: Inputs) -> Iterator[PacketBatch]:
@@ -112,7 +114,7 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
             places = placement.feed(block, assembler.feed(block, inputs.following_start(index)))
             located = [(record, places.get(record.number)) for record in block.records]
-            yield PacketBatch(index, block.bytes_read, located, block.fragments)
+            yield PacketBatch(index, block.bytes_read, located, block.fragments, block.flows)
 
 
 def run(inputs: Sequence[str], options: Options) -> Run:

@@ -334,6 +334,15 @@ EXTRACT_NAMED_FRAMES_MAX = 4_000_000
 EXTRACT_FINDINGS_MAX = 65_536
 """Findings kept for packet comments, about 500 bytes each."""
 
+REDACTED_BUFFERS_MAX_BYTES = 32 << 20
+"""Redacted frames in memory before they go to a temporary file."""
+
+REDACTED_CHUNK_BYTES = 64 << 10
+"""Bytes of a stream that are compressed together in that file."""
+
+REDACTED_CHUNKS_CACHED = 64
+"""Such chunks in memory while packets are made of them: a packet reads one or two, and neighbours are of few connections."""
+
 FOLLOW_REQUESTS_MAX = 8_192
 """Requests that `follow` keeps until their answer shows if they match: a thousand SENDs in flight are common; about 12 MiB."""
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.cli.report import ReportPageRequest, pseudonym_key, report
+from pulsarscope.cli.mask_key import mask_key
+from pulsarscope.cli.report import ReportPageRequest, report
 from pulsarscope.model.errors import UsageError
 from tests.places import ROOT
 from tests.scenarios.bad_inputs.cases import capture
@@ -140,7 +141,7 @@ def test_anonymized_pages_have_no_address_and_no_topic(captures: Path, tmp_path:
 def test_pseudonyms_are_the_same_under_one_key(captures: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(bytes(range(32)))
-    pages = [made(tmp_path, captures / "stuck-consumer.pcap", anonymize_key=str(key)) for _ in range(2)]
+    pages = [made(tmp_path, captures / "stuck-consumer.pcap", mask_key=str(key)) for _ in range(2)]
     assert pages[0] == pages[1]
     assert made(tmp_path, captures / "stuck-consumer.pcap", anonymize=True) != pages[0]
 
@@ -149,8 +150,8 @@ def test_a_key_that_is_short_or_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"short")
     for name in ("key", "none"):
         with pytest.raises(UsageError, match="key"):
-            pseudonym_key(anonymize=False, key_file=str(tmp_path / name))
-    assert pseudonym_key(anonymize=False, key_file=None) is None
+            mask_key("--anonymize-key", str(tmp_path / name))
+    assert mask_key("--anonymize-key", None) != mask_key("--anonymize-key", None)
 
 
 def test_a_filter_narrows_charts_and_tables_but_not_the_verdict(captures: Path, tmp_path: Path) -> None:

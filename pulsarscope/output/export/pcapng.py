@@ -32,10 +32,10 @@ _option_head = Struct("<HH").pack
 class PcapngWriter:
     """A writer of packets into a sink, which its owner ends."""
 
-    def __init__(self, sink: Sink, application: str) -> None:
-        """Name `application` in the section header."""
+    def __init__(self, sink: Sink, application: str, comment: str = "") -> None:
+        """Name `application` in the section header, with a comment on all packets."""
         self._sink = sink
-        self._section = section_block(application)
+        self._section = section_block(application, comment)
         self._interfaces: dict[tuple[int, int, str, bool], int] = {}
         self._begin()
 
@@ -67,9 +67,10 @@ class PcapngWriter:
         return number
 
 
-def section_block(application: str) -> bytes:
+def section_block(application: str, comment: str = "") -> bytes:
     """Return the block that begins a file (§4.1), with the name of the writing application."""
-    return _block(_SECTION, _section(0x1A2B3C4D, 1, 0, -1) + _options((_APPLICATION, _text(application))))
+    options = [(_COMMENT, _text(comment))] if comment else []
+    return _block(_SECTION, _section(0x1A2B3C4D, 1, 0, -1) + _options(*options, (_APPLICATION, _text(application))))
 
 
 def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: bool = False) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.capabilities import (
     FollowKinds,
@@ -14,6 +14,7 @@ from pulsarscope.dissect.capabilities import (
     ReadReceipt,
     ReadSchema,
     ReadStored,
+    Redact,
     ReportTable,
     Stored,
     TopicNames,
@@ -36,6 +37,9 @@ from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
 from pulsarscope.protocols.pulsar.topics import base_topic, short_topic, stood_in
+
+if TYPE_CHECKING:
+    from pulsarscope.model.masked_names import MaskedNames
 
 
 class PulsarDissector(Dissector):
@@ -153,6 +157,12 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
 
         return vocabulary()
+
+    def redaction(self, names: MaskedNames) -> Redact:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.redaction import PulsarRedaction  # noqa: PLC0415 - one command needs it
+
+        return PulsarRedaction(self._decoder, self._single_plan, names).redact
 
     @cached_property
     def tables(self) -> tuple[ReportTable, ...]:

@@ -1,0 +1,23 @@
+"""The key under which names are masked, or have pseudonyms."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pulsarscope.model.errors import UsageError
+
+LEAST_KEY_BYTES = 16
+
+
+def mask_key(option: str, file: str | None) -> bytes:
+    """Return the bytes of the file that an option names, or of chance for None. Raises UsageError."""
+    if file is None:
+        return os.urandom(LEAST_KEY_BYTES)
+    try:
+        key = Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the key of {option}: {file}: {error.strerror}") from error
+    if len(key) < LEAST_KEY_BYTES:
+        raise UsageError(f"the key in {file} is too short: give at least {LEAST_KEY_BYTES} bytes")
+    return key

@@ -1,0 +1,117 @@
+"""The work of `extract --redact`: frames without what must not be shared, and the packets that carry them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from pulsarscope.analysis.packet_selection import PacketSelection
+from pulsarscope.analysis.redacted_streams import RedactedStreams
+from pulsarscope.dissect.capabilities import Redact
+from pulsarscope.dissect.foreign import masked_proxy_header
+from pulsarscope.engine.local import PacketBatch
+from pulsarscope.engine.row_batch import RowBatch
+from pulsarscope.model.errors import OutputError
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.masked_names import MaskedNames
+from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row
+from pulsarscope.output.export.redacted_packet import SegmentHead, redacted_packet
+from pulsarscope.output.render.view import count_text
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.parallel import AnyRun
+
+COMMENT = (
+    "Redacted: credentials, payloads, properties, keys and schemas are blank, addresses and names are masked, checksums are made right "
+    "again. Bytes of no frame, link layers, tunnels and packets of other protocols are left out."
+)
+
+_TOO_LARGE = b"\x7f\xff\xff\xff"
+"""Length field of a frame that is longer than any may be."""
+
+
+class RedactedPacket(NamedTuple):
+    """A packet of the copy."""
+
+    number: int
+    """Of the packet in its file that it stands for."""
+    data: bytes
+    wire_bytes: int
+
+
+class Redaction:
+    """Redaction of a run's connections, in three steps: what may be selected, the frames, the packets."""
+
+    def __init__(self, key: bytes, run: AnyRun, file: BinaryIO) -> None:
+        """Mask under a key; keep what packets are made of in a file."""
+        self._names = MaskedNames(key)
+        self._redact = {name: dissector.redaction(self._names) for name, dissector in run.dissectors.items()}
+        self._streams = RedactedStreams(file)
+        self._left_out: Counter[str] = Counter()
+        self._blank_frames = 0
+
+    def allows(self, row: Row, run: AnyRun) -> bool:
+        """Return True when the packets of a row can be redacted; connections that cannot are counted."""
+        if isinstance(row, ConnectionRow):
+            if row.tls is not None:
+                self._left_out["inside TLS"] += 1
+            elif row.dissector is None:
+                if not row.client_bytes + row.server_bytes:
+                    return True
+                self._left_out["of no known protocol"] += 1
+            elif self._redact[row.dissector] is None:
+                self._left_out[f"of {row.dissector}"] += 1
+            else:
+                return True
+            return False
+        name = row.connection
+        if name is None or name not in run.dissector_of:
+            return True  # its packets carry no frame that is kept
+        return self._redact[run.dissector_of[name]] is not None and not any(run.preamble(name))
+
+    def add(self, batch: RowBatch, run: AnyRun, selection: PacketSelection) -> None:
+        """Redact the frames of selected connections in a batch that has a `RawFrame` behind each frame. Raises OutputError."""
+        frame = None
+        for row in batch.rows:
+            if isinstance(row, FrameRow):
+                frame = row if selection.carries(row.connection) else None
+                if frame is not None and "frame-too-large" in (frame.findings or ()):
+                    self._keep(frame, _TOO_LARGE, run)
+            elif isinstance(row, RawFrame) and frame is not None and (redact := self._redact_of(frame, run)) is not None:
+                data, kept = redact(frame, row.data)
+                self._blank_frames += not kept
+                self._keep(frame, data, run)
+
+    def packets(self, batch: PacketBatch) -> Iterator[RedactedPacket]:
+        """Yield the TCP packets of a batch, in their order. Raises OutputError."""
+        segments = {segment[0]: (key, segment) for key, flow in batch.flows.items() for segment in flow}
+        for record, place in batch.packets:
+            if place is not None and record.number in segments:
+                key, (_, _, sequence, acknowledgment, flags, window, content, missing, identification, rest) = segments[record.number]
+                try:
+                    payload = self._streams.read(place.connection, place.source, place.start, place.end)
+                except OSError as error:
+                    raise OutputError(f"cannot read redacted frames from a temporary file: {error.strerror}") from error
+                if place.start == 0 and (header := masked_proxy_header(content, self._names)):
+                    payload = header + payload[len(header) :]
+                payload = payload.ljust(len(content), b"\0")[: len(content)]
+                head = SegmentHead(key, sequence, acknowledgment, flags, window, missing, identification, rest[4:])
+                yield RedactedPacket(record.number, *redacted_packet(head, payload, self._names))
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a user must know of the copy."""
+        for kind, count in sorted(self._left_out.items()):
+            yield f"{count_text(count, 'connection')} {kind} left out: only what is decoded can be redacted"
+        if self._blank_frames:
+            yield f"{count_text(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
+
+    def _keep(self, frame: FrameRow, data: bytes, run: AnyRun) -> None:
+        client, server = run.endpoints[frame.connection or ""]
+        try:
+            self._streams.add(frame.connection or "", client if frame.direction == CLIENT else server, frame.offset, data)
+        except OSError as error:
+            raise OutputError(f"cannot keep redacted frames in a temporary file: {error.strerror}") from error
+
+    def _redact_of(self, frame: FrameRow, run: AnyRun) -> Redact | None:
+        return self._redact.get(run.dissector_of.get(frame.connection or "", ""))
