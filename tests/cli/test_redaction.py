@@ -139,10 +139,10 @@ def secrets_of(rows: tuple[Row, ...]) -> set[bytes]:
 
 
 def enumerations() -> set[bytes]:
-    """Return the names in the protocol's own definition."""
+    """Return the names in the protocol's own definition, and of our own states."""
     from pulsarscope.protocols.pulsar.frame.schema import ENUMS  # noqa: PLC0415
 
-    return {str(name).encode() for names in ENUMS.values() for name in names.values()}
+    return {b"encrypted", *(str(name).encode() for names in ENUMS.values() for name in names.values())}
 
 
 def forms(secret: bytes) -> Iterator[bytes]:
