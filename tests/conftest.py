@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.places import CAPTURES
+from tests.places import CAPTURES, TESTS
 
 # Shared machines stall: a slow example is no failure. Failures print what reproduces them.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -23,3 +25,34 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def captures() -> Path:
     """The folder of real captures."""
     return CAPTURES
+
+
+UNCOUNTED = (
+    "architecture",
+    "benchmarks",
+    "cli/test_engine_run.py",
+    "cli/test_redaction.py",
+    "cli/test_report.py",
+    "dissect/test_isolation.py",
+    "dissect/test_registry.py",
+    "docs",
+    "engine/parallel",
+    "engine/test_timelines.py",
+    "protocols/kafka07/test_broker.py",
+    "spark",
+    "test_captured_twice.py",
+    "test_captures.py",
+    "test_proxy_legs.py",
+)
+"""Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Leave those tests out of the coverage: the marker no_cover of pytest-cov does not in the processes of xdist."""
+    tracer = sys.gettrace() if item.path.relative_to(TESTS).as_posix().startswith(UNCOUNTED) else None
+    if tracer is not None:
+        sys.settrace(None)
+    yield
+    if tracer is not None:
+        sys.settrace(tracer)

@@ -8,3 +8,4 @@ ROOT = Path(__file__).resolve().parents[1]
 CAPTURES = ROOT / "captures"
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "pulsarscope"
+TESTS = ROOT / "tests"

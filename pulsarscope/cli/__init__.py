@@ -6,6 +6,7 @@ import gc
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -31,6 +32,11 @@ COMMANDS = {
 }
 """Name of a command, which is also that of its module and function -> the first line of its help."""
 
+OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c"})
+
+OPTIONS_OF_DECODE = OPTIONS_OF_TSHARK | {"-Y", "-V", "-x", "-f"}
+"""Options that are understood before any command."""
+
 COLLECT_EVERY_OBJECTS = 100_000
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -39,14 +45,31 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 class CommandGroup(TyperGroup):
     """Commands that are listed by their names and summaries, and imported when one of them is given."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take a capture, or an option for one, in the place of a command for `decode`."""
+        first = args[0] if args else ""
+        if first[:2] in OPTIONS_OF_DECODE or first == "-" or (first not in COMMANDS and not first.startswith("-") and _is_path(first)):
+            args = ["decode", *args]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Replace the placeholder of the command that is given by the command."""
         from pulsarscope.cli.options import typer_command  # noqa: PLC0415 - the list of commands stays quick without it
 
         name, _, remaining = super().resolve_command(ctx, args)
+        if name == "decode" and any(argument[:2] in OPTIONS_OF_TSHARK for argument in remaining):
+            from pulsarscope.cli.tshark_options import from_tshark  # noqa: PLC0415 - as above
+
+            remaining = from_tshark(remaining)
         single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
         single.command(name)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), str(name))))
         return name, typer.main.get_command(single), remaining
+
+
+def _is_path(name: str) -> bool:
+    """Tell a file, which may be missing, from a command."""
+    return "." in name or "/" in name or (bool(name) and Path(name).exists())
 
 
 app = typer.Typer(

@@ -78,7 +78,7 @@ def inputs_of(request: CommandRequest, paths: Iterable[str]) -> frozenset[FileId
     reading = request.reading
     schemas = [given.partition("=")[2].partition("#")[0] for given in reading.schema or ()]
     secrets = *(reading.tls_keylog or ()), *(reading.private_key or ()), *(reading.ledger_password or ())
-    masks = () if request.mask_key is None else (request.mask_key,)
-    names = *paths, *request.files, *secrets, *schemas, *masks, *(reading.names or ())
+    others = [name for name in (request.mask_key, request.baseline) if name is not None]
+    names = *paths, *request.files, *secrets, *schemas, *others, *(reading.names or ())
     found = {identity(0 if name == "-" else name) for name in names}
     return frozenset(each for each in found if each is not None)

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
+from pulsarscope import __version__
+from pulsarscope.analysis.baseline import Baseline
+from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
-from pulsarscope.cli.exit_codes import exit_code, findings_exit_code
-from pulsarscope.cli.options import FailOnOption, Files, ReportFormatOption, ReportRequest, SecretsOption, VerdictOption, filter_option
+from pulsarscope.cli.exit_codes import exit_code, failing_severities, findings_exit_code
+from pulsarscope.cli.options import FailOnOption, Files, ReportRequest, SecretsOption, VerdictOption, filter_option
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, read_all, report_options, run_options
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.engine.parallel import AnyRun
+from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
+from pulsarscope.model.text import escape, printable
 from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.render.view import count_text
 
 
 class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
     """Options of `diagnose`."""
 
     files: Files
-    format: ReportFormatOption = None
+    format: Annotated[
+        Literal["json", "ndjson", "sarif", "junit"] | None,
+        typer.Option("--format", "-f", help="Write the report for programs instead of text."),
+    ] = None
     filter: Annotated[str | None, filter_option("severity == error")] = None
     show_secrets: SecretsOption = False
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N kinds of findings; 10 by default.")] = (
         None
     )
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="FILE", help="Leave out the findings that this file accepts: --format json of a diagnosis."),
+    ] = None
     quiet: VerdictOption = False
     fail_on: FailOnOption = "error"
 
@@ -39,33 +54,80 @@ def diagnose(request: DiagnoseRequest) -> int:
     """
 
     def run_diagnosis(output: CommandOutput) -> int:
-        from pulsarscope.output.render.diagnosis import diagnosis_text, not_judged, verdict  # noqa: PLC0415 - help stays quick without it
+        from pulsarscope.output.render.diagnosis import diagnosis_text  # noqa: PLC0415 - help stays quick without it
 
         row_filter = filter_of(request, (FindingRow.kind,))
+        baseline = _baseline(request.baseline)
+        chosen = row_filter is not None or baseline is not None
         engine_options = run_options(request, EXPLAINING_KINDS, rules=True)
         run = start_run(request.files, engine_options, request.jobs)
         sink = output.open(request, run.inputs.paths)
         diagnosis = diagnosis_of(run, engine_options)
 
         def consume(rows: Sequence[Any]) -> None:
-            diagnosis.feed(rows if row_filter is None else row_filter.select(rows, run.endpoints))
+            rows = rows if row_filter is None else row_filter.select(rows, run.endpoints)
+            diagnosis.feed(rows if baseline is None else baseline.others(rows))
 
         read_all(run, request, consume, warns=request.format is not None)
         if request.format is None:
-            if row_filter is not None:
-                sink.write(b"Findings that match the filter: ")
+            if chosen:
+                which = "that match the filter" if baseline is None else "that the baseline does not accept"
+                sink.write(f"Findings {which}: ".encode())
             options = report_options(request, run.inputs.paths, run.dissectors.values())
-            sink.write(diagnosis_text(diagnosis, options, run.packets, filtered=row_filter is not None))
+            sink.write(diagnosis_text(diagnosis, options, run.packets, filtered=chosen))
         else:
-            groups = diagnosis.records()[: request.limit]
-            sections = {"findings": groups}
-            if request.format == "json":
-                text = verdict(diagnosis, run.packets, filtered=row_filter is not None)
-                sections = {"verdict": [{"text": text, **diagnosis.summary()}], "not_judged": not_judged(diagnosis), **sections}
-            sink.write(report_bytes(sections, request.format, single=frozenset({"verdict"})))
+            sink.write(_for_programs(request, diagnosis, run, filtered=chosen))
         sink.finish()
-        if row_filter is not None and not run.damaged:
-            return findings_exit_code(request.fail_on, Counter(group["severity"] for group in diagnosis.records()))
+        if baseline is not None:
+            _warn_of(baseline, request)
+        if chosen and not run.damaged:
+            return findings_exit_code(request.fail_on, diagnosis.severities)
         return exit_code(request.fail_on, run)
 
     return run_with_output(run_diagnosis)
+
+
+def _for_programs(request: DiagnoseRequest, diagnosis: Diagnosis, run: AnyRun, *, filtered: bool) -> bytes:
+    """Return the report in the form that is asked for."""
+    from pulsarscope.output.render.diagnosis import not_judged, verdict  # noqa: PLC0415 - as above
+
+    groups = diagnosis.records()[: request.limit]
+    paths = run.inputs.paths
+    if request.format == "sarif":
+        from pulsarscope.output.export.sarif import sarif_bytes  # noqa: PLC0415 - as above
+
+        return sarif_bytes(groups, paths, __version__, not_judged(diagnosis))
+    if request.format == "junit":
+        from pulsarscope.output.export.junit import junit_bytes  # noqa: PLC0415 - as above
+
+        names = ", ".join(printable(Path(path).name) for path in paths)
+        return junit_bytes(groups, names, failing_severities(request.fail_on), not_judged(diagnosis))
+    sections = {"findings": groups}
+    if request.format == "json":
+        text = verdict(diagnosis, run.packets, filtered=filtered)
+        sections = {"verdict": [{"text": text, **diagnosis.summary()}], "not_judged": not_judged(diagnosis), **sections}
+    return report_bytes(sections, request.format or "json", single=frozenset({"verdict"}))
+
+
+def _baseline(file: str | None) -> Baseline | None:
+    """Return the accepted findings of a file. Raises UsageError."""
+    if file is None:
+        return None
+    try:
+        content = Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the baseline {file}: {error.strerror}") from error
+    try:
+        return Baseline(content)
+    except ValueError as error:
+        raise UsageError(f"{file} is no baseline: {error}; make one with diagnose --format json") from error
+
+
+def _warn_of(baseline: Baseline, request: DiagnoseRequest) -> None:
+    """Say what the baseline left out, and what of it is gone."""
+    if request.quiet:
+        return
+    if baseline.accepted:
+        warn(f"{count_text(baseline.accepted, 'finding')} accepted by {request.baseline}")
+    if gone := baseline.gone():
+        warn(f"accepted by {request.baseline}, and not found: {', '.join(map(escape, gone))}")

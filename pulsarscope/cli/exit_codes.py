@@ -33,5 +33,9 @@ def exit_code(fail_on: str, run: RunOutcome) -> int:
 
 def findings_exit_code(fail_on: str, severities: Mapping[str, int]) -> int:
     """Return the exit code of an undamaged run: it fails on a finding of the severity `fail_on` or worse."""
-    failing = () if fail_on == NEVER else SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    return EXIT_FINDING if any(severities.get(severity) for severity in failing) else EXIT_DONE
+    return EXIT_FINDING if any(severities.get(severity) for severity in failing_severities(fail_on)) else EXIT_DONE
+
+
+def failing_severities(fail_on: str) -> tuple[str, ...]:
+    """Return the severity `fail_on` and all that are worse; none for never."""
+    return () if fail_on == NEVER else tuple(SEVERITIES[: SEVERITIES.index(fail_on) + 1])

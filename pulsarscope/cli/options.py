@@ -145,6 +145,8 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Kind and name of the thing to follow."""
     mask_key: str | None = None
     """File with the key of masks, or pseudonyms."""
+    baseline: str | None = None
+    """File with findings that are accepted."""
     once: bool = False
     """Leave out messages that come a second time, over another leg of their path."""
 

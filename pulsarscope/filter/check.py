@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from pulsarscope.filter import expression as tree
-from pulsarscope.filter import syntax
+from pulsarscope.filter import syntax, wireshark_names
 from pulsarscope.filter.fields import ANY, UNKNOWN, Catalogue, KnownField
 from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
 from pulsarscope.filter.literals import pattern_of, text_of, unquoted, value_of
@@ -167,6 +167,8 @@ class Checker:
         """Return the message for an unknown field, with similar names or the kinds that have it."""
         name_text = ".".join(part.name for part in name.parts)
         of = f"{' or '.join(kinds)} records"
+        if (ours := wireshark_names.NAMES.get(name_text)) is not None and not self._exists(name, kinds[0]):
+            return Mismatch(f'unknown field "{name_text}" in {of}: write {ours}', name.place)
         elsewhere = [kind for kind in ROWS if kind not in kinds and self._exists(name, kind)]
         if elsewhere:
             inner = (syntax.Name((syntax.NamePart(holder, name.place), *name.parts), name.slice, name.place) for holder in HOLDERS)

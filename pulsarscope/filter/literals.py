@@ -15,6 +15,7 @@ from pulsarscope.filter.expression import Since, Value
 from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, KnownField
 from pulsarscope.filter.filter_error import Mismatch
 from pulsarscope.filter.syntax import BYTES, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
+from pulsarscope.filter.wireshark_names import NAMES
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 
@@ -55,7 +56,8 @@ def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Va
     kind, text = literal.kind, literal.text
     if type_ == OBJECT:
         some = ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
-        raise Mismatch(f"{known.name} is an object: name one of its fields, {some}", literal.place)
+        ours = f"; or write {NAMES[known.name.lower()]}" if known.name.lower() in NAMES else ""
+        raise Mismatch(f"{known.name} is an object: name one of its fields, {some}{ours}", literal.place)
     value: Value | None = None
     if type_ == ANY:
         value = _any_value(literal)

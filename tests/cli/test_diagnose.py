@@ -8,6 +8,7 @@ import pytest
 
 from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
 from pulsarscope.cli.options import ReadOptions
+from pulsarscope.model.errors import UsageError
 from tests.places import ROOT
 from tests.scenarios import ACK, RST, SYN, Packet, ethernet, ip_packet, tcp_segment, write_pcap
 from tests.scenarios.recapture import packets_of
@@ -124,3 +125,43 @@ def test_connections_that_a_broker_refuses_count_in_the_verdict(
     assert ("3 connections to 10.9.0.1:6650 failed at the start" in text) == counts
     assert ("broker-unreachable" in text) == counts
     assert ("3 connections to 10.9.0.1:6650 never opened (3 refused)" in text) != counts
+
+
+def test_accepted_findings_are_left_out_of_the_verdict_and_the_exit_code(captures: Path, tmp_path: Path, capsys: Captured) -> None:
+    path, accepted = str(captures / "errors.pcap"), tmp_path / "accepted.json"
+    assert diagnose(DiagnoseRequest(files=[path], format="json", out=str(accepted))) == 1
+    assert diagnose(DiagnoseRequest(files=[path], baseline=str(accepted))) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("Findings that the baseline does not accept: no errors, no warnings.")
+    assert "6 findings accepted by" in said.err
+    assert diagnose(DiagnoseRequest(files=[str(captures / "stuck-consumer.pcap")], baseline=str(accepted), fail_on="warning")) == 1
+    assert "not found: consumer-busy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [None, "", "[]"])
+def test_what_is_no_baseline_is_an_error_of_one_line(captures: Path, tmp_path: Path, content: str | None) -> None:
+    accepted = tmp_path / "accepted.json"
+    if content is not None:
+        accepted.write_text(content)
+    with pytest.raises(UsageError, match=r"accepted\.json"):
+        diagnose(DiagnoseRequest(files=[str(captures / "errors.pcap")], baseline=str(accepted)))
+
+
+def test_a_baseline_is_not_overwritten_by_the_report(captures: Path, tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.json"
+    accepted.write_text('{"findings": []}')
+    with pytest.raises(UsageError):
+        diagnose(DiagnoseRequest(files=[str(captures / "errors.pcap")], baseline=str(accepted), out=str(accepted)))
+    assert accepted.read_text() == '{"findings": []}'
+
+
+def test_tools_get_sarif_and_junit(captures: Path, capsys: Captured) -> None:
+    path = str(captures / "errors.pcap")
+    assert diagnose(DiagnoseRequest(files=[path], format="sarif")) == 1
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert {result["ruleId"] for result in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert run["artifacts"][0]["location"]["uri"].endswith("captures/errors.pcap")
+    assert diagnose(DiagnoseRequest(files=[path], format="junit")) == 1
+    assert 'failures="4"' in capsys.readouterr().out
+    assert diagnose(DiagnoseRequest(files=[path], format="junit", fail_on="never")) == 0
+    assert 'failures="0"' in capsys.readouterr().out

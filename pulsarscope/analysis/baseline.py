@@ -1,0 +1,56 @@
+"""Findings that are known and accepted: a diagnosis against a baseline has only the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from pulsarscope.model.records import FindingRow
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """One kind of findings that is accepted."""
+
+    code: str
+    topics: tuple[str, ...] = ()
+    """Only those about one of these topics; all when there are none."""
+
+
+class _File(msgspec.Struct, frozen=True):
+    findings: tuple[Accepted, ...]
+
+
+class Baseline:
+    """The accepted findings of a file, and how often each was found."""
+
+    def __init__(self, content: bytes) -> None:
+        """Read the JSON of a diagnosis, or as much of it as `Accepted` has. Raises ValueError with the reason when it is not that."""
+        try:
+            entries = msgspec.json.decode(content, type=_File).findings
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from error
+        self._by_code: dict[str, list[Accepted]] = {}
+        for entry in entries:
+            self._by_code.setdefault(entry.code, []).append(entry)
+        self._found: set[Accepted] = set()
+        self.accepted = 0
+        """Findings so far that are accepted."""
+
+    def others(self, rows: Iterable[Any]) -> list[Any]:
+        """Return the rows without accepted findings."""
+        return [row for row in rows if not (isinstance(row, FindingRow) and self._accepts(row))]
+
+    def _accepts(self, row: FindingRow) -> bool:
+        topic = (row.evidence or {}).get("topic")
+        for entry in self._by_code.get(row.code or "", ()):
+            if not entry.topics or topic in entry.topics:
+                self._found.add(entry)
+                self.accepted += 1
+                return True
+        return False
+
+    def gone(self) -> list[str]:
+        """Return the codes of what is accepted and was not found."""
+        return list(dict.fromkeys(entry.code for entries in self._by_code.values() for entry in entries if entry not in self._found))

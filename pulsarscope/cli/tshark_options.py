@@ -1,0 +1,60 @@
+"""The habits of tshark's users: its options for reading, filtering and printing, in the words of `decode`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pulsarscope.model.errors import UsageError
+
+_WITH_VALUE = {"-r", "-e", "-T", "-t", "-c"}
+
+_TIMES = {"a": "local", "ad": "local", "d": "delta", "dd": "delta", "e": "epoch", "r": "relative", "u": "utc", "ud": "utc"}
+_FORMATS = {"fields": None, "text": None, "json": "json", "ek": "ndjson"}
+
+
+def from_tshark(arguments: Sequence[str]) -> list[str]:
+    """Return arguments of `decode` with options of tshark as its own; others stay. Raises UsageError for what it has no word for."""
+    out: list[str] = []
+    columns: list[str] = []
+    fields_only = False
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for option, value in _options(arguments[:end]):
+        match option:
+            case "-r":
+                out.append(value)
+            case "-e":
+                columns.append(value)
+            case "-c":
+                out += ["--limit", value]
+            case "-t":
+                out += ["--time", _known(option, value, _TIMES) or value]
+            case "-T":
+                fields_only = value == "fields"
+                known = _known(option, value, _FORMATS)
+                out += ["--format", known] if known else []
+            case "-n":
+                pass  # no name is ever looked up
+            case _:
+                out.append(option)
+    if fields_only and not columns:
+        raise UsageError("-T fields needs a field: -e command, or --columns command,topic")
+    return [*out, *(["--columns", ",".join(columns)] if columns else []), *arguments[end:]]
+
+
+def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield options with the value that follows, or is written behind them; "" for others."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument[:2] in _WITH_VALUE and not argument.startswith("--"):
+            value = argument[2:] or next(rest, None)
+            if value is None:
+                raise UsageError(f"{argument} needs a value")
+            yield argument[:2], value
+        else:
+            yield argument, ""
+
+
+def _known(option: str, value: str, known: dict[str, str | None] | dict[str, str]) -> str | None:
+    if value not in known:
+        raise UsageError(f"{option} {value}: choose {', '.join(known)}")
+    return known[value]
