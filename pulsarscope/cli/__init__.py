@@ -22,6 +22,7 @@ COMMANDS = {
     "diagnose": "Find problems, with evidence and advice.",
     "report": "Write a page to look at and to send.",
     "compare": "Compare two captures, before and after.",
+    "browse": "Browse captures on a screen.",
     "follow": "Follow a connection, producer, consumer, topic, message or txn.",
     "extract": "Copy the packets of matching records to a pcapng file.",
     "registry": "Show the registry of Kafka 0.7 from a dump of ZooKeeper.",

@@ -343,6 +343,21 @@ REDACTED_CHUNK_BYTES = 64 << 10
 REDACTED_CHUNKS_CACHED = 64
 """Such chunks in memory while packets are made of them: a packet reads one or two, and neighbours are of few connections."""
 
+BROWSED_FRAMES_PER_CHUNK = 256
+"""Frames that are compressed together in the temporary file of a screen: some 10 KiB, decoded within a millisecond."""
+
+BROWSED_CHUNKS_CACHED = 64
+"""Such chunks in memory: some hundred screens; 30 MiB."""
+
+BROWSED_FINDINGS_MAX = 10_000
+"""Findings, and rows of any table, on a page of a screen; the verdict counts all."""
+
+BROWSED_CONNECTIONS_MAX = 100_000
+"""Connections on a page of a screen, a kilobyte each."""
+
+BROWSED_LANES_FRAMES_MAX = 2_000
+"""Frames in the diagram of a conversation: more than one reads, drawn within a second."""
+
 FOLLOW_REQUESTS_MAX = 8_192
 """Requests that `follow` keeps until their answer shows if they match: a thousand SENDs in flight are common; about 12 MiB."""
 

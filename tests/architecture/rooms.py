@@ -52,12 +52,15 @@ ROOMS = {
     "output": _room(
         "model dissect analysis", "`render` (text), `html` (pages) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"
     ),
+    "browse": _room(
+        "model dissect engine analysis filter output", "a screen: frames kept on disk, lines made when they are shown, pages", "decoding"
+    ),
     "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),
     "spark": _room(
         "model capture inputs filter output engine api", "the pipeline on a cluster: the same rows, distributed by flow", "decoding"
     ),
     "cli": _room(
-        "pulsarscope model capture inputs dissect protocols engine analysis filter output live spark",
+        "pulsarscope model capture inputs dissect protocols engine analysis filter output browse live spark",
         "the command line: options, one module a command, exit codes",
         "decoding",
     ),

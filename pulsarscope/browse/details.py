@@ -1,0 +1,78 @@
+"""What is known of one frame, as lines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pulsarscope.browse.capture import Browsed
+from pulsarscope.model.limits import BROWSED_LANES_FRAMES_MAX
+from pulsarscope.model.records import FrameRow, RawFrame
+from pulsarscope.output.registry import Output, OutputOptions, output
+from pulsarscope.output.render.hex import HexLines
+
+
+class _Lines:
+    """A sink that keeps what is written."""
+
+    name = "the screen"
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def flush(self) -> None:
+        """Do nothing: all is kept."""
+
+
+def _options(browsed: Browsed, width: int | None) -> OutputOptions:
+    return OutputOptions(("frame",), browsed.run, paths=tuple(browsed.run.inputs.paths), width=width, quiet=True)
+
+
+def _written(name: str, browsed: Browsed, rows: Sequence[FrameRow], width: int | None) -> list[str]:
+    lines = _Lines()
+    made: Output = output(name)(lines, _options(browsed, width))  # type: ignore[arg-type]  # it writes, and does nothing else
+    made.write(list(rows))
+    made.close()
+    return lines.data.decode("utf-8", "replace").splitlines()
+
+
+def tree_lines(browsed: Browsed, row: FrameRow) -> list[str]:
+    """Return the fields of a frame, a line each."""
+    lines = _written("tree", browsed, [row], None)
+    start = next((index for index, line in enumerate(lines) if line.startswith("frame ")), 0)
+    number = browsed.numbers.of(row.connection or "")
+    return [lines[start].rpartition("  connection ")[0] + f"  connection {number}", *lines[start + 1 :]]
+
+
+def hex_lines(browsed: Browsed, raw: RawFrame, width: int) -> list[str]:
+    """Return the bytes of a frame with the names of their ranges."""
+    return [line.removeprefix("    ") for line in HexLines(_options(browsed, width + 4))(raw)]
+
+
+def lane_lines(browsed: Browsed, connection: str, width: int) -> list[str]:
+    """Return the conversation of a connection as a diagram, of its first frames."""
+    rows: list[FrameRow] = []
+    for row in frames_of(browsed, connection):
+        rows.append(row)
+        if len(rows) >= BROWSED_LANES_FRAMES_MAX:
+            break
+    return _written("lanes", browsed, rows, width)
+
+
+def frames_of(browsed: Browsed, connection: str) -> Iterable[FrameRow]:
+    """Yield the frames of a connection that are read."""
+    for number in range(browsed.frames.chunks):
+        yield from (row for row in browsed.frames.chunk(number) if row.connection == connection)
+
+
+def copied(browsed: Browsed, row: FrameRow, form: str) -> str:
+    """Return a frame to paste elsewhere, in a form: filter, json or command."""
+    if form == "json":
+        return msgspec.json.encode(row).decode()
+    chosen = f"file == {row.file} && packet == {row.packet} && sub == {row.sub}"
+    return chosen if form == "filter" else shlex.join(["pulsarscope", "decode", *browsed.run.inputs.paths, "-Y", chosen])

@@ -1,0 +1,158 @@
+"""The list of frames: a virtual list, which makes only the lines that are on the screen."""
+
+from __future__ import annotations
+
+from array import array
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from pulsarscope.browse.frame_lines import FrameLines
+from pulsarscope.browse.frame_store import FrameStore
+from pulsarscope.model.records import FrameRow
+
+_SELECTED, _MARKED = Style(reverse=True), Style(bold=True, underline=True)
+
+
+class FrameList(ScrollView, can_focus=True):
+    """Frames of a store, or those that a filter passes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Next", show=False),
+        Binding("up,k", "move(-1)", "Previous", show=False),
+        Binding("pagedown,ctrl+d,space", "page(1)", "Page down", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
+        Binding("home,g", "go(0)", "First", show=False),
+        Binding("end,G", "go(-1)", "Last", show=False),
+    ]
+
+    class Selected(Message):
+        """Another frame is selected."""
+
+        def __init__(self, row: FrameRow) -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, store: FrameStore, lines: FrameLines, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.lines = lines
+        self.matches: array[int] | None = None
+        """Positions of the frames that a filter passes, in ascending order; None: all."""
+        self.marks: set[int] = set()
+        """Positions of marked frames."""
+        self.at = 0
+        """Line that is selected."""
+        self._store = store
+
+    @property
+    def count(self) -> int:
+        """Number of lines."""
+        return len(self._store) if self.matches is None else len(self.matches)
+
+    @property
+    def row(self) -> FrameRow | None:
+        """The selected frame."""
+        return self._row(self.at)
+
+    def position(self, line: int) -> int:
+        """Return the position in the store of the frame of a line."""
+        return line if self.matches is None else self.matches[line]
+
+    def grow(self) -> None:
+        """Show that there are more lines."""
+        count = self.count
+        if self.virtual_size.height != count:
+            first = not self.virtual_size.height
+            self.virtual_size = Size(self.scrollable_content_region.width, count)
+            self.refresh()
+            if first and count:
+                self.select(self.at)
+
+    def show(self, matches: array[int] | None) -> None:
+        """Show other frames; the selected one stays so if it is among them, else the one behind it is."""
+        position = self.position(self.at) if self.at < self.count else 0
+        self.matches = matches
+        self.virtual_size = Size(self.scrollable_content_region.width, self.count)
+        self.go_to_position(position)
+        self.refresh()
+
+    def go_to_position(self, position: int) -> None:
+        """Select the frame at a position of the store, or the next that is shown."""
+        if self.matches is None:
+            self.select(position)
+            return
+        low, high = 0, len(self.matches)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self.matches[middle] < position else (low, middle)
+        self.select(low)
+
+    def go_to_time(self, time: int) -> None:
+        """Select the first frame that came at a time, or later."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            row = self._row(middle)
+            low, high = (middle + 1, high) if row is not None and row.time < time else (low, middle)
+        self.select(low)
+
+    def select(self, line: int) -> None:
+        """Select a line, and scroll to it."""
+        if not self.count:
+            self.refresh()
+            return
+        self.at = min(max(line, 0), self.count - 1)
+        self.scroll_to_region(Region(0, self.at, 1, 1), animate=False, force=True)
+        self.refresh()
+        if (row := self.row) is not None:
+            self.post_message(self.Selected(row))
+
+    def mark(self) -> None:
+        """Mark the selected frame, or take its mark away."""
+        if self.count:
+            self.marks ^= {self.position(self.at)}
+            self.refresh()
+
+    def action_move(self, by: int) -> None:
+        """Select the line so many below."""
+        self.select(self.at + by)
+
+    def action_page(self, by: int) -> None:
+        """Select the line a screen below, or above."""
+        self.select(self.at + by * max(self.size.height - 1, 1))
+
+    def action_go(self, line: int) -> None:
+        """Select a line; −1 is the last."""
+        self.select(self.count - 1 if line < 0 else line)
+
+    def on_click(self, event: Click) -> None:
+        """Select the line under the pointer."""
+        self.select(int(self.scroll_offset.y) + event.y)
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of the screen."""
+        line = int(self.scroll_offset.y) + y
+        width = self.scrollable_content_region.width
+        row = self._row(line)
+        if row is None:
+            return Strip.blank(width)
+        text = self.lines.line(row, self._row(line - 1), width)
+        strip = Strip([Segment(segment.text, segment.style) for segment in text.render(self.app.console)], width)
+        if self.position(line) in self.marks:
+            strip = strip.apply_style(_MARKED)
+        return strip.apply_style(_SELECTED) if line == self.at else strip
+
+    def _row(self, line: int) -> FrameRow | None:
+        if not 0 <= line < self.count:
+            return None
+        try:
+            return self._store[self.position(line)]
+        except (IndexError, OSError):
+            return None

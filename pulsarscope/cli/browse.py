@@ -1,0 +1,100 @@
+"""The command `browse`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.cli.engine_run import start_run
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.options import CommandRequest, Files, FilterOption, NoColorOption, ReadOptions, SecretsOption
+from pulsarscope.cli.read_options import engine_options, filter_of
+from pulsarscope.cli.reports import diagnosis_of
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import install_command
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
+from pulsarscope.output.render.style import is_terminal, wants_color
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from pulsarscope.browse.app import BrowseApp
+
+
+class BrowseRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `browse`."""
+
+    files: Files
+    filter: FilterOption = None
+    show_secrets: SecretsOption = False
+    no_color: NoColorOption = False
+    reading: ReadOptions = ReadOptions()
+
+
+def browse(request: BrowseRequest) -> int:
+    """Browse captures on a screen.
+
+    A list of frames that fills while they are read, fields and bytes of each, findings that lead to their frames.
+    """
+    try:
+        import textual  # noqa: F401, PLC0415 - the import is the test
+    except ImportError as error:
+        raise UsageError(f"browse needs textual: {install_command('tui')}") from error
+    if "-" in request.files:
+        raise UsageError("browse reads captures again, and the keys come from standard input: name a file")
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        raise UsageError("browse needs a terminal: decode writes the same to a file or a pipe")
+    with TemporaryFile(prefix="pulsarscope-") as kept:
+        app = browse_app(request, kept)
+        app.run()
+        if app.browsed.failure:
+            raise UsageError(app.browsed.failure)
+        return EXIT_DAMAGED if app.browsed.run.damaged else EXIT_DONE
+
+
+def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
+    """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
+    from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - as above
+    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
+    from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+
+    filter_of(request, (FrameRow.kind,))  # a wrong one is an error of the command line
+    options = msgspec.structs.replace(
+        engine_options(request.reading),
+        records=frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind}),
+        show_secrets=request.show_secrets,
+        rules=True,
+    )
+    run = start_run(request.files, options, 1)
+    known = catalogue()
+    browsed = Browsed(
+        run,
+        options,
+        diagnosis_of(run, options),
+        lambda text: Filter(text, (FrameRow.kind,), known),
+        kept,
+        extract=_extract(request, run.inputs.paths),
+    )
+    refusals = tuple(ending for dissector in run.dissectors.values() for ending in dissector.refusals)
+    names = sorted({*known.commands, *(name for name, _ in known.names(FrameRow.kind))})
+    color = wants_color(sys.stdout, os.environ, request.no_color)
+    return BrowseApp(browsed, names, refusals, color=color, filter_text=request.filter or "")
+
+
+def _extract(request: BrowseRequest, paths: Sequence[str]) -> Callable[[str | None, str], str]:
+    """Return what copies the packets of a filter to a path, as `extract` does."""
+
+    def extract(filter_text: str | None, path: str) -> str:
+        from pulsarscope.cli.extract import ExtractRequest  # noqa: PLC0415 - few ask for it
+        from pulsarscope.cli.packet_copy import write_packets  # noqa: PLC0415 - as above
+
+        write_packets(ExtractRequest(files=list(paths), filter=filter_text, out=path, quiet=True, reading=request.reading))
+        return f"written to {path}, with payloads and credentials"
+
+    return extract

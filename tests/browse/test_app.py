@@ -1,0 +1,262 @@
+"""The screen: what keys do, on real captures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
+from pulsarscope.model.errors import CaptureError, UsageError
+from tests.scenarios.bad_inputs.text import HOSTILE, hostile_packets
+from tests.scenarios.capturefile import write_pcap
+
+pytest.importorskip("textual")
+
+Steps = Callable[[Any, Any], Awaitable[None]]
+
+KEYS = {" ": "space", "=": "equals_sign", '"': "quotation_mark", "/": "slash", ":": "colon", ".": "full_stop", "_": "underscore"}
+
+
+def on_screen(steps: Steps, *files: Path, size: tuple[int, int] = (120, 40), **options: Any) -> None:
+    """Take steps on the screen of captures that are read."""
+
+    async def run() -> None:
+        with TemporaryFile() as kept:
+            app = browse_app(BrowseRequest(files=[str(file) for file in files], **options), kept)
+            async with app.run_test(size=size) as pilot:
+                await until(lambda: app.browsed.ended and app._row is not None, pilot)
+                await steps(app, pilot)
+
+    asyncio.run(run())
+
+
+async def until(holds: Callable[[], bool], pilot: Any) -> None:
+    for _ in range(400):
+        await pilot.pause(0.02)
+        if holds():
+            return
+    raise AssertionError("it did not come")
+
+
+async def write(pilot: Any, text: str) -> None:
+    for character in text:
+        await pilot.press(KEYS.get(character, character))
+
+
+def text_of(app: Any) -> str:
+    """Return what the screen shows, without spaces at the end of lines."""
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in app.screen._compositor.render_strips())
+
+
+def test_frames_are_listed_with_their_fields_below(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("j", "down", "down")
+        await until(lambda: "answers" in text_of(app), pilot)
+        shown = text_of(app)
+        assert "94 frames" in shown
+        assert "1 ← PARTITIONED_METADATA_RESPONSE not partitioned" in shown
+        await pilot.press("G")
+        assert app.list.at == 93
+        await pilot.press("g")
+        assert app.list.at == 0
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_lines_fit_the_screen(captures: Path, size: tuple[int, int]) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.pause(0.3)
+        lines = text_of(app).splitlines()
+        assert len(lines) == size[1]
+        assert any(line.rstrip("█▁▂▃▄▅▆▇ ").endswith("µs") for line in lines)
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause(0.1)
+        assert len(text_of(app).splitlines()) == 30
+
+    on_screen(steps, captures / "quickstart.pcapng", size=size)
+
+
+def test_a_filter_is_checked_while_it_is_written_and_narrows_the_list(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("f")
+        await write(pilot, "comand == SEND")
+        assert app.prompt.has_class("invalid")
+        await pilot.press("enter")
+        assert app.filter_text == ""
+        app.prompt.value = ""
+        await write(pilot, "command == SEND")
+        assert not app.prompt.has_class("invalid")
+        await pilot.press("enter")
+        expected = [frame for frame in ps.open(str(captures / "balancer.pcap")).frames() if frame.command == "SEND"]
+        await until(lambda: app.list.count == len(expected), pilot)
+        assert app.list.row == expected[0]
+        await pilot.press("escape")
+        assert app.list.count == len(app.browsed.frames)
+
+    on_screen(steps, captures / "balancer.pcap")
+
+
+def test_names_are_completed_and_earlier_filters_come_back(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("f")
+        await write(pilot, "comm")
+        await pilot.pause(0.2)
+        await pilot.press("right")
+        assert app.prompt.value == "command"
+        await write(pilot, " == PING")
+        await pilot.press("enter", "f")
+        app.prompt.value = ""
+        await pilot.press("up")
+        assert app.prompt.value == "command == PING"
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_a_finding_leads_to_its_frame(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("2")
+        await until(lambda: app._findings_shown == 6, pilot)
+        assert "6 errors in 1 connection" in text_of(app)
+        finding = app.browsed.findings[0]
+        await pilot.press("enter")
+        await pilot.pause(0.1)
+        assert f"0:{app.list.row.packet}.{app.list.row.sub}" == finding.evidence["frames"][0]
+
+    on_screen(steps, captures / "errors.pcap")
+
+
+def test_a_connection_leads_to_its_frames(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("3")
+        await until(lambda: app._connections_shown == len(app.browsed.connections) > 1, pilot)
+        await pilot.press("enter")
+        await until(lambda: 0 < app.list.count < len(app.browsed.frames), pilot)
+        assert {app.browsed.frames[app.list.position(line)].connection for line in range(app.list.count)} == {app.list.row.connection}
+
+    on_screen(steps, captures / "balancer.pcap")
+
+
+def test_frames_are_found_by_name_time_and_text(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("colon")
+        await write(pilot, "22.1")
+        await pilot.press("enter")
+        assert (app.list.row.packet, app.list.row.command) == (22, "SEND")
+        await pilot.press("colon")
+        await write(pilot, "0s")
+        await pilot.press("enter")
+        assert app.list.at == 0
+        await pilot.press("slash")
+        await write(pilot, "FLOW")
+        await pilot.press("enter")
+        await until(lambda: app.list.row.command == "FLOW", pilot)
+        at = app.list.at
+        await pilot.press("colon")
+        await write(pilot, "nothing")
+        await pilot.press("enter")
+        assert app.list.at == at
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("x")
+        await until(lambda: "commandSize" in text_of(app), pilot)
+        await pilot.press("x")
+        await until(lambda: "client_version" in text_of(app), pilot)
+        await pilot.press("l")
+        await until(lambda: app.query_one("#pages").active == "follow" and "CONNECTED" in text_of(app), pilot)
+        await pilot.press("escape")
+        assert app.query_one("#pages").active == "frames"
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_consumers_have_a_page(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("4")
+        await until(lambda: app._table("consumers").row_count > 0, pilot)
+        assert "cons-stuck" in text_of(app) or "stuck" in text_of(app)
+
+    on_screen(steps, captures / "stuck-consumer.pcap")
+
+
+def test_marks_times_copies_and_help(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        copied: list[str] = []
+        app.copy_to_clipboard = copied.append
+        await pilot.press("j", "j", "m", "g", "apostrophe")
+        assert app.list.at == 2
+        await pilot.press("y", "Y", "C")
+        assert copied[0] == "file == 0 && packet == 8 && sub == 1"
+        assert copied[1].startswith('{"record":"frame"')
+        assert copied[2].startswith("pulsarscope decode ")
+        for _ in range(4):
+            await pilot.press("T")
+            await pilot.pause()
+            assert text_of(app)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "as JSON" in text_of(app)
+        await pilot.pause(0.5)  # what is read meanwhile is shown later
+        await pilot.press("escape", "D", "t")
+        await pilot.pause(0.1)
+        assert app.filter_text.startswith("topic == ")
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_what_is_shown_is_written_as_a_capture(captures: Path, tmp_path: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("w")
+        app.prompt.value = str(tmp_path / "out.pcapng")
+        await pilot.press("enter")
+        await until((tmp_path / "out.pcapng").exists, pilot)
+
+    on_screen(steps, captures / "quickstart.pcapng", filter="command == SEND")
+    assert {frame.command for frame in ps.open(str(tmp_path / "out.pcapng")).frames() if frame.status == "ok"} == {"SEND"}
+
+
+def test_text_off_the_wire_is_inert(tmp_path: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        for line in range(0, app.list.count, 3):
+            app.list.select(line)
+            await pilot.pause()
+            shown = text_of(app)
+            assert not any(character in shown for character in HOSTILE if not character.isprintable())
+
+    on_screen(steps, write_pcap(tmp_path / "hostile.pcap", hostile_packets()))
+
+
+def test_credentials_are_masked(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        for line in range(3):
+            app.list.select(line)
+            await pilot.pause()
+            assert "eyJ" not in text_of(app)
+
+    on_screen(steps, captures / "token-auth-py.pcap")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"), [(["-"], "name a file"), (["x.pcap"], "needs a terminal")], ids=["standard input", "no terminal"]
+)
+def test_without_a_terminal_or_a_file_one_line_says_so(files: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        browse(BrowseRequest(files=files))
+
+
+def test_a_missing_capture_or_a_wrong_filter_is_an_error_of_the_command_line(captures: Path) -> None:
+    with TemporaryFile() as kept:
+        with pytest.raises(CaptureError):
+            browse_app(BrowseRequest(files=["missing.pcap"]), kept)
+        with pytest.raises(UsageError, match="comand"):
+            browse_app(BrowseRequest(files=[str(captures / "quickstart.pcapng")], filter="comand == 1"), kept)
