@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, Tab
 from textual.worker import get_current_worker
 
 from pulsarscope.browse.capture import Browsed
-from pulsarscope.browse.cells import cell
+from pulsarscope.browse.cells import cell, place
 from pulsarscope.browse.details import copied, hex_lines, lane_lines, tree_lines
 from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
