@@ -5,20 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from io import BytesIO
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, refuse_unknown
+from pulsarscope.model.units import SECOND
 
 if TYPE_CHECKING:
+    from pulsarscope.analysis.diagnosis import Diagnosis
     from pulsarscope.engine.options import Options
+    from pulsarscope.engine.parallel import AnyRun
+    from pulsarscope.filter import Filter, FollowFilter
 
 PAYLOAD_FORMS = ("base64", "hex", "text")
 
 AnyPath: TypeAlias = str | os.PathLike[str]
+
+Report: TypeAlias = dict[str, list[dict[str, Any]]]
+"""Sections of a report by name, each a list of objects."""
+
+_COUNTED = (FrameRow.kind, ExchangeRow.kind)
+"""Kinds of the rows that statistics count, and that a filter selects."""
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 ReadRow_co = TypeVar("ReadRow_co", bound=Row, covariant=True)
@@ -55,57 +67,194 @@ class Rows(Iterator[ReadRow_co]):
 class Capture:
     """One or more capture files; each method reads them anew, in memory that does not grow with their size."""
 
-    def __init__(self, inputs: Sequence[str], options: Options, jobs: int) -> None:
+    def __init__(self, inputs: Sequence[str], options: Options, jobs: int, stream: BinaryIO | None = None) -> None:
         self._inputs = inputs
         self._options = options
         self._jobs = jobs
+        self._stream = stream
 
-    def frames(self) -> Rows[FrameRow]:
-        """Iterate over the frames in the order of completion. Raises CaptureError when no file can be read."""
-        return self._rows(FrameRow)
+    def frames(self, *, filter: str | None = None) -> Rows[FrameRow]:  # noqa: A002 - as -Y is called
+        """Iterate over the frames in the order of completion, those that a display filter passes. Raises CaptureError for no capture."""
+        return self._rows(FrameRow, filter)
 
-    def messages(self) -> Rows[MessageRow]:
+    def messages(self, *, filter: str | None = None) -> Rows[MessageRow]:  # noqa: A002
         """Iterate over the application messages, with batches unpacked and chunks joined."""
-        return self._rows(MessageRow)
+        return self._rows(MessageRow, filter)
 
-    def exchanges(self) -> Rows[ExchangeRow]:
+    def exchanges(self, *, filter: str | None = None) -> Rows[ExchangeRow]:  # noqa: A002
         """Iterate over the requests with their responses."""
-        return self._rows(ExchangeRow)
+        return self._rows(ExchangeRow, filter)
 
-    def connections(self) -> Rows[ConnectionRow]:
+    def connections(self, *, filter: str | None = None) -> Rows[ConnectionRow]:  # noqa: A002
         """Iterate over the TCP connections as they end."""
-        return self._rows(ConnectionRow)
+        return self._rows(ConnectionRow, filter)
 
-    def findings(self) -> Rows[FindingRow]:
+    def findings(self, *, filter: str | None = None) -> Rows[FindingRow]:  # noqa: A002
         """Iterate over the findings."""
-        return self._rows(FindingRow)
+        return self._rows(FindingRow, filter)
 
-    def journeys(self) -> Rows[JourneyRow]:
+    def journeys(self, *, filter: str | None = None) -> Rows[JourneyRow]:  # noqa: A002
         """Iterate over the messages on their way to each subscription, behind all that they are made of."""
-        return self._rows(JourneyRow)
+        return self._rows(JourneyRow, filter)
 
-    def records(self, *kinds: str) -> Iterator[Row]:
-        """Iterate over rows of several kinds in one pass: frame, message, exchange, connection, finding (all by default), journey."""
-        return self._decode(frozenset(kinds or ALL))
+    def records(self, *kinds: str, filter: str | None = None) -> Iterator[Row]:  # noqa: A002
+        """Iterate over rows of several kinds in one pass: frame, message, exchange, connection, finding (all by default), journey.
 
-    def table(self, kind: str) -> Any:
+        Raises UsageError for an unknown kind, or a filter that is not valid for one of them.
+        """
+        chosen = frozenset(kinds or ALL)
+        refuse_unknown(chosen)
+        return self._decode(chosen, self._filter(chosen, filter))
+
+    def follow(self, **subject: str) -> Rows[FrameRow]:
+        """Iterate over the frames of one connection, producer, consumer, topic, message or txn, which the argument names.
+
+        Raises UsageError for none or several of these, or a name of another form.
+        """
+        from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS  # noqa: PLC0415 - as below
+        from pulsarscope.filter import FollowFilter  # noqa: PLC0415 - as below
+        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as below
+
+        if len(subject) != 1 or next(iter(subject)) not in FOLLOW_SUBJECTS:
+            raise UsageError(f"give one of {', '.join(FOLLOW_SUBJECTS)}, as in follow(topic='orders')")
+        ((kind, name),) = subject.items()
+        FollowFilter(kind, name, make_dissectors())  # refuses a name of another form
+
+        def read() -> Generator[FrameRow]:
+            followed = FollowFilter(kind, name, make_dissectors())
+            if followed.learn is not None:
+                for batch in self._run(frozenset({MessageRow.kind}), rules=False):
+                    followed.learn(batch.rows)
+            return (row for row in self._decode(frozenset({FrameRow.kind}), followed) if isinstance(row, FrameRow))
+
+        return Rows(FrameRow.kind, read)
+
+    def diagnose(self) -> Report:
+        """Return the verdict and the findings by kind, the worst first: what `pulsarscope diagnose --format json` writes."""
+        from pulsarscope.output.render.diagnosis import not_judged, verdict  # noqa: PLC0415 - as below
+
+        run, diagnosis = self._diagnosis(frozenset({ConnectionRow.kind, FindingRow.kind}), None)
+        text = {"text": verdict(diagnosis, run.packets), **diagnosis.summary()}
+        return {"verdict": [text], "not_judged": not_judged(diagnosis), "findings": diagnosis.records()}
+
+    def stats(self, *sections: str, interval: float | None = None, filter: str | None = None) -> Report:  # noqa: A002
+        """Return sections of statistics as lists of objects: what `pulsarscope stats --format json` writes.
+
+        Args:
+            sections: names as of `--by`; by default those that text shows.
+            interval: seconds of the intervals of time series.
+            filter: display filter of what is counted.
+
+        Raises:
+            UsageError: an unknown section, or a filter that is not valid.
+        """
+        from pulsarscope.analysis.sections import Sections  # noqa: PLC0415 - as below
+        from pulsarscope.analysis.statistics import SECTIONS  # noqa: PLC0415 - as below
+        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as below
+
+        tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables}
+        if unknown := [name for name in sections if name not in {*SECTIONS, *tables}]:
+            raise UsageError(f"no section is named {unknown[0]}: there are {', '.join([*SECTIONS, *tables])}")
+        if interval is not None and not interval > 0:
+            raise UsageError(f"interval={interval}: give seconds")
+        names = sections or tuple(name for name in SECTIONS if name != "intervals" or interval is not None)
+        nanoseconds = None if interval is None else max(int(interval * SECOND), 1)
+        selection = self._filter(_COUNTED, filter)
+        counted = Sections(names, tables, interval=nanoseconds, selection=selection)
+        run = self._run(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind, *counted.kinds}), rules=False, anchors=True)
+        for batch in run:
+            counted.feed(counted.once.kept(batch.rows), run.endpoints)
+        counted.feed(counted.once.rest(), run.endpoints)
+        return counted.records()
+
+    def compare(self, after: Capture) -> Report:
+        """Return the changes from this capture to another, the largest first: what `pulsarscope compare --format json` writes."""
+        from pulsarscope.analysis.comparison import ComparedRun, Comparison  # noqa: PLC0415 - as below
+        from pulsarscope.analysis.statistics import Statistics  # noqa: PLC0415 - as below
+
+        sides = []
+        for capture in (self, after):
+            statistics = Statistics()
+            _, diagnosis = capture._diagnosis(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind}), statistics.feed)  # noqa: SLF001 - of this class
+            sides.append(ComparedRun(statistics, diagnosis))
+        return Comparison(*sides).records()
+
+    def table(self, kind: str, *, filter: str | None = None) -> Any:  # noqa: A002
         """Return the rows of one kind as a pyarrow.Table. Raises UsageError when the kind is unknown or pyarrow is missing."""
         refuse_unknown(frozenset({kind}))
         from pulsarscope.output.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
 
-        return table(kind, self._decode(frozenset({kind}), together=True))
+        chosen = frozenset({kind})
+        selection = self._filter(chosen, filter)
+        return table(kind, self._decode(chosen, selection, together=selection is None))
 
-    def _decode(self, kinds: frozenset[str], *, together: bool = False) -> Iterator[Any]:
+    def __enter__(self) -> Capture:  # noqa: PYI034 - nobody derives from it
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: each iteration opens and closes files by itself."""
+
+    def _run(
+        self, kinds: frozenset[str], *, rules: bool, together: bool = False, anchors: bool = False, payload: str | None = None
+    ) -> AnyRun:
         from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
 
-        rules = "finding" in kinds
-        options = msgspec.structs.replace(self._options, records=kinds, rows_max=ROWS_MAX, rules=rules, together=together)
-        with closing(iter(run(self._inputs, options, self._jobs))) as batches:
-            for batch in batches:
-                yield from batch.rows
+        options = msgspec.structs.replace(
+            self._options,
+            records=kinds,
+            rows_max=ROWS_MAX,
+            rules=rules,
+            together=together,
+            anchors=anchors,
+            payloads=anchors and rules,
+            payload=payload or self._options.payload,
+        )
+        if self._stream is None:
+            return run(self._inputs, options, self._jobs)
+        from pulsarscope.capture import BlockReader  # noqa: PLC0415 - as below
+        from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - as below
 
-    def _rows(self, row_type: type[AnyRow]) -> Rows[AnyRow]:
-        return Rows(row_type.kind, lambda: (row for row in self.records(row_type.kind) if isinstance(row, row_type)))
+        self._stream.seek(0)
+        return run_blocks(self._inputs[0], BlockReader(self._stream), options)
+
+    def _decode(self, kinds: frozenset[str], selection: Filter | FollowFilter | None = None, *, together: bool = False) -> Iterator[Any]:
+        payload = None if selection is None else selection.payload
+        run = self._run(kinds, rules="finding" in kinds, together=together, payload=payload)
+        with closing(iter(run)) as batches:
+            for batch in batches:
+                if selection is None:
+                    yield from batch.rows
+                else:
+                    yield from (row for row in selection.select(batch.rows, run.endpoints) if row.kind in kinds)
+
+    def _diagnosis(self, kinds: frozenset[str], feed: Callable[[Sequence[Any]], None] | None) -> tuple[AnyRun, Diagnosis]:
+        """Read all, and return the run with its diagnosis; `feed` gets the rows, too, each message and finding once."""
+        from pulsarscope.analysis.counted_once import CountedOnce  # noqa: PLC0415 - as below
+        from pulsarscope.analysis.diagnosis import Diagnosis  # noqa: PLC0415 - as below
+
+        run, once = self._run(kinds, rules=True, anchors=True), CountedOnce()
+        diagnosis = Diagnosis.of(run.dissectors.values(), self._options.ports.union(self._options.decode_as), self._options.thresholds)
+        for rows in chain((once.kept(batch.rows) for batch in run), (once.rest() for _ in range(1))):
+            diagnosis.feed(rows)
+            if feed is not None:
+                feed(rows)
+        return run, diagnosis
+
+    def _filter(self, kinds: Collection[str], text: str | None) -> Filter | None:
+        """Return the filter of a text for these kinds. Raises UsageError when it is not valid."""
+        if text is None:
+            return None
+        from pulsarscope.filter import Catalogue, Filter  # noqa: PLC0415 - importing the package must stay cheap
+        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+
+        return Filter(text, tuple(sorted(kinds)), Catalogue.of(make_dissectors()), payload=self._options.payload)
+
+    def _rows(self, row_type: type[AnyRow], filter_text: str | None = None) -> Rows[AnyRow]:
+        kinds = frozenset({row_type.kind})
+        self._filter(kinds, filter_text)  # refuses one that is not valid
+        return Rows(
+            row_type.kind, lambda: (row for row in self._decode(kinds, self._filter(kinds, filter_text)) if isinstance(row, row_type))
+        )
 
     def _repr_html_(self) -> str:
         from pulsarscope.output.html.notebook import capture_html  # noqa: PLC0415 - for notebooks
@@ -114,7 +263,7 @@ class Capture:
 
 
 def open(  # noqa: A001 - ps.open reads as it should
-    *paths: AnyPath,
+    *paths: AnyPath | bytes | BinaryIO,
     show_secrets: bool = False,
     payload: str | None = None,
     ports: Collection[int] = (),
@@ -131,7 +280,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     """Return captures by path, pattern or folder.
 
     Args:
-        paths: files, patterns and folders.
+        paths: files, patterns and folders; or one capture as bytes, or as a binary file that can seek.
         show_secrets: leave credentials in the rows.
         payload: base64, hex or text; the form of MessageRow.payload, which is absent by default.
         ports: server ports to decode as Pulsar, whatever their bytes.
@@ -152,7 +301,17 @@ def open(  # noqa: A001 - ps.open reads as it should
     if jobs < 0:
         raise UsageError(f"jobs={jobs}: give a number of processes, or 0 for one per core")
     options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, ledger_password, schemas, names, thresholds)
-    return Capture([os.fspath(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
+    options = msgspec.structs.replace(options, source_by=source_by)
+    names_of_files = [path for path in paths if isinstance(path, (str, os.PathLike))]
+    if len(names_of_files) == len(paths):
+        return Capture([os.fspath(path) for path in names_of_files], options, jobs)
+    if len(paths) != 1 or jobs != 1 or source_by == "dir":
+        raise UsageError("give a capture that is no path alone, without jobs and source_by='dir'")
+    (content,) = paths
+    stream = BytesIO(content) if isinstance(content, bytes) else cast("BinaryIO", content)
+    if not (hasattr(stream, "read") and hasattr(stream, "seekable") and stream.seekable()):
+        raise UsageError(f"{type(content).__name__} is no path, no bytes and no binary file that can seek")
+    return Capture([str(getattr(stream, "name", "the bytes"))], options, jobs, stream)
 
 
 def library_options(

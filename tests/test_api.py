@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -155,3 +159,85 @@ def test_rows_can_be_iterated_stepped_through_and_closed() -> None:
 def test_a_table_gives_its_columns_to_any_library_of_arrow() -> None:
     pytest.importorskip("pyarrow")
     assert hasattr(ps.open(QUICKSTART).table("frame"), "__arrow_c_stream__")
+
+
+def command_line(*arguments: str) -> str:
+    return subprocess.run([sys.executable, "-m", "pulsarscope", *arguments], check=False, capture_output=True, text=True).stdout
+
+
+def test_a_filter_selects_what_the_command_line_selects() -> None:
+    capture = ps.open(QUICKSTART)
+    wanted = [frame for frame in capture.frames() if frame.command == "SEND"]
+    assert list(capture.frames(filter="command == SEND")) == wanted
+    assert {row.kind for row in capture.records("frame", "message", filter='topic contains "ng-t"')} == {"frame", "message"}
+    assert list(capture.messages(filter='payload contains "x"')) == list(capture.messages(filter='payload contains "x"'))
+    assert all(message.payload is None for message in capture.messages(filter="payload_size > 0"))
+
+
+@pytest.mark.parametrize("wrong", ["comand == SEND", "command ==", "("])
+def test_a_filter_that_is_not_valid_is_a_wrong_call(wrong: str) -> None:
+    for read in (ps.open(QUICKSTART).frames, ps.open(QUICKSTART).stats):
+        with pytest.raises(ps.UsageError):
+            read(filter=wrong)
+
+
+def test_a_table_can_have_a_filter() -> None:
+    pytest.importorskip("pyarrow")
+    capture = ps.open(QUICKSTART)
+    assert set(capture.table("frame", filter="command == SEND")["command"].to_pylist()) == {"SEND"}
+
+
+def test_one_subject_is_followed_with_requests_and_answers() -> None:
+    capture = ps.open(QUICKSTART)
+    assert len(list(capture.follow(topic="ng-t-421"))) > len(list(capture.frames(filter="command == SEND")))
+    commands = [frame.command for frame in capture.follow(message="489:1")]
+    assert {"SEND", "SEND_RECEIPT", "MESSAGE"} <= set(commands)
+    for wrong in ({}, {"topic": "a", "producer": "b"}, {"packet": "1"}, {"message": "foo"}):
+        with pytest.raises(ps.UsageError):
+            capture.follow(**wrong)
+
+
+def test_reports_are_those_of_the_command_line() -> None:
+    path = str(CAPTURES / "stuck-consumer.pcap")
+    made = ps.open(path).diagnose()
+    told = json.loads(command_line("diagnose", path, "--format", "json"))
+    assert made["verdict"][0]["text"] == told["verdict"]["text"]
+    assert [group["code"] for group in made["findings"]] == [group["code"] for group in told["findings"]]
+    counted = ps.open(path).stats("topics", "consumers", filter='topic contains "stuck"')
+    told = json.loads(command_line("stats", path, "--by", "topics,consumers", "-Y", 'topic contains "stuck"', "--format", "json"))
+    assert [topic["client_messages"] for topic in counted["topics"]] == [topic["client_messages"] for topic in told["topics"]]
+    assert [consumer["unacknowledged"] for consumer in counted["consumers"]] == [consumer["unacknowledged"] for consumer in told["consumers"]]
+    assert set(ps.open(path).stats(interval=1)) > set(ps.open(path).stats())
+    changes = ps.open(QUICKSTART).compare(ps.open(path))
+    told = json.loads(command_line("compare", QUICKSTART, path, "--format", "json"))
+    assert [each["code"] for each in changes["findings"]] == [each["code"] for each in told["findings"]]
+    assert [each["request"] for each in changes["exchanges"]] == [each["request"] for each in told["exchanges"]]
+
+
+def test_unknown_sections_and_intervals_are_wrong_calls() -> None:
+    with pytest.raises(ps.UsageError, match="no section is named topic: there are total"):
+        ps.open(QUICKSTART).stats("topic")
+    with pytest.raises(ps.UsageError, match="interval=0"):
+        ps.open(QUICKSTART).stats(interval=0)
+
+
+@pytest.mark.parametrize("name", ["quickstart.pcapng", "go-nack-dlq-gz.pcap.gz", "schemas-py-zst.pcap.zst"])
+def test_bytes_and_binary_files_are_captures_too(name: str) -> None:
+    path = CAPTURES / name
+    expected = list(ps.open(path).frames())
+    for given in (path.read_bytes(), BytesIO(path.read_bytes())):
+        with ps.open(given) as capture:
+            assert list(capture.frames()) == expected
+            assert list(capture.frames(filter="packet > 20")) == [frame for frame in expected if frame.packet > 20]
+            assert capture.diagnose()["verdict"][0]["text"] == ps.open(path).diagnose()["verdict"][0]["text"]
+
+
+@pytest.mark.parametrize("paths", [(b"", b""), (3,), ("a", b""), (StringIO(""),)])
+def test_anything_else_is_a_wrong_call(paths: tuple[Any, ...]) -> None:
+    with pytest.raises((ps.UsageError, ps.CaptureError)):
+        list(ps.open(*paths).frames())
+
+
+def test_bytes_that_are_no_capture_are_said_to_be_none() -> None:
+    with pytest.raises(ps.CaptureError):
+        list(ps.open(b"no capture at all").frames())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.analysis.coverage import Coverage, Unjudged
 from pulsarscope.analysis.known_issues import AffectedConnections, IssueMatch, Suspects
@@ -13,6 +13,10 @@ from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.contract import Dissector
 
 _NONE_KNOWN = KnownIssues()
 
@@ -114,6 +118,17 @@ class Diagnosis:
         self.missing_bytes = 0
         self.start: int | None = None
         """Time of the first packet of the first connection, nanoseconds since the epoch."""
+
+    @classmethod
+    def of(cls, dissectors: Iterable[Dissector], ports: frozenset[int], thresholds: Mapping[str, float]) -> Diagnosis:
+        """Return an empty diagnosis in the words of dissectors; `ports` are those of known protocols, besides their own."""
+        from pulsarscope.dissect.catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
+        from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
+
+        dissectors = tuple(dissectors)
+        coverage = Coverage(ports.union(*(dissector.ports for dissector in dissectors)), Thresholds(VERDICT_THRESHOLDS, thresholds))
+        own_codes = {dissector.name: codes_of(dissector) for dissector in dissectors}
+        return cls(finding_codes(dissectors), coverage, own_codes, {dissector.name: dissector.known_issues for dissector in dissectors})
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Count rows."""

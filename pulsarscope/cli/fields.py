@@ -51,11 +51,9 @@ def fields(request: FieldsRequest) -> int:
 
 def catalogue() -> Catalogue:
     """Return the fields of all records that the installed dissectors can give."""
-    from pulsarscope.dissect.registry import finding_codes, vocabularies  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - help stays quick without it
 
-    dissectors = make_dissectors()
-    return Catalogue(vocabularies(dissectors), finding_codes(dissectors))
+    return Catalogue.of(make_dissectors())
 
 
 def _encoding(sink: Sink) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
-from pulsarscope.analysis.coverage import Coverage
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.options import CommandRequest
@@ -21,7 +20,6 @@ from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
-from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
 from pulsarscope.output.render.style import is_terminal, wants_color
 from pulsarscope.output.render.text_report import ReportOptions
 
@@ -70,14 +68,7 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
 
 def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:
     """Return an empty diagnosis of a run, in the words of its dissectors."""
-    from pulsarscope.dissect.catalogue import codes_of  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
-
-    dissectors = tuple(run.dissectors.values())
-    ports = options.ports.union(options.decode_as, *(dissector.ports for dissector in dissectors))
-    coverage = Coverage(ports, Thresholds(VERDICT_THRESHOLDS, options.thresholds))
-    own_codes = {dissector.name: codes_of(dissector) for dissector in dissectors}
-    return Diagnosis(finding_codes(dissectors), coverage, own_codes, {dissector.name: dissector.known_issues for dissector in dissectors})
+    return Diagnosis.of(run.dissectors.values(), options.ports.union(options.decode_as), options.thresholds)
 
 
 def read_all(

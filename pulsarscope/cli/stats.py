@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.analysis.sections import Sections
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
 from pulsarscope.cli.engine_run import start_run
@@ -17,9 +17,7 @@ from pulsarscope.cli.options import NEVER, FailOnOption, Files, ListFormatOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
-from pulsarscope.dissect.capabilities import IntervalFold
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import FindingRow
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
 from pulsarscope.output.export.sink import open_sink
@@ -64,13 +62,7 @@ def stats(request: StatsRequest) -> int:
     """
     tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables}
     sections = _sections(request.by, tuple(tables), with_intervals=request.interval is not None)
-    folds = {name: table.make() for name, table in tables.items() if name in sections}
-    kinds = frozenset[str]().union(*(tables[name].kinds for name in folds))
     interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)
-    if interval is not None:
-        for fold in folds.values():
-            if isinstance(fold, IntervalFold):
-                fold.divide(interval)
     if request.plot is not None and not request.plot.endswith(".svg"):
         raise UsageError(f"--plot draws SVG: give a name that ends in .svg, not {request.plot}")
     if request.format == "csv" and len(sections) > 1:
@@ -78,31 +70,14 @@ def stats(request: StatsRequest) -> int:
 
     def run_statistics(output: CommandOutput) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
-        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=request.fail_on != NEVER)
-        run = start_run(request.files, options, request.jobs, CountedRows() if row_filter is None and not folds else None)
+        counted = Sections(sections, tables, interval=interval, selection=row_filter)
+        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
+        run = start_run(request.files, options, request.jobs, CountedRows() if counted.plain else None)
         sink = output.open(request, run.inputs.paths)
-        once = CountedOnce(holds=row_filter is None and not folds)  # those look at the order of rows, and at the ends of connections
-        statistics = Statistics(interval=interval, filtered=row_filter is not None, outer_of=once.outer_of)
-
-        def consume(rows: Sequence[Any]) -> None:
-            selected = rows if row_filter is None else list(row_filter.select(rows, run.endpoints))
-            for fold in folds.values():
-                fold.feed(selected, run.endpoints)
-            if row_filter is None:
-                statistics.feed(rows)
-            else:
-                statistics.feed(row for row in selected if type(row) is not FindingRow)
-                statistics.feed(row for row in rows if type(row) is FindingRow)
-            statistics.feed_inner(once.inner if row_filter is None else row_filter.select(once.inner, run.endpoints))
-
-        read_all(run, request, consume, once)
+        read_all(run, request, lambda rows: counted.feed(rows, run.endpoints), counted.once)
         if request.plot is not None:
-            _draw(request, statistics, run.inputs.paths)
-        records = statistics.sections(sections)
-        for name, fold in folds.items():  # they have the first frames of inner legs
-            records[name] = [record for record in fold.records() if record.get("connection") not in once.outer_of]
-            if fold.left_out:
-                records[name].append({"others": True, "rows": fold.left_out})
+            _draw(request, counted.statistics, run.inputs.paths)
+        records = counted.records()
         if request.format is not None:
             records = {name: section[: request.limit] for name, section in records.items()}
             sink.write(report_bytes(records, request.format, single=frozenset({"total"})))

@@ -8,6 +8,8 @@ from itertools import chain
 import msgspec
 
 from pulsarscope.dissect.capabilities import FieldType, Vocabulary
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.registry import finding_codes, vocabularies
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
 from pulsarscope.model.records import ROWS, Column, columns
 
@@ -62,6 +64,11 @@ class Catalogue:
             self._join(vocabulary)
         self._join_values([{**dict.fromkeys(OF_COMMANDS, tuple(own.commands)), **own.values} for own in vocabularies])
         self._derive()
+
+    @classmethod
+    def of(cls, dissectors: Sequence[Dissector]) -> Catalogue:
+        """Return the fields of all records that dissectors can give."""
+        return cls(vocabularies(dissectors), finding_codes(dissectors))
 
     def _join(self, vocabulary: Vocabulary) -> None:
         """Add the vocabulary of one dissector."""

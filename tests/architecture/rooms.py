@@ -69,7 +69,7 @@ ROOMS = {
         "help for authors of dissectors: scripted connections, properties of the contract, a fuzz driver",
         "any one protocol",
     ),
-    "api": _room("model inputs protocols engine output"),
+    "api": _room("model capture inputs dissect protocols engine analysis filter output"),
     "pulsarscope": _room("api dissect model protocols"),
     "__main__": _room("cli"),
 }

@@ -1,0 +1,63 @@
+"""Sections of statistics: those of any protocol, and tables that dissectors bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.dissect.capabilities import IntervalFold, ReportTable
+from pulsarscope.model.records import FindingRow
+
+
+class Selection(Protocol):
+    """A filter of rows."""
+
+    def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> Sequence[Any]:
+        """Return the rows that pass; `endpoints` are client and server of their connections."""
+
+
+class Sections:
+    """A fold over the rows of a run that makes the sections with some names."""
+
+    def __init__(
+        self, names: Sequence[str], tables: Mapping[str, ReportTable], *, interval: int | None = None, selection: Selection | None = None
+    ) -> None:
+        """Take `tables` by name from dissectors; `interval` (nanoseconds) is that of time series, `selection` chooses what is counted."""
+        self._names = names
+        self._selection = selection
+        self._folds = {name: table.make() for name, table in tables.items() if name in names}
+        self.kinds = frozenset[str]().union(*(tables[name].kinds for name in self._folds))
+        """Kinds of rows that the tables need besides those that all statistics do."""
+        if interval is not None:
+            for fold in self._folds.values():
+                if isinstance(fold, IntervalFold):
+                    fold.divide(interval)
+        self.plain = selection is None and not self._folds
+        """Nothing but numbers of rows is read, whatever their order."""
+        self.once = CountedOnce(holds=self.plain)  # others look at the order of rows, and at the ends of connections
+        self.statistics = Statistics(interval=interval, filtered=selection is not None, outer_of=self.once.outer_of)
+
+    def feed(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Count rows that `once` has kept."""
+        selection, statistics = self._selection, self.statistics
+        selected = rows if selection is None else list(selection.select(rows, endpoints))
+        for fold in self._folds.values():
+            fold.feed(selected, endpoints)
+        if selection is None:
+            statistics.feed(rows)
+        else:
+            statistics.feed(row for row in selected if type(row) is not FindingRow)
+            statistics.feed(row for row in rows if type(row) is FindingRow)
+        statistics.feed_inner(self.once.inner if selection is None else selection.select(self.once.inner, endpoints))
+
+    def records(self) -> dict[str, list[ReportRecord]]:
+        """Return the records of each section."""
+        records = self.statistics.sections(self._names)
+        for name, fold in self._folds.items():  # they have the first frames of inner legs
+            records[name] = [record for record in fold.records() if record.get("connection") not in self.once.outer_of]
+            if fold.left_out:
+                records[name].append({"others": True, "rows": fold.left_out})
+        return records
