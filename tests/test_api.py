@@ -206,7 +206,9 @@ def test_reports_are_those_of_the_command_line() -> None:
     counted = ps.open(path).stats("topics", "consumers", filter='topic contains "stuck"')
     told = json.loads(command_line("stats", path, "--by", "topics,consumers", "-Y", 'topic contains "stuck"', "--format", "json"))
     assert [topic["client_messages"] for topic in counted["topics"]] == [topic["client_messages"] for topic in told["topics"]]
-    assert [consumer["unacknowledged"] for consumer in counted["consumers"]] == [consumer["unacknowledged"] for consumer in told["consumers"]]
+    assert [consumer["unacknowledged"] for consumer in counted["consumers"]] == [
+        consumer["unacknowledged"] for consumer in told["consumers"]
+    ]
     assert set(ps.open(path).stats(interval=1)) > set(ps.open(path).stats())
     changes = ps.open(QUICKSTART).compare(ps.open(path))
     told = json.loads(command_line("compare", QUICKSTART, path, "--format", "json"))

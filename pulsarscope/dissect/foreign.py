@@ -53,7 +53,9 @@ def masked_proxy_header(head: bytes, names: MaskedNames) -> bytes:
         return b""
     if head[:6] == PROXY_V1_START:
         words = head[: header.size - 2].split(b" ")
-        return b" ".join([*words[:2], *(_masked_text(word, names) for word in words[2:4]), *words[4:6]])[: header.size - 2] + b"\r\n"
+        if len(words) != 6 or words[1] not in {b"TCP4", b"TCP6"} or not (words[4] + words[5]).isdigit():
+            return b""
+        return b" ".join([*words[:2], *(_masked_text(word, names) for word in words[2:4]), *words[4:]]) + b"\r\n"
     width = {0x11: 4, 0x21: 16}.get(head[13], 0)
     if header.size < PROXY_V2_FIXED_BYTES + 2 * width + 4:
         width = 0

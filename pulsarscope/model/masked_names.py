@@ -56,7 +56,11 @@ _PLAIN = re.compile(rb"[(\[]?[A-Za-z]+(?:'[a-z]{1,2})?[.,:;!?)\]]*")
 _FIXED = re.compile(rb"-partition-\d+|:\d{1,5}(?=[/,:\s]|$)")
 """Partition numbers, and ports."""
 
-_VERSION = re.compile(rb"(?:[Pp]ulsar[A-Za-z ]*-?)?(?:[A-Za-z+]+-)?[vV]?\d+(?:\.\d+){0,3}(?:-(?:SNAPSHOT|rc|candidate)(?:[.-]?\d+)*)?")
+_VERSION = re.compile(
+    rb"(?:[Pp]ulsar[ -]?(?:Server|Proxy|Broker|Client)?[ -]?(?:(?:Java|CPP|Go|Python|Nodejs|DotNet|CSharp|Rust|rs)-)?)?"
+    rb"(?:[vV]?\d+(?:\.\d+){0,3}(?:-(?:SNAPSHOT|rc|candidate)(?:[.-]?\d+)*)?)?"
+)
+"""Name and number of a client, proxy or server that is known."""
 
 _BROADCAST = IPv4Address("255.255.255.255")
 _TELLING = frozenset({b"\xa9\xfe", b"\xac\x11"})

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.foreign import FOREIGN_HEAD_BYTES, PROXY_V1_MAX_BYTES, ProxyHeader, foreign_name, proxy_header
+from pulsarscope.dissect.foreign import FOREIGN_HEAD_BYTES, PROXY_V1_MAX_BYTES, ProxyHeader, foreign_name, masked_proxy_header, proxy_header
+from pulsarscope.model.masked_names import MaskedNames
 
 V2 = b"\r\n\r\n\x00\r\nQUIT\n"
 
@@ -108,3 +109,36 @@ def test_any_bytes_give_an_answer(start: bytes, rest: bytes) -> None:
 def test_a_protocol_is_named_by_its_first_bytes(head: bytes, name: str | None) -> None:
     assert foreign_name(head) == name
     assert foreign_name(head[:FOREIGN_HEAD_BYTES]) == name
+
+
+MASKS = MaskedNames(b"k" * 32)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"PROXY TCP4 10.1.2.3 192.168.7.8 51000 6650\r\n",
+        b"PROXY TCP6 2001:db8::17 fd00:1::2 51000 6650\r\n",
+        b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + bytes([10, 1, 2, 3, 192, 168, 7, 8]) + b"\xc7\x38\x19\xfa",
+        b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x14" + bytes([10, 1, 2, 3, 192, 168, 7, 8]) + b"\xc7\x38\x19\xfa" + b"\x02\x00\x05acme!",
+    ],
+)
+def test_a_masked_header_has_the_same_size_and_ports_and_other_addresses(header: bytes) -> None:
+    masked = masked_proxy_header(header + b"rest", MASKS)
+    before, after = proxy_header(header), proxy_header(masked)
+    assert before is not None
+    assert after is not None
+    assert (after.size, len(masked)) == (before.size, len(header))
+    assert str(after.source).rpartition(":")[2] == str(before.source).rpartition(":")[2]
+    assert after.source != before.source
+    assert b"acme" not in masked
+    assert b"10.1.2.3" not in masked
+    assert bytes([10, 1, 2, 3]) not in masked
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET / HTTP/1.1\r\n", b"PROXY acme 1.2.3.4 5.6.7.8 1 2\r\n", b"PROXY TCP4 a b acme 2\r\n", b"PROXY UNKNOWN\r\n", b"PROXY TCP4 1.2"],
+)
+def test_what_is_no_whole_known_header_is_not_kept(head: bytes) -> None:
+    assert masked_proxy_header(head, MASKS) == b""
