@@ -63,6 +63,8 @@ def write_packets(request: ExtractRequest) -> int:
                 _redact(request, first, selection, redaction)
             _copy(request, first, selection, sink, redaction)
             sink.finish()
+            if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
+                warn(absence)
         return exit_code(request.fail_on, first)
 
     return run_with_output(run_extraction)

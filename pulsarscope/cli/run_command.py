@@ -69,7 +69,8 @@ def run_command(request: CommandRequest) -> int:
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         once = CountedOnce() if request.once else None
         code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once)
-        if request.subject is not None and row_filter is not None and (absence := row_filter.absence()) is not None:
+        told = request.subject is not None or not request.quiet
+        if told and row_filter is not None and (absence := row_filter.absence()) is not None:
             warn(absence)
         return code
 

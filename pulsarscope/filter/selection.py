@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pulsarscope.filter.check import Checker
-from pulsarscope.filter.expression import Always, And, Expression, Not, Or
+from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
 from pulsarscope.model.connection_numbers import ConnectionNumbers
+from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 PAYLOAD_FORM = "base64"
 """Form of the payload in message rows that only the filter reads."""
+
+NAMES = frozenset({"topic", "producer_name", "subscription"})
+"""Columns of names."""
+
+SHOWN_NAMES_MAX = 10
+"""Names that are listed when another one was asked for."""
 
 INPUT_LAYER = "capture"
 """Layer of the findings about the input itself, which pass every filter."""
@@ -52,6 +60,12 @@ class Filter:
         finding_tree = self.trees.get(FindingRow.kind) or checker.meaning(syntax_tree, FindingRow.kind)
         self._matches_finding = compile_tree(finding_tree, self._context)
         self._last_frame: tuple[int | None, int | None, int | None] | None = None
+        self._asked: dict[str, dict[str, None]] = {}
+        """Names that a record must have, by column."""
+        for tree in self.trees.values():
+            _add_names(tree, self._asked)
+        self._there: dict[str, dict[str, None]] = {column: {} for column in self._asked}
+        """Names of the rows so far, while none has passed."""
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, in their order; `endpoints` are client and server of the connections known so far, by name.
@@ -81,6 +95,8 @@ class Filter:
                 passed.append(row)
                 if kind == FrameRow.kind:
                     self._last_frame = (row.file, row.packet, row.sub)
+        if self._asked and not any(kept.values()):
+            self._collect(rows)
         if self._removes_payload:
             for row in passed:
                 if isinstance(row, MessageRow):
@@ -88,8 +104,27 @@ class Filter:
         return passed
 
     def absence(self) -> str | None:
-        """Return None: whoever writes a filter sees in the counts that nothing passes."""
-        return None
+        """Return in words which names of the filter there are not, and which instead, when nothing has passed; else None."""
+        if any(self.kept.values()):
+            return None
+        said = []
+        for column, names in self._asked.items():
+            there = self._there[column]
+            if (missing := [name for name in names if name not in there]) and len(missing) == len(names):
+                near = [name for name in there if name.endswith(f"/{missing[0]}")] or get_close_matches(missing[0], there, 1, 0.8)
+                some = sorted(there)[:SHOWN_NAMES_MAX]
+                others = f" and {len(there) - len(some):,} more" if len(there) > len(some) else ""
+                rest = f"did you mean {near[0]}?" if near else f"there are {', '.join(some)}{others}" if some else "there is none"
+                said.append(f"no {column} is {' or '.join(missing)}: {rest}")
+        return "; ".join(said) or None
+
+    def _collect(self, rows: Sequence[Any]) -> None:
+        for column, there in self._there.items():
+            for row in rows:
+                names = getattr(row, column, None)
+                for name in (names,) if names is not None else (getattr(row, "topics", None) or ()) if column == "topic" else ():
+                    if len(there) < FOLLOW_NAMES_MAX:
+                        there[name] = None
 
     def _set_start(self, rows: Sequence[Any]) -> None:
         for row in rows:
@@ -101,6 +136,18 @@ class Filter:
         if type(row) is not FindingRow:
             return True
         return row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) == self._last_frame or self._matches_finding(row)
+
+
+def _add_names(expression: Expression, asked: dict[str, dict[str, None]]) -> None:
+    """Add the names that an expression compares a column of names with."""
+    if isinstance(expression, (And, Or)):
+        for part in expression.parts:
+            _add_names(part, asked)
+    elif isinstance(expression, Compare):
+        field = expression.field
+        column = field.column.rpartition(".")[2]  # frame.topic is those of `topics`, too
+        if column in NAMES and not field.steps and expression.operator == "==" and isinstance(expression.value, str):
+            asked.setdefault(column, {})[expression.value] = None
 
 
 def _reads_payload(expression: Expression) -> bool:

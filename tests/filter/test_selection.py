@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from pulsarscope.filter import FilterError
-from pulsarscope.model.records import RawFrame
+from pulsarscope.model.records import FrameRow, RawFrame
 from tests.filter.samples import ALL, BAD, ENDPOINTS, FINDING, MESSAGE, NOTE, RECEIPT, SEND, chosen, make
 from tests.scenarios import rows
 
@@ -321,3 +322,40 @@ def test_only_what_is_known_of_a_connection_is_compared() -> None:
 def test_a_text_that_is_no_filter_is_refused() -> None:
     with pytest.raises(FilterError):
         make("command ==")
+
+
+def named() -> FrameRow:
+    return structs.replace(SEND, command="SEND", topic="persistent://public/default/orders", producer_name="p", subscription=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('topic == "orders"', "no topic is orders: did you mean persistent://public/default/orders?"),
+        ('topic == "persistent://public/default/order"', "no topic is persistent://public/default/order: did you mean"),
+        ('producer_name == "nobody"', "no producer_name is nobody: there are p"),
+        ('subscription == "a" || subscription == "b"', "no subscription is a or b: there is none"),
+        ('topic == "persistent://public/default/orders" && producer_name == "nobody"', "no producer_name is nobody"),
+        ('topic == "x" && producer_name == "nobody"', "no topic is x: there are persistent://public/default/orders; no producer_name is"),
+    ],
+)
+def test_a_name_that_nothing_has_is_told_with_those_there_are(text: str, said: str) -> None:
+    selected = make(text, "frame")
+    assert selected.select([named()], ENDPOINTS) == []
+    assert said in str(selected.absence())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "command == PING",
+        'topic == "persistent://public/default/orders" && command == PING',
+        'topic != "x" && command == PING',
+        'topic == "x" || command == SEND',
+        'topic contains "x"',
+    ],
+)
+def test_nothing_is_told_when_the_names_are_there_or_something_passed(text: str) -> None:
+    selected = make(text, "frame")
+    selected.select([named()], ENDPOINTS)
+    assert selected.absence() is None
