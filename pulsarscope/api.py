@@ -206,7 +206,7 @@ class Capture:
             rules=rules,
             together=together,
             anchors=anchors,
-            payloads=anchors and rules,
+            payloads=rules if anchors else self._options.payloads,
             payload=payload or self._options.payload,
         )
         if self._stream is None:
