@@ -1,0 +1,110 @@
+"""The command `selftest`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+import pulsarscope
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import EXIT_DONE
+from pulsarscope.cli.options import CommandRequest
+from pulsarscope.model.errors import InternalError, PulsarscopeError, UsageError
+from pulsarscope.model.platform import install_command, load_native
+from pulsarscope.model.records import ALL
+
+EXPECTED = Path(__file__).with_name("selftest.json")
+"""Counts and digest of the rows by capture; docs/make_selftest.py writes it."""
+
+FOLDERS = (Path(__file__).parents[1] / "captures", Path(__file__).parents[2] / "captures")
+"""Captures inside the wheel, and those of a clone."""
+
+KINDS = (*ALL, "journey")
+
+EXTRAS = {
+    "live": ("scapy", "prometheus_client"),
+    "parquet": ("pyarrow",),
+    "report": ("jinja2",),
+    "spark": ("pyspark", "pandas", "pyarrow"),
+    "tui": ("textual",),
+}
+"""The packages that an extra brings."""
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """The rows of a capture."""
+
+    rows: dict[str, int]
+    """Number of rows by kind."""
+    digest: str
+    """SHA-256 of the rows, each as JSON."""
+
+
+class SelftestRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `selftest`, of which there are none."""
+
+
+def selftest(request: SelftestRequest) -> int:
+    """Check this installation with captures that come with it.
+
+    Compares the rows with the expected ones; says which reader works and which extras are installed. The exit code is 6 when rows differ.
+    """
+    return run_with_output(lambda output: _compare_captures(request, output))
+
+
+def decoded(path: Path) -> Expected:
+    """Decode a capture whole. Raises PulsarscopeError when that does not work."""
+    counts, digest = Counter[str](), sha256()
+    for row in pulsarscope.open(path).records(*KINDS):
+        counts[row.kind] += 1
+        digest.update(msgspec.json.encode(row))
+    return Expected(dict(sorted(counts.items())), digest.hexdigest())
+
+
+def expected_rows() -> Mapping[str, Expected]:
+    """Return the expected rows by capture."""
+    return msgspec.json.decode(EXPECTED.read_bytes(), type=dict[str, Expected])
+
+
+def _compare_captures(request: SelftestRequest, output: CommandOutput) -> int:
+    expected = expected_rows()
+    folder = next((folder for folder in FOLDERS if all((folder / name).is_file() for name in expected)), None)
+    if folder is None:
+        raise UsageError("the captures of the self-test are missing; install pulsarscope from its wheel, or run this in a clone")
+    sink = output.open(request, ())
+    sink.write(f"pulsarscope {pulsarscope.__version__}, Python {sys.version.split()[0]}, {sys.platform}\n".encode())
+    sink.write(f"reader: {load_native()[1]}\n".encode())
+    for extra, packages in EXTRAS.items():
+        missing = [package for package in packages if find_spec(package) is None]
+        state = f"without {', '.join(missing)}: {install_command(extra)}" if missing else "installed"
+        sink.write(f"extra {extra}: {state}\n".encode())
+    wrong = 0
+    for name, rows in expected.items():
+        difference = _difference(folder / name, rows)
+        wrong += difference is not None
+        sink.write(f"{'ok    ' if difference is None else 'wrong '} {name}: {difference or _counts(rows)}\n".encode())
+    sink.finish()
+    if wrong:
+        raise InternalError(f"{wrong} of {len(expected)} captures do not decode as expected; install pulsarscope again")
+    return EXIT_DONE
+
+
+def _counts(rows: Expected) -> str:
+    return ", ".join(f"{count:,} {kind}{'s' if count != 1 else ''}" for kind, count in rows.rows.items())
+
+
+def _difference(path: Path, expected: Expected) -> str | None:
+    """Describe what differs from the expected rows; None when nothing does."""
+    try:
+        found = decoded(path)
+    except PulsarscopeError as error:
+        return str(error)
+    if found.rows != expected.rows:
+        return f"{_counts(found)}, expected {_counts(expected)}"
+    return None if found == expected else "as many rows, but others"
