@@ -141,14 +141,33 @@ class Checker:
             steps.append(step)
             many = many or known.repeated or known.is_open
         field = tree.FieldPath(
-            self._text[name.place[0] : name.place[1]], column, tuple(steps), known.types, many or known.is_open, command, name.slice
+            self._text[name.place[0] : name.place[1]],
+            column,
+            tuple(steps),
+            known.types,
+            many or known.is_open,
+            command,
+            name.slice,
+            name.function,
+            name.quantifier,
         )
         if name.slice is not None:
             if {"string", "bytes", "address", ANY}.isdisjoint(known.types):
                 raise Mismatch(f"{known.name} is neither text nor bytes: it has no parts by position", name.place)
             if known.values:
                 known = KnownField(known.name, known.types, known.text, (), known.repeated)
-        return known, field
+        return self._measured(known, name, steps=bool(field.steps) or command is None), field
+
+    @staticmethod
+    def _measured(known: KnownField, name: syntax.Name, *, steps: bool) -> KnownField:
+        """Return the number that a function makes of a field, or the field. Raises Mismatch when it has no length or number."""
+        if name.function is None:
+            return known
+        if "kind" in known.types or not steps:
+            raise Mismatch(f"{known.name} is no field: {name.function} takes one, as in {name.function}(topic)", name.place)
+        if name.function == "len" and {"string", "bytes", ANY}.isdisjoint(known.types):
+            raise Mismatch(f"{known.name} is neither text nor bytes: it has no length, but count({known.name})", name.place)
+        return KnownField(f"{name.function}({known.name})", ("int64",), known.text)
 
     @staticmethod
     def _step(known: KnownField, part: syntax.NamePart) -> tuple[str | tree.KeyStep, KnownField | None]:

@@ -40,6 +40,10 @@ class FieldPath(msgspec.Struct, frozen=True):
     command: str | None = None
     """The command whose frames have it, None for all."""
     slice: Slice | None = None
+    function: str | None = None
+    """`len` or `count`, instead of the values themselves."""
+    quantifier: str | None = None
+    """`any` or `all` of the values, != included."""
 
 
 Value = int | float | str | bytes | bool | Since | IPv4Network | IPv6Network

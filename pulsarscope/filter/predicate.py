@@ -94,11 +94,11 @@ def _any_of(parts: tuple[Predicate, ...]) -> Predicate:
 
 def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
     field = leaf.field
-    if field.command is not None and not field.steps:
+    if field.command is not None and not field.steps and field.function is None:
         command = field.command
         return lambda row: bool(row.command == command)
     read, many = _reader(field, context)
-    if isinstance(leaf, tree.Compare) and leaf.operator == "!=":
+    if isinstance(leaf, tree.Compare) and leaf.operator == "!=" and field.quantifier is None:
         equal = _equal(leaf.value, context)
         if many:
             return lambda row: bool(values := read(row)) and not any(map(equal, values))
@@ -107,6 +107,8 @@ def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
         expected = leaf.value
         return lambda row: bool(read(row) == expected)
     test = _test(leaf, context)
+    if many and field.quantifier == "all":
+        return lambda row: bool(values := read(row)) and all(map(test, values))
     if many:
         return lambda row: any(map(test, read(row)))
     return lambda row: (value := read(row)) is not None and test(value)
@@ -121,8 +123,9 @@ def _test(leaf: tree.Leaf, context: EvaluationContext) -> Test:
         return _within(leaf.items, context)
     if leaf.operator == "contains":
         return _contains(leaf.value)
-    if leaf.operator == "==":
-        return _equal(leaf.value, context)
+    if leaf.operator in {"==", "!="}:
+        equal = _equal(leaf.value, context)
+        return equal if leaf.operator == "==" else lambda value: not equal(value)
     return _ordered(ORDERS[leaf.operator], leaf.value, context)
 
 
@@ -223,6 +226,10 @@ def _reader(field: tree.FieldPath, context: EvaluationContext) -> tuple[Reader, 
         read, many = _listed(read, field.steps), True
     if field.slice is not None:
         read = _sliced(read, slice(field.slice.start, field.slice.end), many=many)
+    if field.function == "len":
+        return _lengths(read, many=many), many
+    if field.function == "count":
+        return _counted(read, field.command, many=many), False
     return read, many
 
 
@@ -275,6 +282,25 @@ def _sliced(read: Reader, part: slice, *, many: bool) -> Reader:
     if many:
         return lambda row: [value[part] for value in read(row) if type(value) in {str, bytes} and value[part]]
     return lambda row: (value[part] or None) if (value := read(row)) is not None and type(value) in {str, bytes} else None
+
+
+def _lengths(read: Reader, *, many: bool) -> Reader:
+    """Return a reader of the lengths of text and bytes."""
+    if many:
+        return lambda row: [len(value) for value in read(row) if type(value) in {str, bytes}]
+    return lambda row: len(value) if type(value := read(row)) in {str, bytes} else None
+
+
+def _counted(read: Reader, command: str | None, *, many: bool) -> Reader:
+    """Return a reader of the number of values; it gives None for frames of another command."""
+
+    def count(row: Any) -> int | None:
+        if command is not None and row.command != command:
+            return None
+        values = read(row)
+        return len(values) if many else int(values is not None)
+
+    return count
 
 
 def _payload(context: EvaluationContext) -> Reader:

@@ -39,11 +39,15 @@ _maybe_not: negation | "(" group ")" | _test
 group: _either
 negation: NOT _maybe_not
 
-_test: comparison | membership | matching | presence
+_test: comparison | membership | matching | presence | quantified
 presence: field
-comparison: field OPERATOR literal
-membership: field NOT? _IN "{" _item ("," _item)* ","? "}"
+quantified: QUANTIFIER "(" (comparison | one_of | matching) ")"
+comparison: _operand OPERATOR literal
+membership: _operand NOT? _IN "{" _item ("," _item)* ","? "}"
+one_of: _operand _IN "{" _item ("," _item)* ","? "}"
 matching: field _MATCHES PATTERN
+_operand: field | measured
+measured: FUNCTION "(" field CLOSING
 _item: literal | range
 range: literal ".." literal
 
@@ -58,6 +62,9 @@ from_to: INTEGER "-" INTEGER
 literal: STRING | BYTES | TIME | DURATION | SIZE | NUMBER | NETWORK | WORD
 
 CLOSE: "]"
+CLOSING: ")"
+FUNCTION.9: /(?:len|count)(?=[ \t\r\n]*\()/
+QUANTIFIER.9: /(?:any|all)(?=[ \t\r\n]*\()/
 _OR.9: /\|\||(?:or|OR)(?![A-Za-z0-9_.])/
 _AND.9: /&&|(?:and|AND)(?![A-Za-z0-9_.])/
 NOT.9: /!(?!=)|(?:not|NOT)(?![A-Za-z0-9_.])/
@@ -113,11 +120,15 @@ class NamePart(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name of a field."""
+    """A name of a field, or what a function makes of it."""
 
     parts: tuple[NamePart, ...]
     slice: Slice | None
     place: Place
+    function: str | None = None
+    """`len` for the length of its values, `count` for their number."""
+    quantifier: str | None = None
+    """`any` or `all` of its values."""
 
 
 class PresenceTest(msgspec.Struct, frozen=True):
@@ -219,6 +230,18 @@ class _Builder:
     def matching(self, children: list[Any]) -> _Nested:
         field, token = children
         return _Nested(PatternTest(field, Literal(PATTERN, str(token[1:-1]), _place(token))))
+
+    def one_of(self, children: list[Any]) -> _Nested:
+        return self.membership(children)
+
+    def quantified(self, children: list[Any]) -> _Nested:
+        quantifier, test = children
+        name = msgspec.structs.replace(test.node.field, quantifier=str(quantifier))
+        return _Nested(msgspec.structs.replace(test.node, field=name))
+
+    def measured(self, children: list[Any]) -> Name:
+        function, name, closing = children
+        return msgspec.structs.replace(name, function=str(function), place=(function.start_pos, closing.end_pos))
 
     def range(self, children: list[Any]) -> Range:
         return Range(*children)
@@ -339,7 +362,7 @@ _EXPECTED = (
 
 def _expected(terminals: set[str], text: str, place: Place) -> str:
     start, end = place
-    if start == len(text) and "RPAR" in terminals:
+    if start == len(text) and "CLOSING" in terminals:
         return "a closing parenthesis is missing"
     word = text[start : start + 1]
     if word in _COMMON_MISTAKES and end - start <= 1:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pulsarscope.filter import expression as tree
 from pulsarscope.filter.predicate import EvaluationContext, compile_tree
@@ -111,6 +112,17 @@ TESTS = [
         "value contains 0a",
         "value",
     ),
+    *(
+        "len(topic) > 3",
+        "len(topic[0:3]) == 2",
+        "len(payload) in {1..2}",
+        "len(ordering_key) != 2",
+        "len(metadata.replicate_to) == 1",
+        "len(value) < 2",
+    ),
+    *("count(finding) == 0", "count(fields.message_id) > 1", "count(topic) != 0", "count(send.sequence_id) == 0", "count(value) in {2, 3}"),
+    *('all(metadata.replicate_to == "a")', 'all(metadata.replicate_to != "a")', 'any(metadata.replicate_to != "a")', "all(value >= 1)"),
+    *("all(finding in {trailing-bytes})", 'any(topic != "a")', 'all(topic matches "^o")', "all(len(value) == 1)", 'all(value matches "r")'),
     *("frame", "message", 'connection == "0:1"', "value == true", "value in {1, true}", "value == 0a:0b"),
 ]
 
@@ -141,6 +153,10 @@ def interpret(expression: Any, row: Any) -> bool:
         case tree.Present(field):
             values = values_of(field, row)
             return True in [value for value in values if value is True] if field.types == ("bool",) else len(values) > 0
+        case tree.Matches(field) | tree.Within(field) | tree.Compare(field) if field.quantifier is not None:
+            single = replace(expression, field=replace(field, quantifier=None))
+            results = [interpret_value(single, value) for value in values_of(field, row)]
+            return len(results) > 0 and (all if field.quantifier == "all" else any)(results)
         case tree.Matches(field, pattern):
             return any(re.search(pattern if isinstance(value, str) else pattern.encode(), value) for value in searchable(field, row))
         case tree.Within(field, items):
@@ -155,7 +171,31 @@ def interpret(expression: Any, row: Any) -> bool:
     raise AssertionError(expression)
 
 
+def interpret_value(leaf: Any, value: Any) -> bool:
+    """The leaf holds for this value."""
+    match leaf:
+        case tree.Matches(field, pattern):
+            if isinstance(value, bytes):
+                return "bytes" in field.types and re.search(pattern.encode(), value) is not None
+            return isinstance(value, str) and re.search(pattern, value) is not None
+        case tree.Within(_, items):
+            return any(inside(value, item) for item in items)
+        case tree.Compare(_, "!=", wanted):
+            return not same(value, wanted)
+        case tree.Compare(_, "contains", wanted):
+            return holds(value, wanted)
+    return compared(value, leaf.operator, leaf.value)
+
+
 def values_of(field: tree.FieldPath, row: Any) -> list[Any]:
+    if field.function is None:
+        return plain_values(field, row)
+    if field.function == "len":
+        return [len(value) for value in plain_values(field, row) if isinstance(value, (str, bytes))]
+    return [] if field.command not in {None, row.kind == "frame" and row.command} else [len(plain_values(field, row))]
+
+
+def plain_values(field: tree.FieldPath, row: Any) -> list[Any]:
     if field.command is not None and row.command != field.command:
         return []
     if field.command is not None and not field.steps:
