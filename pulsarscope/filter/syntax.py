@@ -241,7 +241,8 @@ class _Builder:
 
     def measured(self, children: list[Any]) -> Name:
         function, name, closing = children
-        return msgspec.structs.replace(name, function=str(function), place=(function.start_pos, closing.end_pos))
+        measured: Name = msgspec.structs.replace(name, function=str(function), place=(function.start_pos, closing.end_pos))
+        return measured
 
     def range(self, children: list[Any]) -> Range:
         return Range(*children)
