@@ -120,8 +120,8 @@ IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
 CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
 """Time during which late packets of the same file belong to a closed connection (TIME-WAIT of Linux); its row is written after that."""
 
-CLOSED_CONNECTIONS_MAX = 131_072
-"""Closed connections of the process whose rows wait for late packets, some 1 KiB each: a thousand a second are closed for two minutes."""
+CLOSED_CONNECTIONS_MAX = 98_304
+"""Closed connections of the process whose rows wait for late packets, some 1 KiB each: those of a minute at 1,600 a second."""
 
 SILENT_CONNECTIONS_MAX = 32_768
 """Connections without data kept in the whole process (a SYN flood has millions); beyond that the oldest ones share one finding."""
