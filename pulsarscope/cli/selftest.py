@@ -32,6 +32,7 @@ EXTRAS = {
     "parquet": ("pyarrow",),
     "report": ("jinja2",),
     "spark": ("pyspark", "pandas", "pyarrow"),
+    "sql": ("duckdb", "pyarrow"),
     "tui": ("textual",),
 }
 """The packages that an extra brings."""

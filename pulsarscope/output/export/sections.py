@@ -61,11 +61,12 @@ def _csv(records: Sequence[ReportRecord]) -> bytes:
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(names)
     for record in records:
-        writer.writerow([_cell(record.get(name)) for name in names])
+        writer.writerow([csv_cell(record.get(name)) for name in names])
     return file.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
+    """Return a value as a cell of CSV: no formula, objects and lists as JSON."""
     if isinstance(value, str):
         return safe_text(value)
     if isinstance(value, bool):

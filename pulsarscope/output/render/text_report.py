@@ -59,6 +59,8 @@ class ReportColumn(msgspec.Struct):
     name: bool = False
     spare: bool = False
     """True for a column that is omitted when the table does not fit."""
+    kept: bool = False
+    """True for a column that is shown without any value, too."""
     color: str = ""
     """Escape sequence before each cell."""
 
@@ -107,7 +109,7 @@ class TextReport:
 
     def table(self, columns: Sequence[ReportColumn], more: int = 0, noun: str = "") -> None:
         """Add a table, made to fit; columns without any value are omitted, and headings without rows."""
-        shown = [column for column in columns if column.name or any(cell not in ("", "0") for cell in column.cells)]
+        shown = [column for column in columns if column.name or column.kept or any(cell not in ("", "0") for cell in column.cells)]
         while True:
             widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
             least = [min(width, NAME_WIDTH) if column.name else width for column, width in zip(shown, widths, strict=True)]

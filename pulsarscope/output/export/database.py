@@ -1,0 +1,108 @@
+"""Records as tables of a DuckDB database, for queries in SQL. duckdb is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import install_command
+from pulsarscope.model.records import ROWS, EntryMessages, count_rows
+from pulsarscope.output.export.arrow import BATCH_ROWS, RecordBatches, require_pyarrow
+
+MEMORY_LIMIT = "512MB"
+"""Memory of the database; what is beyond goes to its folder."""
+
+FETCHED_ROWS = 10_000
+"""Rows of a result that are held at once."""
+
+
+class RecordDatabase:
+    """A database with a table for each kind of record, in a folder that its owner removes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Create it with empty tables. Raises UsageError when duckdb or pyarrow is missing."""
+        require_pyarrow()
+        try:
+            import duckdb  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise UsageError(f"SQL needs duckdb: {install_command('sql')}") from error
+        self._error: type[Exception] = duckdb.Error
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY_LIMIT,
+            "temp_directory": str(folder / "spilled"),
+            "autoinstall_known_extensions": "false",
+        }
+        self._database = duckdb.connect(str(folder / "records.duckdb"), config=settings)
+        self._batches = {kind: RecordBatches(kind) for kind in ROWS}
+        self._waiting: dict[str, list[Any]] = {kind: [] for kind in ROWS}
+        for kind, batches in self._batches.items():
+            self._insert(f"CREATE TABLE {kind} AS FROM batch", batches.schema.empty_table())
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def tables_of(self, query: str) -> frozenset[str]:
+        """Return the kinds of records that a query reads. Raises UsageError when it is not valid."""
+        try:
+            statements = self._database.extract_statements(query)
+            if len(statements) != 1:
+                raise UsageError(f"give one query, not {len(statements)}, as in 'DESCRIBE frame'")
+            self._database.execute(f"EXPLAIN {query}")
+            return frozenset(name.lower() for name in self._database.get_table_names(query)).intersection(ROWS)
+        except self._error as error:
+            raise UsageError(_message_of(error)) from None
+
+    def add(self, rows: Sequence[Any]) -> None:
+        """Take rows, or `EntryMessages` among them."""
+        for row in rows:
+            self._waiting[row.kind].append(row)
+        for kind, waiting in self._waiting.items():
+            if len(waiting) >= BATCH_ROWS or (waiting and type(waiting[0]) is EntryMessages and count_rows(waiting) >= BATCH_ROWS):
+                self._flush(kind)
+
+    def query(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Return the names of the columns and the rows of a query. Raises UsageError when it fails."""
+        for kind in self._waiting:
+            self._flush(kind)
+        try:
+            result = self._database.execute(query)
+        except self._error as error:
+            raise UsageError(_message_of(error)) from None
+        return [column[0] for column in result.description or ()], self._fetch(result)
+
+    def _fetch(self, result: Any) -> Iterator[tuple[Any, ...]]:
+        try:
+            while rows := result.fetchmany(FETCHED_ROWS):
+                yield from rows
+        except self._error as error:  # a cast that some row does not allow
+            raise UsageError(_message_of(error)) from None
+
+    def _flush(self, kind: str) -> None:
+        if self._waiting[kind]:
+            self._insert(f"INSERT INTO {kind} FROM batch", self._batches[kind].batch(self._waiting[kind]))
+            self._waiting[kind] = []
+
+    def _insert(self, statement: str, batch: Any) -> None:
+        self._database.register("batch", batch)
+        self._database.execute(statement)
+        self._database.unregister("batch")
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a result in a type that JSON has, or that text shows: times of the database become ISO 8601."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (bool, int, float, str, bytes)) else str(value)
+
+
+def _message_of(error: Exception) -> str:
+    """Return the message of the database in one line, without the query itself."""
+    return " ".join(str(error).partition("\n\nLINE ")[0].split())
