@@ -71,6 +71,7 @@ ROOMS = {
     ),
     "api": _room("model capture inputs dissect protocols engine analysis filter output"),
     "pulsarscope": _room("api dissect model protocols"),
+    "pytest": _room("pulsarscope model"),
     "__main__": _room("cli"),
 }
 """By name, in the order in which bytes travel; a room imports only rooms to its left."""
