@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from textwrap import dedent
@@ -33,7 +34,9 @@ def test_the_step_writes_sarif_and_fails_by_severity(tmp_path: Path) -> None:
     def run(**changes: str) -> int:
         inputs = given | {name.replace("_", "-"): value for name, value in changes.items()}
         environment = os.environ | runner | {variable: inputs[name] for variable, name in names}
-        return subprocess.run(["bash", "-euo", "pipefail", "-c", dedent(step[1])], env=environment, cwd=tmp_path, check=False).returncode
+        return subprocess.run(
+            [str(shutil.which("bash")), "-euo", "pipefail", "-c", dedent(step[1])], env=environment, cwd=tmp_path, check=False
+        ).returncode
 
     assert run() == 1
     log = json.loads((tmp_path / "it.sarif").read_text())
