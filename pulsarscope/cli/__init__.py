@@ -31,6 +31,7 @@ COMMANDS = {
     "pipeline": "Decode large sets of captures into tables with Spark.",
     "findings": "List the findings, or explain one.",
     "fields": "List the fields that a filter (-Y) can name.",
+    "help": "Explain a topic: the pages of the documentation.",
     "selftest": "Check this installation with captures that come with it.",
 }
 """Name of a command, which is also that of its module and function -> the first line of its help."""

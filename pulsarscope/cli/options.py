@@ -27,7 +27,7 @@ NEVER: Severity = "never"
 
 def filter_option(example: str) -> Any:
     """Declare -Y, with an example that suits the records of the command."""
-    return typer.Option("-Y", "--filter", metavar="FILTER", help=f"Only records that match, as in '{example}'; see docs/filter.md.")
+    return typer.Option("-Y", "--filter", metavar="FILTER", help=f"Only records that match, as in '{example}'; see help filter.")
 
 
 Files = Annotated[
@@ -99,7 +99,11 @@ class ReadOptions(msgspec.Struct, frozen=True):
     ] = None
     schema: Annotated[
         list[str] | None,
-        typer.Option("--schema", metavar="TOPIC=FILE", help="Decode the payloads of a topic by this schema (docs/schemas.md); repeatable."),
+        typer.Option(
+            "--schema",
+            metavar="TOPIC=FILE",
+            help="Decode the payloads of a topic by this schema (see pulsarscope help schemas); repeatable.",
+        ),
     ] = None
     names: Annotated[
         list[str] | None,

@@ -26,9 +26,12 @@ TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 OF_THE_WHOLE = {
     "tests/cli/test_report_in_browser.py",
     "tests/broker/test_live_messages.py",
+    "tests/broker/test_pytest.py",
     "tests/dissect/test_payload_decoders.py",
     "tests/live/test_days.py",
     "tests/live/test_losses.py",
+    "tests/docs/test_site.py",
+    "tests/test_action.py",
     "tests/test_captured_twice.py",
     "tests/test_captures.py",
     "tests/test_proxy_legs.py",

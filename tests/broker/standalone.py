@@ -16,6 +16,9 @@ from tests.scenarios.loopback import free_port
 
 HERE = Path(__file__).parent
 MAIN = "org.apache.pulsar.PulsarStandaloneStarter"
+CLIENTS = HERE / "clients.py"
+CLIENTS_SECONDS = 120
+
 RESOLVE_SECONDS = 600
 START_SECONDS = 180
 

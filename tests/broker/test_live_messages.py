@@ -9,18 +9,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.broker.standalone import missing, running
+from tests.broker.standalone import CLIENTS, CLIENTS_SECONDS, missing, running
 from tests.scenarios.loopback import needs_capturing
 
 pytestmark = [pytest.mark.broker, needs_capturing, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
-
-CLIENTS = Path(__file__).with_name("clients.py")
-CLIENTS_SECONDS = 120
 
 SENT = ("topic", "payload_sha256", "payload_size", "key", "properties", "event_time", "producer_name", "sequence_id", "ledger", "entry")
 GOT = ("topic", "subscription", "payload_sha256", "payload_size", "key", "properties", "event_time", "producer_name", "ledger", "entry")

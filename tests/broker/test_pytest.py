@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.pytest import live
-from tests.broker.standalone import missing, running
-from tests.broker.test_live_messages import CLIENTS, CLIENTS_SECONDS
+from tests.broker.standalone import CLIENTS, CLIENTS_SECONDS, missing, running
 from tests.scenarios.loopback import needs_capturing
 
 pytestmark = [pytest.mark.broker, needs_capturing, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
