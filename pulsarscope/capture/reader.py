@@ -104,6 +104,11 @@ class BlockReader:
         """Return True when the following packets cannot be decoded without those so far."""
         return self._decoder is not None and self._decoder.has_dependencies
 
+    @property
+    def can_bring_secrets(self) -> bool:
+        """Return True when the format of the input, known after the first block, has a place for TLS secrets."""
+        return isinstance(self._decoder, pcapng.PcapngDecoder)
+
     def take_secrets(self) -> list[tuple[int, bytes]]:
         """Return the TLS key logs in pcapng Decryption Secrets Blocks since the last call, each with the number of packets before it."""
         if self._decoder is None or not self._decoder.secrets:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+import msgspec
+
 from pulsarscope.filter.check import Checker
-from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or
+from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or, Since
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
@@ -66,6 +68,11 @@ class Filter:
             _add_names(tree, self._asked)
         self._there: dict[str, dict[str, None]] = {column: {} for column in self._asked}
         """Names of the rows so far, while none has passed."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Return True when the filter has a time since the start of the capture: it must see the first row."""
+        return any(_is_relative(tree) for tree in self.trees.values())
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, in their order; `endpoints` are client and server of the connections known so far, by name.
@@ -156,3 +163,10 @@ def _reads_payload(expression: Expression) -> bool:
     if isinstance(expression, Not):
         return _reads_payload(expression.part)
     return not isinstance(expression, Always) and expression.field.column == PAYLOAD
+
+
+def _is_relative(part: Any) -> bool:
+    """Return True for a time since the start, or what has one among its parts."""
+    if isinstance(part, tuple):
+        return any(map(_is_relative, part))
+    return isinstance(part, Since) or (isinstance(part, msgspec.Struct) and _is_relative(msgspec.structs.astuple(part)))

@@ -1,6 +1,10 @@
-"""Captures on Spark: a data source of packets, and their decoding into a data frame for each kind of record.
+"""Captures on Spark: a data source of decoded records, or of packets, which are decoded into a data frame for each kind.
 
 pulsarscope.spark.register(spark)
+spark.read.format("pulsarscope").option("records", "frame").load("/captures/monday").groupBy("command").count().show()
+
+One pass makes all kinds from packets:
+
 packets = spark.read.format("pulsarscope").load("/captures/monday")
 records = pulsarscope.spark.decode(packets)
 records["frame"].groupBy("command").count().show()
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `pulsarscope` of `spark.read` in a session, with the settings that decoding needs."""
+    """Register the format `pulsarscope` of `spark.read` and of tables in a session, with the settings that it and decoding need."""
     from pulsarscope.spark.session import SETTINGS  # noqa: PLC0415 - pyspark is an extra
     from pulsarscope.spark.source import CaptureDataSource  # noqa: PLC0415 - as above
 

@@ -29,6 +29,7 @@ ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 SETTINGS = {
     **{f"spark.executorEnv.{name}": value for name, value in ALLOCATOR.items()},
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # with packets of 60 KB a worker takes a third of the memory
+    "spark.sql.python.filterPushdown.enabled": "true",  # Spark refuses a data source that takes filters without it
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }

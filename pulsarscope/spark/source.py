@@ -1,4 +1,4 @@
-"""Data source `pulsarscope`: a data frame with a row for each packet of captures."""
+"""Data source `pulsarscope`: a data frame with a row for each packet of captures, or for each decoded record of a kind."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pulsarscope.capture import Inputs, Portion, expand_inputs
-from pulsarscope.model.errors import UsageError
+from pulsarscope.capture import Inputs, Portion
+from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
-from pulsarscope.spark.remote_files import list_files, open_path
+from pulsarscope.spark.record_source import FilteredRecordReader, RecordReader
+from pulsarscope.spark.source_options import PACKET, known_columns, source_options, table_options
 from pulsarscope.spark.tables import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
-    """Data source of `spark.read.format("pulsarscope").load(path)`.
+_METADATA = "pulsarscope"
+"""Name in the metadata of a table's first column: Spark hands a table's options to `schema` when it is created, and never again."""
 
-    The option `sourceBy` is as --source-by; the option `paths` is a JSON list of several paths.
-    """
+
+class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """Data source of `spark.read.format("pulsarscope").load(path)` and of tables USING pulsarscope."""
 
     @classmethod
     def name(cls) -> str:
@@ -31,12 +33,30 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         return "pulsarscope"
 
     def schema(self) -> Any:
-        """Return the columns of a packet."""
-        return spark_schema(packets.SCHEMA)
+        """Return the columns of packets, or of a kind of records. Raises UsageError when an option is invalid."""
+        options = dict(self.options)
+        of_table = table_options(options)
+        checked = source_options(options if of_table is None else of_table)
+        schema = spark_schema(packets.SCHEMA if checked.kind == PACKET else arrow_schema(checked.kind, checked.columns))
+        if of_table is not None:
+            schema.fields[0].metadata = {_METADATA: msgspec.json.encode(of_table).decode()}
+        return schema
 
-    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - it is always the same
+    def reader(self, schema: Any) -> DataSourceReader:
         """Return a reader of all files of the paths."""
-        return CaptureDataReader(inputs_of(dict(self.options)))
+        options = {**_kept_options(schema), **self.options}
+        checked = source_options(options)
+        inputs = checked.expand()
+        if checked.kind == PACKET:
+            return CaptureDataReader(inputs)
+        columns = known_columns(checked.kind, tuple(schema.names))
+        return (FilteredRecordReader if checked.pushdown else RecordReader)(checked, inputs, columns)
+
+
+def _kept_options(schema: Any) -> dict[str, str]:
+    """Return the options with which a table was created."""
+    texts = (field.metadata.get(_METADATA) for field in schema.fields if field.metadata)
+    return next((msgspec.json.decode(text, type=dict[str, str]) for text in texts if text), {})
 
 
 class FilePartition(InputPartition):  # type: ignore[misc]
@@ -56,13 +76,3 @@ class CaptureDataReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the packets of a file and the findings about it."""
         return self._files.read_portion(self._files.portions[partition.value])
-
-
-def inputs_of(options: dict[str, str]) -> Inputs:
-    """Return the captures of a reader's options. Raises UsageError without a path, CaptureError when none leads to a capture."""
-    lowered = {name.lower(): value for name, value in options.items()}
-    paths = msgspec.json.decode(lowered["paths"], type=list[str]) if "paths" in lowered else []
-    paths += [lowered["path"]] if "path" in lowered else []
-    if not paths:
-        raise UsageError('no capture given: spark.read.format("pulsarscope").load("captures/")')
-    return expand_inputs(paths, lowered.get("sourceby", "none"), list_files, open_path)

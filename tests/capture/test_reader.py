@@ -186,3 +186,11 @@ def test_kept_packets_tell_their_interface_and_what_was_cut() -> None:
         ((1, 60, "eth0"), len(FRAMES[1]) - 60),
         ((101, 0, "lo"), 0),
     ]
+
+
+@pytest.mark.parametrize(("name", "can"), [("errors.pcap", False), ("quickstart.pcapng", True), ("errors.truth.json", False)])
+def test_only_pcapng_has_a_place_for_secrets(captures: Path, name: str, can: bool) -> None:
+    reader = BlockReader(str(captures / name))
+    assert not reader.can_bring_secrets
+    next(reader)
+    assert reader.can_bring_secrets is can

@@ -313,6 +313,20 @@ def test_times_since_the_start_count_from_the_first_row_of_the_run() -> None:
     assert made.select([late, SEND], ENDPOINTS) == [late]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_relative"),
+    [
+        ("time > 1s", True),
+        ("not (size > 5 or time < 1s)", True),
+        ("time in {1s .. 2s}", True),
+        ("latency > 1s", False),
+        ('topic == "1s" and size in {1 .. 2}', False),
+    ],
+)
+def test_a_filter_tells_whether_it_counts_from_the_start(text: str, is_relative: bool) -> None:
+    assert make(text).is_relative is is_relative
+
+
 def test_only_what_is_known_of_a_connection_is_compared() -> None:
     assert make("ip == 10.0.0.1", "frame").select([BAD, SEND], ENDPOINTS) == [SEND]
     assert make('client != "x"', "frame").select([BAD], ENDPOINTS) == []

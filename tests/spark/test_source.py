@@ -19,7 +19,7 @@ from tests.scenarios import write_pcapng
 from tests.scenarios.recapture import bridged, packets_of
 from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, Tables, local, texts
 
-inputs_of = pytest.importorskip("pulsarscope.spark.source", reason="no pyspark: pip install -e '.[spark]'").inputs_of
+pytest.importorskip("pyspark", reason="no pyspark: pip install -e '.[spark]'")
 
 NAMES = ("errors.pcap", "snaplen200.pcap", "raw-not-pulsar.pcap", "go-tls13-dsb.pcapng")
 
@@ -76,17 +76,3 @@ def test_interfaces_are_vantage_points_of_packets_in_a_data_frame(spark: Any, ca
 def test_what_cannot_be_carried_out_is_refused_at_once(options: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         pulsarscope.spark.decode(None, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "paths"), [({"path": "{0}"}, 1), ({"paths": '["{0}", "{1}"]'}, 2), ({"Path": "{0}", "PATHS": '["{1}"]'}, 2)]
-)
-def test_paths_come_one_by_one_or_as_a_list(captures: Path, options: dict[str, str], paths: int) -> None:
-    files = [str(captures / name) for name in ("errors.pcap", "ipv6.pcap")]
-    given = {name: value.replace("{0}", files[0]).replace("{1}", files[1]) for name, value in options.items()}
-    assert len(inputs_of(given).paths) == paths
-
-
-def test_without_a_path_it_is_said_what_to_give() -> None:
-    with pytest.raises(UsageError, match="load"):
-        inputs_of({})

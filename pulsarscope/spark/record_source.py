@@ -1,0 +1,115 @@
+"""Reader of decoded records, one kind at a time: `spark.read.format("pulsarscope").option("records", "frame")`."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pulsarscope.capture import Inputs
+from pulsarscope.engine.local import Run
+from pulsarscope.filter import Filter
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, MessageRow, count_rows
+from pulsarscope.output.export.arrow import RecordBatches
+from pulsarscope.spark.flow_shares import KeptFlows, Share, Wanted, capture_sets, shares_of
+from pulsarscope.spark.partition import COLLECT_EVERY_OBJECTS
+from pulsarscope.spark.row_filters import RowFilters
+from pulsarscope.spark.source_options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter as SparkFilter
+
+ACROSS_CONNECTIONS = (FindingRow.kind, JourneyRow.kind)
+"""Kinds that one task makes of all captures: any connection may matter for them."""
+
+
+class SharePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
+    """Partition of a share of the connections."""
+
+
+class RecordReader(DataSourceReader):  # type: ignore[misc]
+    """Reader with a task for each share of the connections."""
+
+    def __init__(self, options: SourceOptions, inputs: Inputs, columns: Sequence[str]) -> None:
+        """Read nothing; `columns` are those of the table."""
+        self._options = options
+        self._inputs = inputs
+        self._columns = tuple(columns)
+        self._filters = self._understood(())
+
+    def _understood(self, filters: Sequence[SparkFilter]) -> RowFilters:
+        return RowFilters(self._options.kind, RecordBatches(self._options.kind, self._columns).schema, filters)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the shares; those that can have no row that passes the filters are left out."""
+        inputs = self._inputs
+        sets = capture_sets(inputs)
+        last_begun = None
+        if self._options.kind in ACROSS_CONNECTIONS or self._is_relative:
+            return [SharePartition(Share(0, len(inputs.paths)))]
+        files = self._filters.passing("file", range(len(inputs.paths)), pa.int64())
+        if not all(files):
+            last_begun = max((file for file, passes in enumerate(files) if passes), default=-1)
+            sets = [(first, end) for first, end in sets if any(files[first:end])]
+        if len(sets) > 1:  # then vantage points are those of files
+            sources = self._filters.passing("source", [inputs.source(first) for first, _ in sets], pa.string())
+            sets = [each for each, passes in zip(sets, sources, strict=True) if passes]
+        return [SharePartition(share) for share in shares_of(inputs, sets, self._options.partitions, last_begun)]
+
+    @property
+    def _is_relative(self) -> bool:
+        display_filter = self._options.make_filter()
+        return display_filter is not None and display_filter.is_relative
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a share."""
+        return iter(()) if partition.value is None else self._batches(partition.value)
+
+    def _batches(self, share: Share) -> Iterator[pa.RecordBatch]:
+        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        options, filters = self._options, self._filters
+        display_filter = options.make_filter()
+        wanted = Wanted()
+        if options.kind == ConnectionRow.kind:
+            wanted = Wanted(filters.one_of("client"), filters.one_of("server"))
+        engine_options = options.engine
+        if options.kind == MessageRow.kind:
+            columns = tuple(dict.fromkeys([*self._columns, *filters.names]))
+            whole = display_filter is not None or columns == tuple(RecordBatches(options.kind).schema.names)
+            engine_options = msgspec.structs.replace(
+                engine_options,
+                payload=options.engine.payload if display_filter is None else display_filter.payload,
+                message_columns=None if whole else columns,
+                together=not filters and display_filter is None,
+            )
+        run = Run(self._inputs, engine_options, KeptFlows(self._inputs, share, wanted).read)
+        made = RecordBatches(options.kind, self._columns)
+        waiting: list[Any] = []
+        for rows in _selected(run, display_filter, filters):
+            waiting += rows
+            if engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX:
+                yield made.batch(waiting)
+                waiting = []
+        if waiting:
+            yield made.batch(waiting)
+
+
+class FilteredRecordReader(RecordReader):
+    """Reader that takes filters from Spark, where `spark.sql.python.filterPushdown.enabled` allows it."""
+
+    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802 - Spark calls it so
+        """Take the filters that are understood, and return all: Spark evaluates them, too."""
+        self._filters = self._understood(filters)
+        return filters
+
+
+def _selected(run: Run, display_filter: Filter | None, filters: RowFilters) -> Iterator[Sequence[Any]]:
+    for batch in run:
+        rows = batch.rows if display_filter is None else display_filter.select(batch.rows, run.endpoints)
+        if selected := filters.select(rows):
+            yield selected

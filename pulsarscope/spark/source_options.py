@@ -1,0 +1,239 @@
+"""Options of the data source `pulsarscope`, as `spark.read.option` and OPTIONS of SQL give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pulsarscope.api import library_options
+from pulsarscope.capture import Inputs, expand_inputs
+from pulsarscope.engine.flows import check_options
+from pulsarscope.engine.options import Options
+from pulsarscope.filter import Catalogue, Filter
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ROWS, FindingRow, MessageRow
+from pulsarscope.model.text import hint_for
+from pulsarscope.output.export.columns import cell_types
+from pulsarscope.spark.remote_files import list_files, open_path
+
+PACKET = "packet"
+"""Value of `records` for packets before they are decoded, the default."""
+
+NAMES = (
+    "records",
+    "path",
+    "paths",
+    "sourceBy",
+    "columns",
+    "partitions",
+    "filter",
+    "pushdown",
+    "payload",
+    "showSecrets",
+    "ports",
+    "decodeAs",
+    "tlsKeylog",
+    "privateKey",
+    "ledgerPassword",
+    "schemas",
+    "names",
+    "thresholds",
+)
+"""Names of the options. Case, _ and - do not matter: tls_keylog is tlsKeylog."""
+
+OF_PACKETS = ("records", "path", "paths", "sourceBy")
+"""Options that go with packets; the others are those of the decoder."""
+
+_PROVIDER = "provider"
+"""Spark passes it when a table is created, with the table's properties among the options."""
+
+_OPTION_PREFIX = "option."
+"""Prefix, then, of the names of the options."""
+
+_WORDS = {"true": True, "false": False}
+
+
+class SourceOptions(msgspec.Struct, frozen=True):
+    """Options of a read."""
+
+    paths: tuple[str, ...]
+    source_by: str
+    kind: str
+    """Kind of records, or PACKET."""
+    columns: tuple[str, ...] | None = None
+    """Columns in the order asked for; None for all."""
+    partitions: int | None = None
+    """Number of tasks for the captures of one vantage point; None for one by their size."""
+    filter_text: str | None = None
+    pushdown: bool = True
+    """Take filters from Spark."""
+    engine: Options = Options()
+
+    def expand(self) -> Inputs:
+        """Return the captures. Raises CaptureError when no path leads to one, UsageError for pipes."""
+        inputs = expand_inputs(self.paths, self.source_by, list_files, open_path)
+        if inputs.sizes is None:
+            raise UsageError("the data source reads files more than once: it cannot read standard input, pipes or devices")
+        return inputs
+
+    def make_filter(self) -> Filter | None:
+        """Return the display filter. Raises FilterError when it is not valid for the kind."""
+        if self.filter_text is None:
+            return None
+        return Filter(self.filter_text, (self.kind,), Catalogue.of(self.engine.dissectors()), payload=self.engine.payload)
+
+
+def table_options(options: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the options of a table that is being created, without its properties; None when none is created."""
+    if _PROVIDER not in options:
+        return None
+    own = {name.removeprefix(_OPTION_PREFIX): value for name, value in options.items() if name.startswith(_OPTION_PREFIX)}
+    return own | ({"path": options["path"]} if "path" in options else {})
+
+
+def source_options(options: Mapping[str, str]) -> SourceOptions:
+    """Return the options of a read, with the contents of the files that they name.
+
+    Raises UsageError for an option that is unknown, invalid, or without effect on the records asked for, and without a path.
+    """
+    given = _by_name(options)
+    paths = tuple(map(_local, [*_texts(given, "paths"), *([given["path"]] if "path" in given else [])]))
+    if not paths:
+        raise UsageError('no capture given: spark.read.format("pulsarscope").load("captures/"); a table must not declare columns')
+    kind = given.get("records", PACKET)
+    if kind not in (PACKET, *ROWS):
+        raise UsageError(f"records={kind}: give one kind{hint_for(kind, (PACKET, *ROWS))}")
+    source_by = given.get("sourceBy", "none")
+    if kind == PACKET:
+        if idle := [name for name in given if name not in OF_PACKETS]:
+            raise UsageError(f"the option {idle[0]} goes with decoded records: give one of records={', '.join(ROWS)}")
+        return SourceOptions(paths, source_by, kind)
+    made = SourceOptions(
+        paths,
+        source_by,
+        kind,
+        _columns(given, kind),
+        _count(given, "partitions"),
+        given.get("filter"),
+        _truth(given, "pushdown", "true"),
+        _engine_options(given, kind, source_by),
+    )
+    made.make_filter()  # refuses one that is not valid
+    return made
+
+
+def known_columns(kind: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of columns of a kind. Raises UsageError for one that the kind has not."""
+    known = tuple(cell_types(kind))
+    for name in names:
+        if name not in known:
+            raise UsageError(f'{kind} records have no column "{name}"{hint_for(name, known)}')
+    return names
+
+
+def _by_name(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options under the names that they are listed with."""
+    names = {_plain(name): name for name in NAMES}
+    for name in options:
+        if _plain(name) not in names:
+            raise UsageError(f'the format pulsarscope has no option "{name}"{hint_for(name, NAMES)}')
+    return {names[_plain(name)]: value for name, value in options.items()}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _local(path: str) -> str:
+    """Return a path of this machine as such: the location of a table is file:/folder."""
+    return path.removeprefix("file:") if path.startswith("file:/") and "://" not in path else path
+
+
+def _columns(given: Mapping[str, str], kind: str) -> tuple[str, ...] | None:
+    if "columns" not in given:
+        return None
+    names = tuple(dict.fromkeys(_texts(given, "columns", separator=",")))
+    if not names:
+        raise UsageError("the option columns is empty")
+    return known_columns(kind, names)
+
+
+def _engine_options(given: Mapping[str, str], kind: str, source_by: str) -> Options:
+    made = library_options(
+        _truth(given, "showSecrets", "false"),
+        given.get("payload"),
+        [_number("ports", text) for text in _texts(given, "ports", separator=",")],
+        {_number("decodeAs", port): name for port, name in _pairs(given, "decodeAs").items()},
+        _texts(given, "tlsKeylog"),
+        _texts(given, "privateKey"),
+        _texts(given, "ledgerPassword"),
+        _pairs(given, "schemas"),
+        _texts(given, "names"),
+        {name: _amount(name, value) for name, value in _pairs(given, "thresholds").items()},
+    )
+    made = msgspec.structs.replace(
+        made,
+        records=frozenset({kind}),
+        rules=kind == FindingRow.kind,
+        payloads=kind in (MessageRow.kind, FindingRow.kind),
+        payload=made.payload if kind == MessageRow.kind else None,
+        rows_max=ROWS_MAX,
+        source_by=source_by,
+    )
+    check_options(made)
+    return made
+
+
+def _texts(given: Mapping[str, str], name: str, separator: str | None = None) -> list[str]:
+    """Return the texts of a list: one, a list in JSON, or, with a separator, several."""
+    text = given.get(name, "")
+    if text.startswith("["):
+        try:
+            return msgspec.json.decode(text, type=list[str])
+        except msgspec.DecodeError:
+            raise UsageError(f"{name}={text}: this is no list of texts in JSON") from None
+    return [part for each in (text.split(separator) if separator else [text]) if (part := each.strip() if separator else each)]
+
+
+def _pairs(given: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the pairs of an object in JSON, or of NAME=VALUE separated by commas."""
+    text = given.get(name, "")
+    if text.startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, str])
+        except msgspec.DecodeError:
+            raise UsageError(f"{name}={text}: this is no object of texts in JSON") from None
+    pairs = [part.partition("=") for part in _texts(given, name, separator=",")]
+    if not all(key and value for key, _, value in pairs):
+        raise UsageError(f"{name}={text}: give NAME=VALUE, several separated by commas, or an object in JSON")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _truth(given: Mapping[str, str], name: str, default: str) -> bool:
+    text = given.get(name, default).lower()
+    if text not in _WORDS:
+        raise UsageError(f"{name}={text}: give true or false")
+    return _WORDS[text]
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    if not (given[name].isascii() and given[name].isdigit() and int(given[name]) > 0):
+        raise UsageError(f"{name}={given[name]}: give a number of tasks")
+    return int(given[name])
+
+
+def _number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
+        raise UsageError(f"{name}={text}: give a port from 1 to 65535")
+    return int(text)
+
+
+def _amount(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"thresholds: {name}={text} is no number") from None

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.capture import BlockReader, Inputs, expand_inputs
+from pulsarscope.model.flow import reverse_key, source_endpoint
+from pulsarscope.spark.flow_shares import SHARE_BYTES, SHARES_MAX, KeptFlows, Share, Wanted, capture_sets, shares_of
+from tests.spark.inside import SOURCE_PER_FILE
+
+
+def flows_of(inputs: Inputs, share: Share, wanted: Wanted | None = None) -> list[set[bytes]]:
+    """Return the lower keys of the flows of a share, by file."""
+    kept = KeptFlows(inputs, share, wanted or Wanted())
+    found = []
+    for file, path in enumerate(inputs.paths):
+        blocks = [*kept.read(path, file)]
+        assert all(block.control <= block.flows.keys() for block in blocks)
+        found.append({min(key, reverse_key(key)) for block in blocks for key in block.flows})
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_each_flow_is_in_one_share(captures: Path, count: int) -> None:
+    inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "stuck-consumer.pcap", "shared-nack-dlq.pcap")])
+    whole = [{min(key, reverse_key(key)) for block in BlockReader(path) for key in block.flows} for path in inputs.paths]
+    shares = shares_of(inputs, capture_sets(inputs), count)
+    found = [flows_of(inputs, share) for share in shares]
+    for file, flows in enumerate(whole):
+        assert sorted(key for share in found for key in share[file]) == sorted(flows)
+
+
+def test_captures_of_a_vantage_point_are_decoded_without_the_others(captures: Path) -> None:
+    names = ("errors.pcap", "ipv6.pcap", "stuck-consumer.pcap")
+    paths = [str(captures / name) for name in names]
+    assert capture_sets(expand_inputs(paths)) == [(0, 3)]
+    inputs = expand_inputs(paths, SOURCE_PER_FILE)
+    assert capture_sets(inputs) == [(0, 1), (1, 2), (2, 3)]
+    assert [bool(flows) for flows in flows_of(inputs, Share(1, 2))] == [False, True, False]
+
+
+def test_where_a_capture_may_bring_secrets_all_are_one_set(captures: Path) -> None:
+    inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "go-tls13-dsb.pcapng")], SOURCE_PER_FILE)
+    assert capture_sets(inputs) == [(0, 2)]
+    assert flows_of(inputs, Share(0, 2))[1]
+
+
+def test_shares_grow_with_the_captures_up_to_a_maximum() -> None:
+    def shares(size: int, count: int | None = None) -> list[Share]:
+        return shares_of(Inputs(["a", "b", "c", "d"], size, []), [(0, 1), (1, 4)], count)
+
+    assert [*map(len, (shares(10), shares(10 * SHARE_BYTES), shares(1000 * SHARE_BYTES)))] == [2, 9, 2 * SHARES_MAX]
+    assert shares(10, 2) == [Share(0, 1, 0, 2), Share(0, 1, 1, 2), Share(1, 4, 0, 2), Share(1, 4, 1, 2)]
+
+
+def test_flows_without_the_wanted_endpoints_are_left_out(captures: Path) -> None:
+    inputs = expand_inputs([str(captures / "errors.pcap")])
+    (flows,) = flows_of(inputs, Share(0, 1))
+    key = min(flows)
+
+    ends = source_endpoint(key), source_endpoint(reverse_key(key))
+    for client, server in (ends, ends[::-1]):
+        (kept,) = flows_of(inputs, Share(0, 1), Wanted(frozenset({client, "1.2.3.4:5"}), frozenset({server})))
+        assert key in kept
+        assert len(kept) < len(flows)
+    assert flows_of(inputs, Share(0, 1), Wanted(frozenset({ends[0]}), frozenset())) == [set()]
+
+
+def test_flows_that_begin_too_late_are_left_out(captures: Path) -> None:
+    inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "stuck-consumer.pcap")])
+    whole = flows_of(inputs, Share(0, 2))
+    assert flows_of(inputs, Share(0, 2, last_begun=0)) == [whole[0], whole[1] & whole[0]]
+    assert flows_of(inputs, Share(0, 2, last_begun=1)) == whole
+    assert flows_of(inputs, Share(0, 2, last_begun=-1)) == [set(), set()]
