@@ -45,6 +45,8 @@ class Coverage:
         self._thresholds = thresholds or Thresholds(VERDICT_THRESHOLDS)
         self.judged = 0
         """Connections of a known protocol with frames in both directions."""
+        self.stopped: int | None = None
+        """Packets after which reading was interrupted."""
         self._start = self._end = 0
         """Of the judged connections."""
         self._counts = Counter[str]()
@@ -125,7 +127,7 @@ class Coverage:
             counts[code] -= sum(name in why for name in names)
             if code != "encrypted":
                 unopened.update(dict.fromkeys(server for name, server in names.items() if name not in why))
-        parts = []
+        parts = [] if self.stopped is None else [Unjudged("interrupted", {"packets": self.stopped})]
         if self.judged and duration < self._thresholds.ns("too-short-seconds"):
             parts.append(Unjudged("too-short", {"duration_ns": duration, "least_ns": self._thresholds.ns("too-short-seconds")}))
         for code in ("encrypted", "one-sided", "midstream"):

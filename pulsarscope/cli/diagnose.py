@@ -16,7 +16,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, failing_severities, findings_exit_code
 from pulsarscope.cli.options import FailOnOption, Files, ReportRequest, SecretsOption, VerdictOption, filter_option
 from pulsarscope.cli.read_options import filter_of
-from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, read_all, report_options, run_options
+from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, finish_report, read_all, report_options, run_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.parallel import AnyRun
 from pulsarscope.model.errors import UsageError
@@ -68,7 +68,9 @@ def diagnose(request: DiagnoseRequest) -> int:
             rows = rows if row_filter is None else row_filter.select(rows, run.endpoints)
             diagnosis.feed(rows if baseline is None else baseline.others(rows))
 
-        read_all(run, request, consume, warns=request.format is not None)
+        read_all(run, request, consume, warns=request.format is not None, interrupts=output.interrupts)
+        if run.stopped:
+            diagnosis.coverage.stopped = run.packets
         if request.format is None:
             if chosen:
                 which = "that match the filter" if baseline is None else "that the baseline does not accept"
@@ -77,7 +79,8 @@ def diagnose(request: DiagnoseRequest) -> int:
             sink.write(diagnosis_text(diagnosis, options, run.packets, filtered=chosen))
         else:
             sink.write(_for_programs(request, diagnosis, run, filtered=chosen))
-        sink.finish()
+        if (incomplete := finish_report(sink, run)) is not None:
+            return incomplete
         if baseline is not None:
             _warn_of(baseline, request)
         if chosen and not run.damaged:

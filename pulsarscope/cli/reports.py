@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,18 @@ import msgspec
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options
+from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal, wants_color
 from pulsarscope.output.render.text_report import ReportOptions
+from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
@@ -72,12 +77,25 @@ def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:
 
 
 def read_all(
-    run: AnyRun, request: CommandRequest, consume: Callable[[Sequence[Any]], None], once: CountedOnce | None = None, *, warns: bool = True
+    run: AnyRun,
+    request: CommandRequest,
+    consume: Callable[[Sequence[Any]], None],
+    once: CountedOnce | None = None,
+    *,
+    warns: bool = True,
+    interrupts: Interrupts | None = None,
 ) -> None:
-    """Pass all rows of a run to `consume`, each message and finding once (see `CountedOnce`), and warn of damage if `warns`."""
+    """Pass all rows of a run to `consume`, each message and finding once (see `CountedOnce`), and warn of damage if `warns`.
+
+    With `interrupts`, a first signal stops the run, which then gives what it has; a pipe may never give more, and is left at once.
+    """
     once = once or CountedOnce()
-    with Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
+    noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
+    with noted, Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
         for batch in run:
+            if interrupts is not None and interrupts.pending and not run.stopped:
+                run.stop()
+                warn(f"interrupted: what follows is of the first {count_text(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns and not request.quiet:
                 for line in damage(rows):
@@ -85,6 +103,16 @@ def read_all(
             consume(once.kept(rows))
             progress.advance(batch.file, batch.bytes_read)
         consume(once.rest())
+
+
+def finish_report(sink: Sink, run: AnyRun) -> int | None:
+    """Finish a report. Of a run that was stopped it stays under its incomplete name, and the exit code is returned."""
+    if not run.stopped:
+        sink.finish()
+        return None
+    if kept := sink.keep():
+        warn(f"the incomplete report is in {kept}")
+    return EXIT_INCOMPLETE
 
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:

@@ -54,6 +54,21 @@ class Interrupts:
             self._pending = False
             raise KeyboardInterrupt
 
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note a first signal until the block ends, for who asks whether one is `pending`. A second one interrupts it."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+            self._pending = False
+
+    @property
+    def pending(self) -> bool:
+        """True when a signal is held back, or noted."""
+        return self._pending
+
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         if self._busy and not self._pending:
             self._pending = True

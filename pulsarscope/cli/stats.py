@@ -16,7 +16,7 @@ from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.options import NEVER, FailOnOption, Files, ListFormatOption, QuietOption, ReportRequest
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
-from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, finish_report, read_all, report_options, run_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
@@ -74,7 +74,7 @@ def stats(request: StatsRequest) -> int:
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
         run = start_run(request.files, options, request.jobs, CountedRows() if counted.plain else None)
         sink = output.open(request, run.inputs.paths)
-        read_all(run, request, lambda rows: counted.feed(rows, run.endpoints), counted.once)
+        read_all(run, request, lambda rows: counted.feed(rows, run.endpoints), counted.once, interrupts=output.interrupts)
         if request.plot is not None:
             _draw(request, counted.statistics, run.inputs.paths)
         records = counted.records()
@@ -88,8 +88,8 @@ def stats(request: StatsRequest) -> int:
             if row_filter is not None:
                 note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
             sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
-        sink.finish()
-        return exit_code(request.fail_on, run)
+        incomplete = finish_report(sink, run)
+        return exit_code(request.fail_on, run) if incomplete is None else incomplete
 
     return run_with_output(run_statistics)
 

@@ -63,13 +63,15 @@ class Run(Totals):
         return len(self.endpoints)
 
     def __iter__(self) -> Generator[RowBatch, None, None]:
-        for part in parts(self.engine, self.inputs, self.options, self._read):
+        for part in parts(self.engine, self.inputs, self.options, self._read, lambda: self.stopped):
             yield from part
-        self.complete = True
+        self.complete = not self.stopped
 
 
-def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = None) -> Iterator[Iterator[RowBatch]]:
-    """Give the parts of a run: what is known before, each block, the end of each vantage point, the end.
+def parts(
+    engine: Engine, inputs: Inputs, options: Options, read: Read | None = None, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[Iterator[RowBatch]]:
+    """Give the parts of a run: what is known before, each block until it is `stopped`, the end of each vantage point, the end.
 
     Raises:
         CaptureError: a pipe, the last input, brings no capture.
@@ -81,6 +83,8 @@ def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = 
             yield engine.end()
         blocks = BlockReader(path, index, by_interface=inputs.by_interface) if read is None else read(path, index)
         for block in blocks:
+            if stopped():
+                break
             if not (recognised or blocks.recognised) and index == len(inputs.paths) - 1:
                 # Only a pipe comes this far without being a capture: files were looked into before.
                 raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
@@ -88,6 +92,8 @@ def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = 
             if options.live:
                 yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised
+        if stopped():
+            break
     yield engine.end()
     yield engine.finish()
 

@@ -32,6 +32,12 @@ class Totals:
         """TCP connections, of any protocol."""
         self.fragmented = False
         """Packets were put together from IP fragments."""
+        self.stopped = False
+        """The rest of the inputs is not read."""
+
+    def stop(self) -> None:
+        """End the run behind what has been read, as if the inputs ended there."""
+        self.stopped = True
 
     def count(self, findings: Iterable[FindingRow]) -> None:
         """Count findings."""

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pulsarscope.cli import app
 from pulsarscope.cli.compare import CompareRequest, compare
 from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
+from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.stats import StatsRequest, stats
-from tests.places import ROOT
+from tests.places import CAPTURES, ROOT
 from tests.scenarios.bad_inputs.cases import capture
 from tests.scenarios.bad_inputs.text import OWN_COLORS, hostile_packets
 from tests.scenarios.command_line import execute, run
@@ -108,3 +113,51 @@ def test_a_report_goes_to_a_pipe_of_any_encoding(captures: Path) -> None:
     assert result.returncode == 0
     assert b"#####" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", ["stats", "diagnose"])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_report_is_that_of_what_was_read(
+    command: str, jobs: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advance = Progress.advance
+
+    def interrupt(self: Progress, *place: Any) -> None:
+        advance(self, *place)
+        if place[0] == 0:
+            os.kill(os.getpid(), number)
+            monkeypatch.setattr(Progress, "advance", advance)
+
+    files = [str(CAPTURES / name) for name in ("quickstart.pcapng", "ipv6.pcap", "stuck-consumer.pcap", "errors.pcap")]
+
+    def end(*options: str) -> tuple[int, str]:
+        monkeypatch.setattr(Progress, "advance", interrupt)
+        with pytest.raises(SystemExit) as ended:
+            app([command, *files, "--jobs", jobs, *options], standalone_mode=True)
+        return int(ended.value.code or 0), capsys.readouterr().err
+
+    code, told = end("-f", "json", "-o", str(tmp_path / "report.json"))
+    assert code == 5
+    assert re.search(r"interrupted: what follows is of the first \d+ packets", told)
+    (kept,) = tmp_path.iterdir()
+    assert f"the incomplete report is in {kept}" in told
+    report = json.loads(kept.read_text())
+    if command == "diagnose":
+        assert report["not_judged"][0]["code"] == "interrupted"
+        assert 0 < report["not_judged"][0]["counts"]["packets"] < 1000
+    else:
+        assert 0 < sum(row["frames"] for row in report["commands"]) < 600
+    assert end()[0] == 5
+
+
+def test_a_second_signal_ends_a_report_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(_self: Progress, *_place: Any) -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Progress, "advance", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        app(["diagnose", str(CAPTURES / "quickstart.pcapng")], standalone_mode=True)
+    assert ended.value.code == 5
+    assert "interrupted; the output is not complete" in capsys.readouterr().err

@@ -87,7 +87,7 @@ class ParallelRun(Totals):
         with ExitStack() as stack:
             processes = self._start(stack)
             firsts = [process.answer() for process in processes]
-            while not any(isinstance(answer, Finished) for answer in firsts):
+            while not (self.stopped or any(isinstance(answer, Finished) for answer in firsts)):
                 self._begin_part(firsts)
                 self.endpoints, self.dissector_of, self._preambles, self._places = {}, {}, {}, {}
                 answers = [partial(next, self._results(*source)) for source in zip(firsts, processes, strict=True)]
@@ -102,7 +102,7 @@ class ParallelRun(Totals):
             if prepare is not None:
                 batch.prepared, batch.rows = prepare.join(prepare.prepare(batch.rows)), []
             yield batch
-        self.complete = True
+        self.complete = not self.stopped
 
     def _start(self, stack: ExitStack) -> list[Process]:
         """Start the processes, and give them their tasks."""

@@ -94,6 +94,7 @@ def _never_opened(counts: Mapping[str, Any]) -> str:
 
 
 _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "interrupted": lambda counts: f"what comes behind the first {count_text(counts['packets'], 'packet')}: reading was interrupted",
     "too-short": _too_short,
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
