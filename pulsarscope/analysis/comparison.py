@@ -63,6 +63,12 @@ class Comparison:
             "better": [record for more, record in findings if more < 0],
         }
 
+    @property
+    def is_regression(self) -> bool:
+        """Return True when a family is notably slower, or there are more errors or warnings of some code."""
+        changes = self.verdict()
+        return bool(changes["slower"] or changes["worse"])
+
     def totals(self) -> list[ReportRecord]:
         """Return the changes of the totals."""
         sides = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +12,7 @@ from pulsarscope.analysis.comparison import ComparedRun, Comparison
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
-from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.options import CommandRequest, ReportFormatOption, ReportRequest, VerdictOption
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, diagnosis_of, read_all, report_options, run_options
@@ -36,6 +36,10 @@ class CompareRequest(ReportRequest, frozen=True, kw_only=True):
     before: Annotated[str, typer.Argument(metavar="A", help="The capture, folder or pattern before the change.", show_default=False)]
     after: Annotated[str, typer.Argument(metavar="B", help="The one after the change.", show_default=False)]
     format: ReportFormatOption = None
+    fail_on: Annotated[
+        Literal["regression", "never"],
+        typer.Option("--fail-on", help="Exit with code 1 if something got slower, or there are more errors or warnings."),
+    ] = "never"
     quiet: VerdictOption = False
 
 
@@ -67,7 +71,9 @@ def compare(request: CompareRequest) -> int:
             options = report_options(request, paths, runs[0].dissectors.values())
             sink.write(comparison_text(comparison, (request.before, request.after), options))
         sink.finish()
-        return EXIT_DAMAGED if any(run.damaged for run in runs) else EXIT_DONE
+        if any(run.damaged for run in runs):
+            return EXIT_DAMAGED
+        return EXIT_FINDING if request.fail_on == "regression" and comparison.is_regression else EXIT_DONE
 
     return run_with_output(run_comparison)
 

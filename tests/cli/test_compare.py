@@ -31,6 +31,13 @@ def test_a_capture_compared_with_itself_has_not_changed(captures: Path, capsys: 
     assert capsys.readouterr().out == "No notable change.\n"
 
 
+def test_more_errors_fail_it_when_asked_and_fewer_do_not(captures: Path) -> None:
+    healthy, broken = str(captures / "quickstart.pcapng"), str(captures / "errors.pcap")
+    assert compare(CompareRequest(before=healthy, after=broken, fail_on="regression", quiet=True)) == 1
+    assert compare(CompareRequest(before=broken, after=healthy, fail_on="regression", quiet=True)) == 0
+    assert compare(CompareRequest(before=healthy, after=healthy, fail_on="regression", quiet=True)) == 0
+
+
 def test_each_side_may_be_a_folder_or_a_pattern(captures: Path, tmp_path: Path, capsys: Captured) -> None:
     for name, kept in (("a.pcap", "errors.pcap"), ("b.pcap", "raw-stats.pcap")):
         (tmp_path / name).write_bytes((captures / kept).read_bytes())
