@@ -6,7 +6,7 @@ connections are decoded beside it. What looks across connections, findings and j
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 import msgspec
@@ -34,8 +34,6 @@ class Share(msgspec.Struct, frozen=True):
     """Position behind the last one."""
     number: int = 0
     count: int = 1
-    last_begun: int | None = None
-    """Position of the last capture in which a flow must have been seen for its connections to count; None: it may be any."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -64,13 +62,13 @@ def capture_sets(inputs: Inputs) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], files], strict=True))
 
 
-def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None, last_begun: int | None = None) -> list[Share]:
+def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None) -> list[Share]:
     """Return the shares of sets of captures: `count` of each, by default a number by their size."""
     size = (inputs.sizes or 0) / max(len(inputs.paths), 1)
     shares = []
     for first, end in sets:
         own = count or min(max(round(size * (end - first)) // SHARE_BYTES, 1), SHARES_MAX)
-        shares += [Share(first, end, number, own, last_begun) for number in range(own)]
+        shares += [Share(first, end, number, own) for number in range(own)]
     return shares
 
 
@@ -104,39 +102,49 @@ class ShareBlocks:
 
 
 class KeptFlows:
-    """The flows of a share."""
+    """The flows of a share, of which only some may be wanted."""
 
     def __init__(self, inputs: Inputs, share: Share, wanted: Wanted) -> None:
         self._inputs = inputs
         self._share = share
         self._wanted = wanted
         self._known: dict[bytes, bool] = {}
-        self._begun: set[bytes] = set()
+        self._chosen: set[bytes] | None = None
+
+    def choose(self, files: Sequence[bool], times: Callable[[list[int]], list[bool]] | None) -> None:
+        """Look for the flows that have a packet in one of these files, at one of these times, and keep no others.
+
+        Each row of a connection has the file and the time of one of its packets.
+        """
+        chosen: set[bytes] = set()
+        for file in range(self._share.first, self._share.end):
+            for block in self.read(self._inputs.paths[file], file) if files[file] else ():
+                for key, segments in block.flows.items():
+                    lower = min(key, reverse_key(key))
+                    if lower not in chosen and (times is None or any(times([segment[1] for segment in segments]))):
+                        chosen.add(lower)
+        self._chosen = chosen
+        self._known.clear()
 
     def read(self, path: str, file: int) -> ShareBlocks:
-        """Return the blocks of a capture; none of one that is not of the share."""
-        if not self._share.first <= file < self._share.end:
+        """Return the blocks of a capture; none of one in which no flow is kept."""
+        if not self._share.first <= file < self._share.end or self._chosen == set():
             return ShareBlocks(None, self)
         return ShareBlocks(BlockReader(path, file, by_interface=self._inputs.by_interface, opener=open_path), self)
 
     def select(self, block: Block) -> None:
         """Leave out the other flows of a block."""
-        last_begun = self._share.last_begun
-        if self._share.count == 1 and self._wanted == Wanted() and last_begun is None:
+        if self._share.count == 1 and self._wanted == Wanted() and self._chosen is None:
             return
         for key in [key for key in block.flows if not self._keeps(key)]:
             del block.flows[key]
-        if last_begun is not None and block.file <= last_begun:
-            self._begun.update(block.flows)
-        elif last_begun is not None:
-            for key in [key for key in block.flows if key not in self._begun and reverse_key(key) not in self._begun]:
-                del block.flows[key]
         block.control &= block.flows.keys()
 
     def _keeps(self, key: bytes) -> bool:
         if (known := self._known.get(key)) is None:
             if len(self._known) >= KNOWN_FLOWS_MAX:
                 self._known.clear()
-            number = crc32(min(key, reverse_key(key))) % self._share.count
-            known = self._known[key] = number == self._share.number and self._wanted.includes(key)
+            lower = min(key, reverse_key(key))
+            is_own = crc32(lower) % self._share.count == self._share.number
+            known = self._known[key] = is_own and self._wanted.includes(key) and (self._chosen is None or lower in self._chosen)
         return known

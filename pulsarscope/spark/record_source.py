@@ -49,17 +49,17 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         """Return the shares; those that can have no row that passes the filters are left out."""
         inputs = self._inputs
         sets = capture_sets(inputs)
-        last_begun = None
         if self._options.kind in ACROSS_CONNECTIONS or self._is_relative:
             return [SharePartition(Share(0, len(inputs.paths)))]
-        files = self._filters.passing("file", range(len(inputs.paths)), pa.int64())
-        if not all(files):
-            last_begun = max((file for file, passes in enumerate(files) if passes), default=-1)
-            sets = [(first, end) for first, end in sets if any(files[first:end])]
+        files = self._passing_files()
+        sets = [(first, end) for first, end in sets if any(files[first:end])]
         if len(sets) > 1:  # then vantage points are those of files
             sources = self._filters.passing("source", [inputs.source(first) for first, _ in sets], pa.string())
             sets = [each for each, passes in zip(sets, sources, strict=True) if passes]
-        return [SharePartition(share) for share in shares_of(inputs, sets, self._options.partitions, last_begun)]
+        return [SharePartition(share) for share in shares_of(inputs, sets, self._options.partitions)]
+
+    def _passing_files(self) -> list[bool]:
+        return self._filters.passing("file", range(len(self._inputs.paths)), pa.int64())
 
     @property
     def _is_relative(self) -> bool:
@@ -74,9 +74,6 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         options, filters = self._options, self._filters
         display_filter = options.make_filter()
-        wanted = Wanted()
-        if options.kind == ConnectionRow.kind:
-            wanted = Wanted(filters.one_of("client"), filters.one_of("server"))
         engine_options = options.engine
         if options.kind == MessageRow.kind:
             columns = tuple(dict.fromkeys([*self._columns, *filters.names]))
@@ -87,7 +84,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
                 message_columns=None if whole else columns,
                 together=not filters and display_filter is None,
             )
-        run = Run(self._inputs, engine_options, KeptFlows(self._inputs, share, wanted).read)
+        run = Run(self._inputs, engine_options, self._flows(share).read)
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
         for rows in _selected(run, display_filter, filters):
@@ -97,6 +94,18 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
                 waiting = []
         if waiting:
             yield made.batch(waiting)
+
+    def _flows(self, share: Share) -> KeptFlows:
+        """Return the flows of a share that may have a row that passes the filters."""
+        filters, wanted = self._filters, Wanted()
+        if self._options.kind == ConnectionRow.kind:
+            wanted = Wanted(filters.one_of("client"), filters.one_of("server"))
+        flows = KeptFlows(self._inputs, share, wanted)
+        files = self._passing_files()
+        is_timed = "time" in filters.names
+        if self._options.kind not in ACROSS_CONNECTIONS and not self._is_relative and (is_timed or not all(files)):
+            flows.choose(files, (lambda times: filters.passing("time", times, pa.int64())) if is_timed else None)
+        return flows
 
 
 class FilteredRecordReader(RecordReader):

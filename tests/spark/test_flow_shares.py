@@ -12,10 +12,14 @@ from tests.spark.inside import SOURCE_PER_FILE
 
 def flows_of(inputs: Inputs, share: Share, wanted: Wanted | None = None) -> list[set[bytes]]:
     """Return the lower keys of the flows of a share, by file."""
-    kept = KeptFlows(inputs, share, wanted or Wanted())
+    return kept(inputs, KeptFlows(inputs, share, wanted or Wanted()))
+
+
+def kept(inputs: Inputs, flows: KeptFlows) -> list[set[bytes]]:
+    """Return the lower keys of the flows that are kept, by file."""
     found = []
     for file, path in enumerate(inputs.paths):
-        blocks = [*kept.read(path, file)]
+        blocks = [*flows.read(path, file)]
         assert all(block.control <= block.flows.keys() for block in blocks)
         found.append({min(key, reverse_key(key)) for block in blocks for key in block.flows})
     return found
@@ -61,15 +65,22 @@ def test_flows_without_the_wanted_endpoints_are_left_out(captures: Path) -> None
 
     ends = source_endpoint(key), source_endpoint(reverse_key(key))
     for client, server in (ends, ends[::-1]):
-        (kept,) = flows_of(inputs, Share(0, 1), Wanted(frozenset({client, "1.2.3.4:5"}), frozenset({server})))
-        assert key in kept
-        assert len(kept) < len(flows)
+        (some,) = flows_of(inputs, Share(0, 1), Wanted(frozenset({client, "1.2.3.4:5"}), frozenset({server})))
+        assert key in some
+        assert len(some) < len(flows)
     assert flows_of(inputs, Share(0, 1), Wanted(frozenset({ends[0]}), frozenset())) == [set()]
 
 
-def test_flows_that_begin_too_late_are_left_out(captures: Path) -> None:
+def test_flows_without_a_packet_in_the_chosen_files_or_times_are_left_out(captures: Path) -> None:
     inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "stuck-consumer.pcap")])
     whole = flows_of(inputs, Share(0, 2))
-    assert flows_of(inputs, Share(0, 2, last_begun=0)) == [whole[0], whole[1] & whole[0]]
-    assert flows_of(inputs, Share(0, 2, last_begun=1)) == whole
-    assert flows_of(inputs, Share(0, 2, last_begun=-1)) == [set(), set()]
+    first = KeptFlows(inputs, Share(0, 2), Wanted())
+    first.choose([True, False], None)
+    assert kept(inputs, first) == [whole[0], whole[1] & whole[0]]
+    times = sorted(segment[1] for block in BlockReader(inputs.paths[1]) for segments in block.flows.values() for segment in segments)
+    some = KeptFlows(inputs, Share(0, 2), Wanted())
+    some.choose([True, True], lambda given: [time == times[0] for time in given])
+    assert 0 < sum(map(len, kept(inputs, some))) < sum(map(len, whole))
+    none = KeptFlows(inputs, Share(0, 2), Wanted())
+    none.choose([True, True], lambda given: [False for _ in given])
+    assert kept(inputs, none) == [set(), set()]

@@ -7,6 +7,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -200,6 +201,25 @@ def test_filters_give_what_filtering_afterwards_gives(
     want = sorted(repr([*row.values()]) for row in whole if passes(row))
     for partitions in (1, 3):
         assert rows(given(kind, paths, sourceBy=source_by, partitions=partitions), [condition]) == want
+
+
+@pytest.mark.parametrize("kind", ["frame", "message", "exchange", "connection"])
+def test_windows_of_time_and_files_lose_no_row(captures: Path, tmp_path: Path, kind: str) -> None:
+    """Wherever they begin and end: in the middle of files, of connections, of frames in several packets."""
+    names = [path for path in sorted(captures.glob("*.pcap")) if path.stat().st_size < 300_000]
+    inputs = cut(captures / "shared-nack-dlq.pcap", tmp_path, (0.2, 0.4, 0.6, 0.8))
+    chance = Random(1)
+    for paths in (names, inputs.paths):
+        whole = [row for part in batches(given(kind, paths)) for batch in part for row in batch.to_pylist()]
+        for _ in range(4):
+            first, last = sorted(chance.choice(whole)["time"] for _ in range(2))
+            file = chance.choice(whole)["file"]
+            conditions = [datasource.GreaterThanOrEqual(("time",), first), datasource.LessThan(("time",), last)]
+            want = sorted(repr([*row.values()]) for row in whole if first <= row["time"] < last)
+            assert rows(given(kind, paths, partitions=2), conditions) == want
+            conditions = [GREATER(("time",), first), EQUAL(("file",), file)]
+            want = sorted(repr([*row.values()]) for row in whole if row["time"] > first and row["file"] == file)
+            assert rows(given(kind, paths), conditions) == want
 
 
 def test_captures_in_which_no_row_can_be_are_not_read(captures: Path) -> None:
