@@ -24,7 +24,7 @@ from pulsarscope.cli.options import DetailOption, HexOption, JobsOption, RowForm
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
-from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
+from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, with_payload, write_rows
 from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
@@ -135,6 +135,7 @@ def capture_and_decode(request: LiveRequest) -> int:
     from pulsarscope.live.metrics import Metrics, parse_address, require_prometheus, serve_metrics  # noqa: PLC0415 - as above
 
     kinds = record_kinds(request.records)
+    request = with_payload(request, kinds)
     name = output_name(request, kinds)
     trigger = _check_options(request)
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND

@@ -16,7 +16,7 @@ from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_
 from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
-from pulsarscope.cli.options import NEVER, CommandRequest
+from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
 from pulsarscope.cli.rereadable import rereadable
@@ -26,7 +26,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow, RawFrame
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
-from pulsarscope.output.registry import EncodedOutput, Output, OutputOptions, column_names, output
+from pulsarscope.output.registry import CHECKSUM_COLUMNS, EncodedOutput, Output, OutputOptions, column_names, output
 from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import RowFilter
+    from pulsarscope.filter.field_columns import FieldColumns
 
 TRACES = ("otlp", "perfetto")
 """The outputs of journeys alone, which put the rows of an entry together."""
+
+PAYLOAD_FORM = "base64"
+"""Form of payloads that only a field reads."""
 
 FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
@@ -45,6 +49,7 @@ FOLDER_OUTPUT = "parquet"
 def run_command(request: CommandRequest) -> int:
     """Write the rows that a request asks for, and return the exit code. Raises UsageError, CaptureError or OutputError."""
     kinds = kinds_of(request)
+    request = with_payload(request, kinds)
     name = output_name(request, kinds)
 
     def run_rows(command_output: CommandOutput) -> int:
@@ -184,6 +189,8 @@ def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
         if "frame" not in kinds:
             raise UsageError(f"{view} shows frames: add frame to --records")
         return "tree" if request.detail else "hex"
+    if fields_of(request, kinds) is not None:
+        return "fields"
     if request.format in (FOLDER_OUTPUT, "perfetto") and request.out is None and is_terminal(sys.stdout):
         raise UsageError(f"{request.format} cannot be written to a terminal: name a file with -o")
     if request.format is not None:
@@ -215,7 +222,32 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
         from pulsarscope.output.export.arrow import require_pyarrow  # noqa: PLC0415 - other outputs start quicker without it
 
         require_pyarrow()
-    return None if request.format is None or name in TRACES else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+    return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+
+
+def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns | None:
+    """Return the fields that --columns names, when one of them is no column. Raises FilterError when a name is neither."""
+    names = _columns(request) or ()
+    known = {name for kind in kinds for name in column_names(kind)}.union(CHECKSUM_COLUMNS)
+    if all(name in known for name in names):
+        return None
+    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs name columns
+    from pulsarscope.filter import FilterError  # noqa: PLC0415 - as above
+    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - as above
+
+    try:
+        return FieldColumns(names, kinds, catalogue(), payload=request.payload or PAYLOAD_FORM)
+    except FilterError:
+        if all(name.isidentifier() for name in names if name not in known):
+            return None  # which refuses it as a column
+        raise
+
+
+def with_payload(request: AnyRequest, kinds: tuple[str, ...]) -> AnyRequest:
+    """Return a request whose messages have their payloads when a field is made of these."""
+    if request.payload is not None or MessageRow.kind not in kinds or (fields := fields_of(request, kinds)) is None:
+        return request
+    return msgspec.structs.replace(request, payload=PAYLOAD_FORM) if fields.reads_payload else request
 
 
 def _columns(request: CommandRequest) -> tuple[str, ...] | None:
@@ -251,7 +283,10 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     """Return the columns of message rows that the output needs, None for all: a filter may read any. The output refuses others."""
-    if request.format is None or request.columns is None or request.filter is not None or JourneyRow.kind in record_kinds(request.records):
+    if request.format is None or request.columns is None or request.filter is not None:
+        return None
+    kinds = record_kinds(request.records)
+    if JourneyRow.kind in kinds or fields_of(request, kinds) is not None:
         return None
     known = column_names(MessageRow.kind)
     asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))
@@ -268,6 +303,8 @@ def output_options(
         kinds=kinds,
         run=run,
         columns=_columns(request),
+        fields=fields_of(request, kinds),
+        format=request.format,
         paths=tuple(run.inputs.paths),
         time=request.time,
         color=wants_color(stream, os.environ, request.no_color),

@@ -58,6 +58,14 @@ class Checker:
             misfit = self._no_field(test.field, kinds)
         raise FilterError(misfit.reason, self._text, misfit.place)
 
+    def field(self, name: syntax.Name, kind: str) -> tuple[KnownField, tree.FieldPath] | None:
+        """Return what a name means in rows of a kind, or None. Raises Mismatch when a step or the slice is invalid for it."""
+        return self._resolve(name, kind)
+
+    def missing(self, name: syntax.Name, kinds: Sequence[str]) -> Mismatch:
+        """Return the message for a name that none of the kinds has."""
+        return self._no_field(name, kinds)
+
     def meaning(self, syntax_tree: syntax.SyntaxTree, kind: str) -> tree.Expression:
         """Return the typed tree for rows of a kind; `Always(False)` when none of them can match."""
         return self._meaning(syntax_tree, kind, holds=True) or NEVER

@@ -212,6 +212,11 @@ def _matches(pattern: str, types: tuple[str, ...]) -> Test:
     return matches
 
 
+def read_field(field: tree.FieldPath, context: EvaluationContext) -> Reader:
+    """Return the reader of a field: it gives a value or None, or a list of values."""
+    return _reader(field, context)[0]
+
+
 def _reader(field: tree.FieldPath, context: EvaluationContext) -> tuple[Reader, bool]:
     """Return the reader of a field, and True when it gives a list."""
     read = DERIVED[field.column](context) if field.column in DERIVED else attrgetter(field.column)

@@ -107,6 +107,21 @@ class RowSelection(Protocol):
         """Number of rows that passed so far, by kind."""
 
 
+class RowFields(Protocol):
+    """Fields of rows that are no columns, as an output sees them."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the fields, in order."""
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Types of the fields, by name."""
+
+    def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
+        """Return the values of a row, None for a row of another kind."""
+
+
 class OutputOptions(msgspec.Struct, frozen=True):
     """Options of an output. `width` in terminal cells; None: lines are never clipped."""
 
@@ -124,6 +139,9 @@ class OutputOptions(msgspec.Struct, frozen=True):
     payload: str | None = None
     selection: RowSelection | None = None
     """The filter that selected the rows."""
+    fields: RowFields | None = None
+    """Fields in the place of columns, and how to write them: csv, json, ndjson, None for text."""
+    format: str | None = None
 
 
 Factory = Callable[["Sink", OutputOptions], Output]
@@ -131,6 +149,7 @@ Factory = Callable[["Sink", OutputOptions], Output]
 OUTPUTS = {
     "timeline": "pulsarscope.output.render.timeline:TimelineOutput",
     "lanes": "pulsarscope.output.render.lanes:LanesOutput",
+    "fields": "pulsarscope.output.export.fields_output:FieldsOutput",
     "tree": "pulsarscope.output.render.tree:TreeOutput",
     "hex": "pulsarscope.output.render.hex:HexOutput",
     "messages": "pulsarscope.output.render.messages:MessagesOutput",
