@@ -29,6 +29,7 @@ KINDS = (*ALL, "journey")
 
 EXTRAS = {
     "live": ("scapy", "prometheus_client"),
+    "mcp": ("mcp",),
     "parquet": ("pyarrow",),
     "report": ("jinja2",),
     "spark": ("pyspark", "pandas", "pyarrow"),

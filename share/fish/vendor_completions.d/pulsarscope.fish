@@ -420,8 +420,8 @@ function __pulsarscope_list
                 unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark errors tshark records findings \
-                library decode messages stats diagnose report compare browse follow extract sql registry live pipeline findings fields \
-                help selftest
+                library decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings \
+                fields help selftest
         case triggers
             printf '%s\n' any-error ack-after-close ack-each ack-failed ack-hole ack-unanswered ack-unknown-id acked-redelivered \
                 advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped batch-corrupt batch-partly-acked \
@@ -463,7 +463,7 @@ function __pulsarscope_of
     set -l line (commandline -opc)
     set -e line[1]
     test (count $line) -gt 0; or return 1
-    contains -- $line[1] decode messages stats diagnose report compare browse follow extract sql registry live pipeline findings fields help selftest; or set line decode
+    contains -- $line[1] decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help selftest; or set line decode
     contains -- $line[1] $argv
 end
 
@@ -496,6 +496,7 @@ complete -c pulsarscope -n __pulsarscope_first -a browse -d 'Browse captures on 
 complete -c pulsarscope -n __pulsarscope_first -a follow -d 'Follow a connection, producer, consumer, topic, message or txn.'
 complete -c pulsarscope -n __pulsarscope_first -a extract -d 'Copy the packets of matching records to a pcapng file.'
 complete -c pulsarscope -n __pulsarscope_first -a sql -d 'Query the records of captures in SQL.'
+complete -c pulsarscope -n __pulsarscope_first -a mcp -d 'Answer an assistant that speaks MCP.'
 complete -c pulsarscope -n __pulsarscope_first -a registry -d 'Show the registry of Kafka 0.7 from a dump of ZooKeeper.'
 complete -c pulsarscope -n __pulsarscope_first -a live -d 'Decode traffic while it happens.'
 complete -c pulsarscope -n __pulsarscope_first -a pipeline -d 'Decode large sets of captures into tables with Spark.'
@@ -527,7 +528,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose repo
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l names -d 'Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l threshold -d 'Set a limit that decides findings (see findings CODE); repeatable.' -x -a '(__pulsarscope_list thresholds | string replace -r \\$ =)'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l source-by -d 'Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.' -x -a 'none dir interface'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql registry live pipeline findings fields help selftest' -s h -l help -d 'Show this message and exit.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help selftest' -s h -l help -d 'Show this message and exit.'
 complete -c pulsarscope -n '__pulsarscope_of messages' -l payload -d 'Include the payloads.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of messages' -s Y -l filter -d 'Only records that match, as in \'payload_size > 1KB\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
@@ -595,6 +596,7 @@ complete -c pulsarscope -n '__pulsarscope_of pipeline' -l conf -d 'Spark setting
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l check -d 'Check that all requirements are met, and exit.'
 complete -c pulsarscope -n '__pulsarscope_of findings' -l layer -d 'Only findings of this layer.' -x -a 'capture tcp tls frame payload session tuning'
 complete -c pulsarscope -n '__pulsarscope_of findings' -l severity -d 'Only findings of this severity.' -x -a 'error warning note'
+complete -c pulsarscope -n '__pulsarscope_of mcp' -f -a '(__pulsarscope_list )'
 complete -c pulsarscope -n '__pulsarscope_of live' -f
 complete -c pulsarscope -n '__pulsarscope_of findings' -f -a '(__pulsarscope_list findings)'
 complete -c pulsarscope -n '__pulsarscope_of fields' -f -a '(__pulsarscope_list fields)'
