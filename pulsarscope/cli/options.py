@@ -34,7 +34,7 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE...",
-        help="Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input.",
+        help="Captures: pcap or pcapng, plain or compressed; folders, patterns, or - for standard input.",
         show_default=False,
     ),
 ]

@@ -81,7 +81,7 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or URIs (s3://, gs://, hdfs://).",
+            help="Captures: pcap or pcapng, plain or compressed; folders, patterns, or URIs (s3://, gs://, hdfs://).",
             show_default=False,
         ),
     ] = []  # noqa: RUF012 - each request gets a list of its own

@@ -123,7 +123,11 @@ def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
 
 CAPTURE_CODES = table(
     CAPTURE.error("file-unreadable", "A file could not be opened or read.", "Check the path and its permissions."),
-    CAPTURE.error("not-a-capture", "A file is neither pcap nor pcapng.", "Give a pcap or pcapng file, plain, .gz or .zst."),
+    CAPTURE.error(
+        "not-a-capture",
+        "A file is neither pcap nor pcapng.",
+        "Give a pcap or pcapng file, plain, .gz, .zst, .xz, .bz2 or .lz4.",
+    ),
     CAPTURE.error(
         "capture-malformed", "A record or block of the capture is damaged.", "What came before it was decoded; copy the file again."
     ),

@@ -84,10 +84,16 @@ TLS_NAMES_MAX = 8
 """Names of a certificate, or offered protocols, that are shown."""
 
 DECOMPRESS_RATIO_MAX = 1_000
-"""Output per input byte of a .gz or .zst capture, checked after DECOMPRESS_FREE_BYTES; and of the payloads of a connection."""
+"""Output per input byte of a compressed capture, checked after DECOMPRESS_FREE_BYTES; and of the payloads of a connection."""
 
 DECOMPRESS_FREE_BYTES = 1 << 30
 """Output of a compressed capture before its ratio is checked: captures compress well."""
+
+DECOMPRESS_STEP_BYTES = 4 << 10
+"""Output of one step of xz, bzip2 and LZ4: so much before a damaged place is lost. Smaller steps take noticeable time."""
+
+XZ_MEMORY_MAX_BYTES = 256 << 20
+"""Memory to decompress an xz file: its highest level needs 65 MiB, a file may ask for 4 GiB."""
 
 VLAN_TAGS_MAX = 8
 """VLAN tags on one packet; more is a loop."""

@@ -86,7 +86,7 @@ REFUSED: list[tuple[int, bytes, str]] = [
     (15, struct.pack("<III", 0x0A0D0D0A, 24, 0x1A2B3C4D) + bytes(40), "damaged section header"),
     (15, struct.pack("<III", 0x0A0D0D0A, 1 << 28, 0x1A2B3C4D) + bytes(40), "damaged section header"),
     (18, NG.section(version=2) + NG.interface(), "version 2.0"),
-    (29, b"\x04\x22\x4d\x18" + bytes(40), "an LZ4 file"),
+    (29, b"\x02\x21\x4c\x18" + bytes(40), "an LZ4 file of the legacy format"),
     (29, gzip.compress(gzip.compress(GOOD)), "a gzip file in a compressed file"),
     (29, b"\x1f\x8b" + bytes(40), "damaged"),
     (30, b"PK\x03\x04" + b"../../etc/passwd" + bytes(100), "a zip archive"),

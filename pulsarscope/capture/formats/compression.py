@@ -1,4 +1,4 @@
-"""Streaming decompression of gzip (RFC 1952) and zstd (RFC 8878 section 3.1), recognised by their first bytes.
+"""Streaming decompression of gzip (RFC 1952), zstd (RFC 8878 section 3.1), xz, bzip2 and LZ4 frames, recognised by their first bytes.
 
 All that a cut or damaged file still contains is decompressed, in pieces of bounded size, before the damage is reported.
 """
@@ -13,10 +13,19 @@ from typing import Protocol
 import msgspec
 
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
-from pulsarscope.model.limits import DECOMPRESS_FREE_BYTES, DECOMPRESS_RATIO_MAX, READ_BLOCK_BYTES
+from pulsarscope.model.limits import (
+    DECOMPRESS_FREE_BYTES,
+    DECOMPRESS_RATIO_MAX,
+    DECOMPRESS_STEP_BYTES,
+    READ_BLOCK_BYTES,
+    XZ_MEMORY_MAX_BYTES,
+)
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+BZIP2_MAGIC = b"BZh"
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -33,7 +42,7 @@ def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> 
     head = b""
     for chunk in chunks:
         head += chunk
-        if len(head) >= len(ZSTD_MAGIC):
+        if len(head) >= len(XZ_MAGIC):
             break
     if not head:
         return
@@ -42,6 +51,8 @@ def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> 
         yield from _guarded(_gunzip(stored), "gzip", progress, file)
     elif is_zstd(head):
         yield from _guarded(_unzstd(stored), "zstd", progress, file)
+    elif (name := next((name for name, magic in _STREAM_MAGICS.items() if head.startswith(magic)), None)) is not None:
+        yield from _guarded(_streams(stored, name), name, progress, file)
     else:
         yield from stored
 
@@ -49,6 +60,9 @@ def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> 
 def is_zstd(head: bytes) -> bool:
     """Return True when at least four bytes begin a zstd frame or a skippable frame."""
     return head.startswith(ZSTD_MAGIC) or (head[1:4] == _SKIPPABLE_MAGIC and head[0] & 0xF0 == 0x50)
+
+
+_STREAM_MAGICS = {"xz": XZ_MAGIC, "bzip2": BZIP2_MAGIC, "LZ4": LZ4_MAGIC}
 
 
 class _CutError(Exception):
@@ -126,6 +140,81 @@ def _until_error(member: _Inflater, data: bytes) -> Iterator[bytes]:
             return
         if piece:
             yield piece
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes | None: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _stream_maker(name: str) -> tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]:
+    """Return what makes a decompressor for one stream of a format, and its errors. Raises _CorruptError when Python lacks the format."""
+    try:
+        if name == "xz":
+            import lzma  # noqa: PLC0415 - imported on use
+
+            return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY_MAX_BYTES), (lzma.LZMAError, EOFError)
+        if name == "bzip2":
+            import bz2  # noqa: PLC0415 - as above
+
+            return bz2.BZ2Decompressor, (OSError, ValueError, EOFError)
+        import lz4.frame  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise _CorruptError(f"this Python cannot read it: {error}") from None
+    return lz4.frame.LZ4FrameDecompressor, (RuntimeError, EOFError)
+
+
+def _streams(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Decompress the streams of a file one behind the other; zero bytes may stand between and after them, as xz pads.
+
+    Steps are small: an error takes the output of its step with it.
+    """
+    make, errors = _stream_maker(name)
+    magic = _STREAM_MAGICS[name]
+    stream = make()
+    begun = False
+    for chunk in chunks:
+        data = chunk
+        while data or (begun and not stream.needs_input):
+            if not begun:
+                if not (data := data.lstrip(b"\x00")):
+                    break
+                if data[: len(magic)] != magic[: len(data)]:
+                    raise _CorruptError(f"bytes that are no {name} stream")
+                begun = True
+            pieces: list[bytes] = []
+            error = _step(stream, data, pieces, errors)
+            if pieces:
+                yield b"".join(pieces)
+            if error is not None:
+                raise _CorruptError(str(error)) from None
+            data = b""
+            if stream.eof:
+                data, stream, begun = stream.unused_data or b"", make(), False
+    if begun:
+        raise _CutError
+
+
+def _step(stream: _Decompressor, data: bytes, pieces: list[bytes], errors: tuple[type[Exception], ...]) -> Exception | None:
+    """Decompress up to a block into `pieces`, and return the error that ends it before."""
+    size = 0
+    try:
+        while size < READ_BLOCK_BYTES and not stream.eof and (data or not stream.needs_input):
+            piece = stream.decompress(data, DECOMPRESS_STEP_BYTES)
+            data = b""
+            pieces.append(piece)
+            size += len(piece)
+    except errors as error:
+        return error
+    return None
 
 
 def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 _MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive (unpack it first)"),
-    (b"\x04\x22\x4d\x18", "an LZ4 file (unpack it first: lz4 -d)"),
-    (b"\xfd7zXZ\x00", "an xz file (unpack it first: xz -d)"),
-    (b"BZh", "a bzip2 file (unpack it first: bzip2 -d)"),
+    (b"\x02\x21\x4c\x18", "an LZ4 file of the legacy format (unpack it first: lz4 -d)"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive (unpack it first)"),
     (b"Rar!", "a rar archive (unpack it first)"),
     (b"\x1f\x8b", "a gzip file in a compressed file"),
     (b"\x28\xb5\x2f\xfd", "a zstd file in a compressed file"),
+    (b"\x04\x22\x4d\x18", "an LZ4 file in a compressed file"),
+    (b"\xfd7zXZ\x00", "an xz file in a compressed file"),
+    (b"BZh", "a bzip2 file in a compressed file"),
     (b"snoop\x00\x00\x00", "a snoop capture (convert it first: editcap -F pcapng)"),
     (b"btsnoop\x00", "a Bluetooth btsnoop capture"),
     (b"TRSNIFF data", "a Sniffer capture (convert it first: editcap -F pcapng)"),

@@ -40,7 +40,7 @@ def tarred() -> bytes:
         (("ä" * 300).encode(), "text"),
         (b"snoop\x00\x00\x00\x00\x00\x00\x02", "a snoop capture (convert it first: editcap -F pcapng)"),
         (b"\xac\x01\x00\x1c" + bytes(20), "an IXIA capture (convert it first: editcap -F pcapng)"),
-        (b"\x04\x22\x4d\x18rest", "an LZ4 file (unpack it first: lz4 -d)"),
+        (b"\x02\x21\x4c\x18rest", "an LZ4 file of the legacy format (unpack it first: lz4 -d)"),
         (b"\x01\x02\x03\x04\x05", "unknown data (first bytes 01 02 03 04)"),
         (b"\x1b[2Jtext", "unknown data (first bytes 1b 5b 32 4a)"),
         (b"\xff\xff\xff\xffabc", "unknown data (first bytes ff ff ff ff)"),
