@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections import Counter
@@ -20,6 +21,9 @@ settings.load_profile("default")
 # A job in the background ignores SIGINT, under nohup SIGHUP, and so would every process that a test starts and then interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+os.environ["PULSARSCOPE_CONFIG"] = "off"  # whatever the configuration of who runs the tests says
 
 
 @pytest.fixture(scope="session")

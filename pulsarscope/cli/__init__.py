@@ -33,6 +33,7 @@ COMMANDS = {
     "findings": "List the findings, or explain one.",
     "fields": "List the fields that a filter (-Y) can name.",
     "help": "Explain a topic: the pages of the documentation.",
+    "config": "Show the configuration: its files, and where each value comes from.",
     "selftest": "Check this installation with captures that come with it.",
 }
 """Name of a command, which is also that of its module and function -> the first line of its help."""
@@ -60,16 +61,21 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Replace the placeholder of the command that is given by the command."""
-        from pulsarscope.cli.options import typer_command  # noqa: PLC0415 - the list of commands stays quick without it
-
         name, _, remaining = super().resolve_command(ctx, args)
         if name == "decode" and any(argument[:2] in OPTIONS_OF_TSHARK for argument in remaining):
             from pulsarscope.cli.tshark_options import from_tshark  # noqa: PLC0415 - as above
 
             remaining = from_tshark(remaining)
-        single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-        single.command(name)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), str(name))))
-        return name, typer.main.get_command(single), remaining
+        return name, command_of(str(name)), remaining
+
+
+def command_of(name: str) -> Any:
+    """Return a command with its options; its module is imported."""
+    from pulsarscope.cli.options import typer_command  # noqa: PLC0415 - the list of commands stays quick without it
+
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
+    single.command(name)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), name)))
+    return typer.main.get_command(single)
 
 
 def _is_path(name: str) -> bool:

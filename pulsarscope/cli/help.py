@@ -32,6 +32,7 @@ TOPICS = (
     "schemas",
     "sql",
     "spark",
+    "configuration",
     "errors",
     "tshark",
     "records",

@@ -70,6 +70,26 @@ DetailOption = Annotated[bool, typer.Option("-V", help="Show every field of each
 HexOption = Annotated[bool, typer.Option("-x", help="Show the bytes of each frame, annotated.")]
 
 
+def _configure(context: typer.Context, profile: str | None) -> str | None:
+    """Take defaults from configuration files, where there are any, before the options are read."""
+    from pulsarscope.cli.configured_options import set_defaults  # noqa: PLC0415 - that module imports the commands
+
+    return set_defaults(context, profile)
+
+
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        envvar="PULSARSCOPE_PROFILE",
+        is_eager=True,
+        callback=_configure,
+        help="Take defaults from this profile of the configuration (see pulsarscope help config).",
+    ),
+]
+
+
 class ReadOptions(msgspec.Struct, frozen=True):
     """The options of every command that reads captures."""
 
@@ -191,13 +211,19 @@ def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
     request_class = get_type_hints(function)["request"]
 
     @wraps(function)
-    def run(**values: Any) -> None:
+    def run(invocation: typer.Context, **values: Any) -> None:
+        if invocation.default_map:
+            from pulsarscope.cli.configured_options import giving_way  # noqa: PLC0415 - most runs have no configuration
+
+            values = giving_way(values, invocation)
         request: AnyRequest = _struct_of(request_class, values)
         if request.quiet:
             warnings.simplefilter("ignore")
         raise typer.Exit(function(request))
 
-    parameters = list(_parameters(request_class))
+    own = {parameter.name: parameter for parameter in _parameters(request_class)}
+    own.setdefault("profile", Parameter("profile", Parameter.KEYWORD_ONLY, default=None, annotation=ProfileOption))
+    parameters = [Parameter("invocation", Parameter.KEYWORD_ONLY, annotation=typer.Context), *own.values()]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

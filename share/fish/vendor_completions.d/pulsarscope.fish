@@ -419,9 +419,9 @@ function __pulsarscope_list
                 slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds \
                 unload-burst-seconds unload-burst-topics
         case topics
-            printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark errors tshark records findings \
-                library decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings \
-                fields help selftest
+            printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
+                findings library decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline \
+                findings fields help config selftest
         case triggers
             printf '%s\n' any-error ack-after-close ack-each ack-failed ack-hole ack-unanswered ack-unknown-id acked-redelivered \
                 advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped batch-corrupt batch-partly-acked \
@@ -463,7 +463,7 @@ function __pulsarscope_of
     set -l line (commandline -opc)
     set -e line[1]
     test (count $line) -gt 0; or return 1
-    contains -- $line[1] decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help selftest; or set line decode
+    contains -- $line[1] decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help config selftest; or set line decode
     contains -- $line[1] $argv
 end
 
@@ -503,6 +503,7 @@ complete -c pulsarscope -n __pulsarscope_first -a pipeline -d 'Decode large sets
 complete -c pulsarscope -n __pulsarscope_first -a findings -d 'List the findings, or explain one.'
 complete -c pulsarscope -n __pulsarscope_first -a fields -d 'List the fields that a filter (-Y) can name.'
 complete -c pulsarscope -n __pulsarscope_first -a help -d 'Explain a topic: the pages of the documentation.'
+complete -c pulsarscope -n __pulsarscope_first -a config -d 'Show the configuration: its files, and where each value comes from.'
 complete -c pulsarscope -n __pulsarscope_first -a selftest -d 'Check this installation with captures that come with it.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s V -d 'Show every field of each frame, as a tree.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the bytes of each frame, annotated.'
@@ -514,7 +515,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages live' -l columns -d
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow live' -l time -d 'How text shows times.' -x -a 'relative delta utc local epoch'
 complete -c pulsarscope -n '__pulsarscope_of decode live pipeline' -l payload -d 'Include the payload of messages; with -x hex, all bytes.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of decode messages diagnose browse follow sql live pipeline' -l show-secrets -d 'Do not redact tokens and passwords.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose compare browse follow sql registry live findings help' -l no-color -d 'Disable colours; NO_COLOR and FORCE_COLOR work, too.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose compare browse follow sql registry live findings help config' -l no-color -d 'Disable colours; NO_COLOR and FORCE_COLOR work, too.'
 complete -c pulsarscope -n '__pulsarscope_of decode stats compare browse follow extract live' -s Y -l filter -d 'Only records that match, as in \'latency > 50ms\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow extract live' -l limit -d 'Stop after N records.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats report follow sql registry live' -s q -l quiet -d 'Omit headings, progress and warnings.'
@@ -528,7 +529,8 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose repo
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l names -d 'Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l threshold -d 'Set a limit that decides findings (see findings CODE); repeatable.' -x -a '(__pulsarscope_list thresholds | string replace -r \\$ =)'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l source-by -d 'Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.' -x -a 'none dir interface'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help selftest' -s h -l help -d 'Show this message and exit.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help config selftest' -l profile -d 'Take defaults from this profile of the configuration (see pulsarscope help config).' -x
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql mcp registry live pipeline findings fields help config selftest' -s h -l help -d 'Show this message and exit.'
 complete -c pulsarscope -n '__pulsarscope_of messages' -l payload -d 'Include the payloads.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of messages' -s Y -l filter -d 'Only records that match, as in \'payload_size > 1KB\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
@@ -596,9 +598,11 @@ complete -c pulsarscope -n '__pulsarscope_of pipeline' -l conf -d 'Spark setting
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l check -d 'Check that all requirements are met, and exit.'
 complete -c pulsarscope -n '__pulsarscope_of findings' -l layer -d 'Only findings of this layer.' -x -a 'capture tcp tls frame payload session tuning'
 complete -c pulsarscope -n '__pulsarscope_of findings' -l severity -d 'Only findings of this severity.' -x -a 'error warning note'
+complete -c pulsarscope -n '__pulsarscope_of config' -l show -d 'Show the options that are set, with the place that sets each.'
 complete -c pulsarscope -n '__pulsarscope_of mcp' -f -a '(__pulsarscope_list )'
 complete -c pulsarscope -n '__pulsarscope_of live' -f
 complete -c pulsarscope -n '__pulsarscope_of findings' -f -a '(__pulsarscope_list findings)'
 complete -c pulsarscope -n '__pulsarscope_of fields' -f -a '(__pulsarscope_list fields)'
 complete -c pulsarscope -n '__pulsarscope_of help' -f -a '(__pulsarscope_list topics)'
+complete -c pulsarscope -n '__pulsarscope_of config' -f -a '(__pulsarscope_list )'
 complete -c pulsarscope -n '__pulsarscope_of selftest' -f

@@ -1,0 +1,116 @@
+"""The command `config`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.configured_options import configurable, configured, read_files
+from pulsarscope.cli.exit_codes import EXIT_DONE
+from pulsarscope.cli.options import CommandRequest, NoColorOption, ProfileOption
+from pulsarscope.cli.reports import report_options
+from pulsarscope.inputs.config_files import ConfigFile, Setting, config_paths
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import escape, hint_for
+from pulsarscope.output.render.text_report import ReportColumn, TextReport
+
+DEFAULT = "default"
+
+
+class ConfigRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `config`."""
+
+    command: Annotated[str | None, typer.Argument(metavar="COMMAND", help="All options of this command.", show_default=False)] = None
+    show: Annotated[bool, typer.Option("--show", help="Show the options that are set, with the place that sets each.")] = False
+    no_color: NoColorOption = False
+    profile: ProfileOption = None
+
+
+class _Line(NamedTuple):
+    command: str
+    option: str
+    value: str
+    origin: str
+
+
+def config(request: ConfigRequest) -> int:
+    """Show the configuration: its files, and where each value comes from.
+
+    Files are checked: unknown options and profiles are refused. --profile shows the values with that profile.
+    """
+    return run_with_output(lambda output: _write_config(request, output))
+
+
+def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
+    from pulsarscope.cli import COMMANDS  # noqa: PLC0415 - the command line imports this module
+
+    if request.command is not None and request.command not in COMMANDS:
+        raise UsageError(f'unknown command "{escape(request.command)}"{hint_for(request.command, [*COMMANDS])}')
+    files = read_files()
+    lines = list(_lines(files, [*COMMANDS], request.profile))
+    report = TextReport(report_options(request, ()))
+    report.heading("files", "later ones win; PULSARSCOPE_CONFIG=off reads none")
+    for path, _ in config_paths(os.environ):
+        report.paragraph(f"{escape(str(path))}: {_state(files, path)}", 2, hang=2)
+    if request.command is not None:
+        lines = [line for line in lines if line.command == request.command] + _defaults(request.command, lines)
+    if request.show or request.command is not None:
+        report.heading("options")
+        cells = [[escape(cell) for cell in column] for column in zip(*lines, strict=True)] or [[]] * len(_Line._fields)
+        report.table(
+            [
+                ReportColumn(name, column, right=False, name=name in {"value", "from"}, kept=True)
+                for name, column in zip(("command", "option", "value", "from"), cells, strict=True)
+            ]
+        )
+        if not lines:
+            report.paragraph("none is set", 2)
+    sink = output.open(request, ())
+    sink.write(report.text())
+    sink.finish()
+    return EXIT_DONE
+
+
+def _lines(files: Sequence[ConfigFile], commands: Sequence[str], profile: str | None) -> Iterator[_Line]:
+    """Yield the options that are set, by command. Raises UsageError for an option that no command has."""
+    from pulsarscope.cli import command_of  # noqa: PLC0415 - as above
+
+    unknown: dict[str, Setting] | None = None
+    known: set[str] = set()
+    for name in commands if files else ():
+        command = command_of(name)
+        found, others = configured(command, name, files, profile)
+        known.update(configurable(command))
+        unknown = others if unknown is None else {option: setting for option, setting in unknown.items() if option in others}
+        for option, parameter in configurable(command).items():
+            if parameter.name in found:
+                value, setting = found[parameter.name]
+                yield _Line(name, option, _text(value), setting.origin)
+    for option, setting in (unknown or {}).items():
+        raise UsageError(f'{setting.origin}: no command has the option "{escape(option)}"{hint_for(option, sorted(known), "see --help")}')
+
+
+def _defaults(command: str, lines: Sequence[_Line]) -> list[_Line]:
+    from pulsarscope.cli import command_of  # noqa: PLC0415 - as above
+
+    given = {line.option for line in lines if line.command == command}
+    options = configurable(command_of(command))
+    return [_Line(command, option, _text(parameter.default), DEFAULT) for option, parameter in options.items() if option not in given]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(value) if isinstance(value, (list, tuple)) else "" if value is None else str(value)
+
+
+def _state(files: Sequence[ConfigFile], path: Path) -> str:
+    file = next((file for file in files if file.path == path), None)
+    if file is None:
+        return "not there"
+    return f"read, profiles: {', '.join(map(escape, file.profiles()))}" if file.profiles() else "read"
