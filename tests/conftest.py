@@ -18,6 +18,10 @@ from tests.places import CAPTURES, TESTS
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
 
+# Where it is forbidden to keep compiled modules, as in many containers, each process that a test starts would compile the package again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A job in the background ignores SIGINT, under nohup SIGHUP, and so would every process that a test starts and then interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.places import PACKAGE, ROOT
@@ -14,6 +15,18 @@ GENERATED = {"pulsar_pb2.py", "schema.py", "generated.py"}
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in GENERATED)
 """All modules but the generated one."""
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the syntax tree of a module."""
+    return tuple(ast.walk(tree_of(path)))
 
 
 def name_of(path: Path) -> str:
@@ -35,25 +48,30 @@ def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
 
     `from pulsarscope import wire` counts as pulsarscope.dissect, `from pulsarscope.tcp import Assembler` as pulsarscope.tcp.Assembler.
     """
-    tree = ast.parse(path.read_text())
-    for node in executed_on_import(tree.body) if top_level else ast.walk(tree):
+    for node in executed_on_import(tree_of(path).body) if top_level else nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
     if not top_level:
-        yield from imports_by_string(tree)
+        yield from imports_by_string(path)
 
 
-def imports_by_string(tree: ast.Module) -> Iterator[str]:
-    """Names of modules of the package that stand in a text: module, module:name, or the beginning of one that is put together."""
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+def texts_of(path: Path) -> Iterator[str]:
+    """The texts in a module that are no documentation."""
+    documentation = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            match = re.match(r"pulsarscope(?:\.\w+)+", node.value)
-            if match is not None and room_of(match[0]) != "pulsarscope":
-                yield match[0]
+            yield node.value
+
+
+def imports_by_string(path: Path) -> Iterator[str]:
+    """Names of modules of the package that stand in a text: module, module:name, or the beginning of one that is put together."""
+    for text in texts_of(path):
+        match = re.match(r"pulsarscope(?:\.\w+)+", text)
+        if match is not None and room_of(match[0]) != "pulsarscope":
+            yield match[0]
 
 
 def executed_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:

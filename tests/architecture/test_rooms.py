@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pytest
-
 from pulsarscope.protocols import make_dissectors
-from tests.architecture.modules import SOURCES, imports, name_of, room_of
+from tests.architecture.modules import SOURCES, imports, name_of, nodes_of, room_of, texts_of
 from tests.architecture.rooms import ROOMS, table
 from tests.places import DOCS, PACKAGE
 
@@ -57,78 +56,84 @@ COMMANDS = {command for dissector in make_dissectors() for command in dissector.
 """Of all protocols. A name that ends with ERROR is a refusal in any of them, to the eye."""
 
 CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
+OUTSIDE_PROTOCOLS = [path for path in SOURCES if "protocols" not in path.parts]
 
 
-def identify(path: Path) -> str:
-    return name_of(path)
+def breaches(check: Callable[[Path], Iterable[str]], sources: Iterable[Path] = SOURCES) -> dict[str, list[str]]:
+    """What a check finds wrong, by the name of the module."""
+    return {name_of(path): found for path in sources if (found := sorted(check(path)))}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=identify)
-def test_a_room_imports_only_the_rooms_it_may(path: Path) -> None:
-    room = room_of(name_of(path))
-    assert room in ROOMS, "a new room needs a row in tests/architecture/rooms.py"
-    rooms = {room_of(name) for name in imports(path) if name.partition(".")[0] == "pulsarscope"}
-    assert rooms - {room} <= ROOMS[room].imports
+def test_a_room_imports_only_the_rooms_it_may() -> None:
+    assert {room_of(name_of(path)) for path in SOURCES} <= ROOMS.keys(), "a new room needs a row in tests/architecture/rooms.py"
+
+    def forbidden(path: Path) -> set[str]:
+        room = room_of(name_of(path))
+        rooms = {room_of(name) for name in imports(path) if name.partition(".")[0] == "pulsarscope"}
+        return rooms - {room} - ROOMS[room].imports
+
+    assert breaches(forbidden) == {}
 
 
 def test_the_documentation_has_the_rooms() -> None:
     assert table() in (DOCS / "architecture.md").read_text()
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)
-def test_only_the_list_of_dissectors_names_a_protocol(path: Path) -> None:
-    named = {name for name in imports(path) if name.startswith("pulsarscope.protocols")} - {"pulsarscope.protocols"}
-    assert {name.rpartition(".")[0] for name in named} <= {"pulsarscope.protocols"}
+def test_only_the_list_of_dissectors_names_a_protocol() -> None:
+    def named(path: Path) -> set[str]:
+        protocols = {name for name in imports(path) if name.startswith("pulsarscope.protocols")} - {"pulsarscope.protocols"}
+        return {name.rpartition(".")[0] for name in protocols} - {"pulsarscope.protocols"}
+
+    assert breaches(named, OUTSIDE_PROTOCOLS) == {}
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)
-def test_only_a_protocol_speaks_of_its_commands(path: Path) -> None:
-    if name_of(path) == "pulsarscope.model.records":
-        return  # says of each column from which command it comes
-    tree = ast.parse(path.read_text())
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    texts = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
-    ]
-    assert not {word for text in texts for word in re.findall(r"[A-Z_]+", text)} & COMMANDS
+def test_only_a_protocol_speaks_of_its_commands() -> None:
+    def spoken(path: Path) -> set[str]:
+        if name_of(path) == "pulsarscope.model.records":
+            return set()  # says of each column from which command it comes
+        return {word for text in texts_of(path) for word in re.findall(r"[A-Z_]+", text)} & COMMANDS
+
+    assert breaches(spoken, OUTSIDE_PROTOCOLS) == {}
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" in path.parts], ids=identify)
-def test_a_protocol_imports_no_other_protocol(path: Path) -> None:
-    place = path.relative_to(PACKAGE / "protocols").parts
-    if len(place) > 1:  # not the list of them all
-        others = {name.split(".")[2] for name in imports(path) if name.startswith("pulsarscope.protocols.")}
-        assert others <= {place[0]}
+def test_a_protocol_imports_no_other_protocol() -> None:
+    def others(path: Path) -> set[str]:
+        place = path.relative_to(PACKAGE / "protocols").parts
+        if len(place) == 1:  # the list of them all
+            return set()
+        return {name.split(".")[2] for name in imports(path) if name.startswith("pulsarscope.protocols.")} - {place[0]}
+
+    assert breaches(others, [path for path in SOURCES if "protocols" in path.parts]) == {}
 
 
-@pytest.mark.parametrize("path", CORE_SOURCES, ids=identify)
-def test_a_core_room_does_no_input_or_output_and_reads_no_clock(path: Path) -> None:
-    room = room_of(name_of(path))
-    imported = {name.partition(".")[0] for name in imports(path)}
-    assert not imported & SHELL_MODULES
-    tree = ast.parse(path.read_text())
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    assert not called & {"print", "input"}
-    assert not CLOCKS & {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    if room != "capture" and name_of(path) not in FILE_READERS:
-        assert not imported & FILE_MODULES
-        assert "open" not in called
+def test_a_core_room_does_no_input_or_output_and_reads_no_clock() -> None:
+    def reached(path: Path) -> set[str]:
+        imported = {name.partition(".")[0] for name in imports(path)}
+        nodes = nodes_of(path)
+        called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        found = imported & SHELL_MODULES | called & {"print", "input"} | attributes & CLOCKS
+        if room_of(name_of(path)) != "capture" and name_of(path) not in FILE_READERS:
+            found |= imported & FILE_MODULES | called & {"open"}
+        return found
+
+    assert breaches(reached, CORE_SOURCES) == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=identify)
-def test_heavy_modules_are_imported_on_use(path: Path) -> None:
-    if name_of(path) not in HEAVY_ON_USE:
-        assert not {name.partition(".")[0] for name in imports(path, top_level=True)} & HEAVY
+def test_heavy_modules_are_imported_on_use() -> None:
+    def heavy(path: Path) -> set[str]:
+        return {name.partition(".")[0] for name in imports(path, top_level=True)} & HEAVY
+
+    assert breaches(heavy, [path for path in SOURCES if name_of(path) not in HEAVY_ON_USE]) == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=identify)
-def test_only_tables_of_modules_import_by_a_name_that_is_put_together(path: Path) -> None:
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    called = {func.id if isinstance(func, ast.Name) else func.attr for func in calls if isinstance(func, (ast.Name, ast.Attribute))}
-    if name_of(path) not in TABLES_OF_MODULES:
-        assert not called & {"import_module", "__import__"}
+def test_only_tables_of_modules_import_by_a_name_that_is_put_together() -> None:
+    def importing(path: Path) -> set[str]:
+        calls = [node.func for node in nodes_of(path) if isinstance(node, ast.Call)]
+        called = {func.id if isinstance(func, ast.Name) else func.attr for func in calls if isinstance(func, (ast.Name, ast.Attribute))}
+        return called & {"import_module", "__import__"}
+
+    assert breaches(importing, [path for path in SOURCES if name_of(path) not in TABLES_OF_MODULES]) == {}
 
 
 def test_an_import_by_string_is_seen(tmp_path: Path) -> None:

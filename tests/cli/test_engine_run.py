@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from pulsarscope.engine.parallel import driver
 from tests.places import CAPTURES
+from tests.scenarios.command_line import run
+from tests.scenarios.inside import Inside
 from tests.scenarios.rings import folder_of_all
 
 TLS = CAPTURES / "go-tls13.pcap"
@@ -36,14 +37,15 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "decode --fail-on warning {item}",
     ],
 )
-def test_processes_change_nothing(command: str, everything: Path, tmp_path: Path) -> None:
+def test_processes_change_nothing(
+    command: str, everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(driver, "Process", Inside)
     given = []
     for jobs in ("1", "2"):
         out = tmp_path / "out.pcapng"
         words = command.format(all=everything, item=CAPTURES / "errors.pcap", tls=TLS, keys=KEYS, out=out).split()
-        line = [sys.executable, "-m", "pulsarscope", *words, "--jobs", jobs]
-        result = subprocess.run(line, capture_output=True, timeout=120, check=False)
-        assert b"Traceback" not in result.stderr
-        given.append((result.returncode, result.stdout, result.stderr, out.read_bytes() if out.exists() else b""))
+        code = run(monkeypatch, *words, "--jobs", jobs)
+        given.append((code, *capfdbinary.readouterr(), out.read_bytes() if out.exists() else b""))
     assert given[0] == given[1]
     assert len(given[0][1]) + len(given[0][3]) > 100

@@ -32,7 +32,8 @@ COMMAND = (sys.executable, "-m", "pulsarscope", "live")
 SAME = ("command", "fields", "metadata", "broker_entry_metadata", "checksum", "payload_size", "offset", "size", "direction", "status")
 """What a frame is, whoever sends it again when."""
 
-REPLAYED = ("quickstart.pcapng", "errors.pcap", "stuck-consumer.pcap", "compress-zlib.pcap", "acks-batchindex.pcap", "ipv6.pcap")
+REPLAYED = (("quickstart.pcapng", "2"), ("errors.pcap", "1"), ("compress-zlib.pcap", "1"), ("acks-batchindex.pcap", "2"))
+"""Captures, each with a number of processes."""
 
 
 class Sniffer:
@@ -100,8 +101,7 @@ def frames_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 @needs_capturing
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize(("name", "jobs"), REPLAYED)
 def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, jobs: str, captures: Path, tmp_path: Path) -> None:
     port = free_port()
     said = said_in(captures / name)

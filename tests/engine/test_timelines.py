@@ -66,7 +66,7 @@ def test_questions_behind_a_hole_find_their_answers(lost: int, tmp_path: Path) -
     assert set(answered) == {"ok"}
 
 
-CONNECTIONS = 1_000
+CONNECTIONS = 300
 
 
 def held(path: Path, options: Options) -> int:

@@ -89,10 +89,10 @@ def test_a_pipelining_client_is_answered_in_order_and_its_faults_are_told() -> N
 LOG = b"".join(message(b"payload %d " % number * (number + 1)) for number in range(6)) + compressed(GZIP, message(b"in" * 40))
 
 
-@pytest.mark.parametrize("max_size", [60, 100, 1_000])
-def test_no_offset_within_a_message_hides_the_answer_or_those_behind_it(max_size: int) -> None:
+@pytest.mark.parametrize(("max_size", "step"), [(60, 5), (100, 1), (1_000, 7)])
+def test_no_offset_within_a_message_hides_the_answer_or_those_behind_it(max_size: int, step: int) -> None:
     borders = {0, *accumulate(len(entry) for entry in _entries())}
-    for offset in sorted(set(range(len(LOG))) - borders):
+    for offset in sorted(set(range(len(LOG))) - borders)[::step]:
         conversation = talk().client(fetch("t", 0, offset, max_size)).server(fetch_response(LOG[offset : offset + max_size]))
         conversation.client(offsets("t", 0, -1, 1)).server(offsets_response([len(LOG)]))
         seen = look(conversation.close())
