@@ -173,10 +173,10 @@ class LegTable:
             if (legs := self._pairs.get(pair)) is not None:
                 legs.weight -= 1
 
-    def inner(self) -> Iterator[Fact]:
-        """Give a fact `INNER` for each connection that is an inner leg."""
-        for inner in self.outer_of:
-            yield Fact(_NOWHERE._replace(connection=inner), INNER, {})
+    def inner(self) -> Iterator[tuple[str, Fact]]:
+        """Give the outer leg of each connection that is an inner one, and a fact `INNER` for that."""
+        for inner, outer in self.outer_of.items():
+            yield outer, Fact(_NOWHERE._replace(connection=inner), INNER, {})
 
     def suspend(self) -> Fact:
         """Return a fact `JOINED` with this table."""

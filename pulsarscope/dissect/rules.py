@@ -54,6 +54,9 @@ class Fact(NamedTuple):
 
 UNREAD = "unread"
 
+OUTER = "outer"
+"""Name of a value of facts of inner legs, see `KeyRule.all_legs`."""
+
 
 class ReportedFinding(NamedTuple):
     """A finding of the layers below about a connection."""
@@ -144,6 +147,8 @@ class KeyRule(NamedTuple):
     journeys: Callable[[str, Sequence[Fact]], Iterable[JourneyRow]] | None = None
     """Function of (key, facts) that gives its rows of the kind journey; only called when those are asked for. The key is then not evaluated
     before `limits.JOURNEY_IDLE_NANOSECONDS`."""
+    all_legs: bool = False
+    """It gets the facts of inner legs of a path through a proxy, too: `OUTER` among their values is the connection of the outer leg."""
 
 
 class Rules(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.legs import LegTable
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine.evaluated_keys import EvaluatedKeys
-from pulsarscope.engine.packed_facts import PendingFacts, pack, place_of, unpack
+from pulsarscope.engine.packed_facts import PendingFacts, of_leg, pack, place_of, unpack
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
 
 QUIET_NANOSECONDS = 1_000_000_000
@@ -31,6 +31,8 @@ class FactRule(NamedTuple):
     early: bool = False
     journeys: Callable[[str, Sequence[Fact]], None] | None = None
     """Takes the facts of a key once they are complete."""
+    all_legs: bool = False
+    """See `KeyRule.all_legs`."""
 
 
 class _Pending:
@@ -103,6 +105,11 @@ class Facts:
         if self._size > self.max_bytes:
             self._make_room()
 
+    @property
+    def of_all_legs(self) -> list[str]:
+        """Names of the rules that get the facts of inner legs, too."""
+        return [name for name, pending in self._pending.items() if pending.rule.all_legs]
+
     def idle_ns(self, rule: str) -> int:
         """Return how long a rule remembers a key."""
         return self._pending[rule].rule.idle_ns
@@ -167,7 +174,7 @@ class Facts:
         rule = pending.rule
         for table in self.legs.values():
             if table.outer_of:
-                facts = [fact for fact in facts if fact.where.connection not in table.outer_of]
+                facts = [*_of_paths(facts, table.outer_of, all_legs=rule.all_legs)]
         if not facts:
             return set()
         before = pending.reported.get(key, ())
@@ -184,6 +191,16 @@ class Facts:
             if complete and rule.journeys is not None:
                 rule.journeys(key, facts[start:stop])
         return reported
+
+
+def _of_paths(facts: Sequence[Fact], outer_of: Mapping[str, str], *, all_legs: bool) -> Iterator[Fact]:
+    """Yield the facts without those of inner legs, or with these marked."""
+    for fact in facts:
+        outer = outer_of.get(fact.where.connection)
+        if outer is None:
+            yield fact
+        elif all_legs:
+            yield of_leg(fact, outer)
 
 
 def _still_possible(reported: set[tuple[str, Where]], facts: Sequence[Fact]) -> set[tuple[str, Where]]:

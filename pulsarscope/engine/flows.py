@@ -27,7 +27,18 @@ from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECT
 from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, Row
 from pulsarscope.model.text import printable
 
-__all__ = ["OF_LEGS", "Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "join_legs", "strangers", "with_secrets"]
+__all__ = [
+    "OF_LEGS",
+    "Fact",
+    "FlowRun",
+    "OpenFlow",
+    "check_options",
+    "evaluate",
+    "join_legs",
+    "rules_of_all_legs",
+    "strangers",
+    "with_secrets",
+]
 
 
 def check_options(options: Options) -> None:
@@ -199,6 +210,11 @@ def evaluate(
             yield from (row for _, row in rules.take())
 
 
+def rules_of_all_legs(options: Options) -> list[str]:
+    """Return the names of the rules that get the facts of inner legs, too."""
+    return rule_engine(options.dissectors(show_secrets=options.show_secrets), options).facts.of_all_legs
+
+
 def join_legs(
     anchors: Iterable[tuple[str, str, Fact]], options: Options, emit: EmitFact, *, goes_on: bool = False
 ) -> Iterator[FindingRow | JourneyRow]:
@@ -215,8 +231,8 @@ def join_legs(
             tables[rule].add(key, fact)
     rules.report_legs(complete=goes_on)
     for rule, table in tables.items():
-        for fact in table.inner():
-            emit(rule, fact.where.connection, fact)
+        for outer, fact in table.inner():
+            emit(rule, outer, fact)
         if goes_on:
             emit(rule, "", table.suspend())
     yield from (row for _, row in rules.take())

@@ -7,7 +7,7 @@ from bisect import insort
 
 import msgspec
 
-from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.dissect.rules import OUTER, Fact, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 
 PENDING_BYTES = 280
@@ -80,6 +80,11 @@ def keep(facts: list[Fact], fact: Fact) -> None:
         facts.append(fact)
     if len(facts) > FACTS_PER_KEY_MAX:
         del facts[FACTS_PER_KEY_MAX // 2]
+
+
+def of_leg(fact: Fact, outer: str) -> Fact:
+    """Return a fact of an inner leg of a path, with the name of the outer one."""
+    return fact._replace(values={**fact.values, OUTER: outer})
 
 
 def place_of(fact: Fact) -> tuple[str, int, int, int, str]:

@@ -297,9 +297,11 @@ class RuleEngine:
         rule_set = self.rule_sets[dissector]
         evaluate = partial(rule_set.evaluate, rule) if self._reports else _evaluate_nothing
         if rule.journeys is None:
-            return FactRule(name, rule.idle_ns, evaluate, rule.early)
+            return FactRule(name, rule.idle_ns, evaluate, rule.early, all_legs=rule.all_legs)
         report = partial(self.report, dissector)
-        return FactRule(name, rule.idle_ns, evaluate, rule.early, partial(rule_set.journeys, rule, add=self._add, report=report))
+        return FactRule(
+            name, rule.idle_ns, evaluate, rule.early, partial(rule_set.journeys, rule, add=self._add, report=report), rule.all_legs
+        )
 
     def _add(self, row: JourneyRow) -> None:
         self._rows.append((self.next_key(), row))

@@ -40,10 +40,12 @@ _FACT: Any = [
     ("connection", pa.string()),
     ("number", pa.int64()),
     ("fact", pa.binary()),
+    ("outer", pa.string()),
 ]
 
 FACTS = pa.schema(_FACT)
-"""One row per fact. `number` is the order of the facts of one connection at the same place."""
+"""One row per fact. `number` is the order of the facts of one connection at the same place; `outer` is the outer leg of the connection when
+that is an inner one."""
 
 FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "number")
 
@@ -114,7 +116,7 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def fact_batch(facts: list[tuple[int, str, str, Fact]]) -> pa.RecordBatch:
     """Return the rows of facts, each with its number, rule and key."""
     rows = [
-        (rule, key, where.source, where.file, where.packet, where.sub, where.connection, number, packed_facts.pack(fact))
+        (rule, key, where.source, where.file, where.packet, where.sub, where.connection, number, packed_facts.pack(fact), None)
         for number, rule, key, fact in facts
         for where in (fact.where,)
     ]
@@ -124,8 +126,9 @@ def fact_batch(facts: list[tuple[int, str, str, Fact]]) -> pa.RecordBatch:
 def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Fact]]:
     """Yield the rule, key and fact of each row."""
     for batch in batches:
-        for rule, key, fact in zip(*(batch.column(name) for name in ("rule", "key", "fact")), strict=True):
-            yield rule.as_py(), key.as_py(), packed_facts.unpack(fact.as_py())[0]
+        for rule, key, packed, outer in zip(*(batch.column(name) for name in ("rule", "key", "fact", "outer")), strict=True):
+            fact = packed_facts.unpack(packed.as_py())[0]
+            yield rule.as_py(), key.as_py(), fact if not outer.is_valid else packed_facts.of_leg(fact, outer.as_py())
 
 
 class ShuffleBuffer:

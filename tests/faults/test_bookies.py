@@ -15,8 +15,11 @@ from tests.scenarios import commands, message_metadata, payload_frame
 from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, read_back, v3_add, v3_added
 
 MS = 1_000_000
-PULSAR = "pulsar"
-"""Connection of a client to the broker, instead of one to a bookie."""
+PULSAR, PROXY = "pulsar", "proxy"
+"""Connections of a client to the broker, and to the proxy that is the former's client, instead of one to a bookie."""
+
+ENDS = {PULSAR: (6650, "10.0.9.9", "10.0.0.1"), PROXY: (6650, "10.0.7.7", "10.0.9.9")}
+"""Port, client and server of these."""
 
 START = 1_700_000_000_000_000_000
 
@@ -54,7 +57,7 @@ def diagnosed(path: Path, steps: list[Step], *, codes: frozenset[str]) -> list[F
     for time, bookie, side, data in sorted(steps, key=lambda step: step[0]):
         if bookie not in connections:
             number = len(connections)
-            ends = (6650, "10.0.9.9", "10.0.0.1") if bookie == PULSAR else (3181, "10.0.0.1", f"10.0.1.{number + 1}")
+            ends = ENDS.get(bookie, (3181, "10.0.0.1", f"10.0.1.{number + 1}"))
             connections[bookie] = made = ScriptedConnection(*ends, client_port=40_000 + number)
             packets += [(START + index, packet) for index, (_, packet) in enumerate(made.packets)]
         made = connections[bookie]
@@ -236,6 +239,56 @@ def test_a_broker_is_slow_only_when_neither_a_bookie_nor_the_link_is(
 def test_no_bookie_is_slow_when_the_link_of_the_client_is(tmp_path: Path, latency: Latency) -> None:
     steps = [*publishes(latency), *adds({"a": healthy, "b": healthy})]
     assert diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"slow-bookie", "bookie-silent"})) == []
+
+
+def through_proxy(steps: list[Step], milliseconds: float) -> list[Step]:
+    """The steps of a client of the broker, and of another one whose frames a proxy hands on to it, so much later."""
+    outer = [(time + (milliseconds if side else -milliseconds), PROXY, side, data) for time, _, side, data in steps]
+    return [(time + milliseconds, *step) for time, *step in [*outer, *steps]]  # type: ignore[misc]
+
+
+def slow(number: int) -> float:
+    """Five entries, each slower than those of other connections, so that it is told of."""
+    return 1_500 + number if 100 <= number < 105 else healthy(number)
+
+
+@pytest.mark.parametrize("proxy", [None, 1, 20])
+@pytest.mark.parametrize(
+    ("client", "bookies", "leg", "words"),
+    [
+        (PAUSE, [PAUSE, healthy], "bookies", "until bookie 10.0.1."),
+        (slow, [slow, slow], "bookies", "until bookie 10.0.1."),
+        (PAUSE, [healthy, healthy, healthy], "broker", "passed in the broker: no bookie seen took longer than"),
+        (PAUSE, [lambda _: 100, lambda _: 100], "broker", "no bookie seen took longer than 100.0 ms"),
+        (PAUSE, [stopped(50, 40, 900), healthy], "answer", "1.1 s until the receipt"),
+        (PAUSE, [], None, ""),
+        (healthy, [PAUSE, healthy], "none", ""),
+    ],
+)
+def test_a_slow_publish_names_the_leg_that_took_the_time(
+    tmp_path: Path, client: Latency, bookies: list[Latency], leg: str | None, words: str, proxy: float | None
+) -> None:
+    path = publishes(client)
+    path = path if proxy is None else through_proxy(path, proxy)
+    writes = adds({f"b{number}": latency for number, latency in enumerate(bookies)})
+    steps = [*path, *((time + 3.2 + (proxy or 0), name, side, data) for time, name, side, data in writes)]  # behind its SEND
+    found = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"slow-publish"}))
+    assert [(row.evidence or {}).get("leg") for row in found] == ([] if leg == "none" else [leg])
+    for row in found:
+        assert words in (row.text or "")
+        legs = (row.evidence or {}).get("legs_ns", {})
+        assert set(legs) <= {"proxy", "broker", "bookies", "answer"}
+        if leg in ("bookies", "answer"):
+            assert sum(legs.values()) == (row.evidence or {})["max_ns"]
+
+
+@pytest.mark.parametrize("latency", [healthy, lambda _: 300, slow])
+def test_a_slow_proxy_is_the_leg_and_neither_the_broker_nor_a_bookie_is_blamed(tmp_path: Path, latency: Latency) -> None:
+    steps = [*through_proxy(publishes(latency), 1_600), *adds({"a": healthy, "b": healthy})]
+    blamed = frozenset({"slow-publish", "slow-bookie", *(["slow-broker"] if latency is not slow else [])})
+    (found,) = diagnosed(tmp_path / "a.pcap", steps, codes=blamed)
+    assert (found.code, (found.evidence or {})["leg"]) == ("slow-publish", "proxy")
+    assert "passed at 10.0.9.9, which hands it on" in (found.text or "")
 
 
 @pytest.mark.parametrize(

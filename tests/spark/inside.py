@@ -18,7 +18,7 @@ import pyarrow.parquet
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
-from pulsarscope.engine.flows import OF_LEGS, with_secrets
+from pulsarscope.engine.flows import OF_LEGS, rules_of_all_legs, with_secrets
 from pulsarscope.engine.options import Options as EngineOptions
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.model.records import ALL, ROWS, Row
@@ -193,8 +193,13 @@ def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
     anchors.sort(key=lambda row: [row[name] or "" if name == "source" else row[name] for name in shuffle_batches.FACT_ORDER[2:]])
     table = pa.Table.from_pylist(anchors, shuffle_batches.FACTS)
     legs = list(pickled(JoinLegs(job))(table.to_batches()))
-    inner = {row["connection"] for row in rows_of(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, legs)))}
-    others = [row for row in rows if not row["rule"].endswith(OF_LEGS) and row["connection"] not in inner]
+    outer_of = {row["connection"]: row["key"] for row in rows_of(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, legs)))}
+    of_all_legs = rules_of_all_legs(job.options)
+    others = [
+        {**row, "outer": outer_of.get(row["connection"])}
+        for row in rows
+        if not row["rule"].endswith(OF_LEGS) and (row["connection"] not in outer_of or row["rule"] in of_all_legs)
+    ]
     dealt = deal(
         pa.Table.from_pylist(others, shuffle_batches.FACTS).to_batches(), shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
+from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
@@ -13,11 +13,10 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
-from pulsarscope.protocols.bookkeeper import stored
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response
 from pulsarscope.protocols.bookkeeper.findings import CODES as OF_FRAMES
 from pulsarscope.protocols.bookkeeper.session import FENCED
-from pulsarscope.protocols.bookkeeper.stored import JOURNEY
+from pulsarscope.protocols.bookkeeper.stored import JOURNEY, MESSAGE, StoredRule
 
 CODES = table(
     SESSION.warning(
@@ -75,6 +74,9 @@ FAILED_MAX = 100
 ADDS, CONNECTIONS, LEDGER = "adds", "bookies", "ledger"
 """Key rules: by client host and window; by client host; by ledger."""
 
+PUBLISHES = "publishes"
+"""Key rule, by window, of the protocol whose servers store by this one: it gets the facts for `ADDS`, too."""
+
 NO_ANSWER = "no answer"
 
 IDLE_NS = 600 * SECOND
@@ -84,9 +86,6 @@ FAILED, STORED, TAKES, LOSES = "failed", "stored", "takes", "loses"
 
 PUBLISHED, EARLIER = "published", "earlier"
 """Facts for `ADDS` of the slowest publish by a broker within a window, and of the ADDs of the window before."""
-
-WRITTEN, LOADED = "written", "read"
-"""Facts for `JOURNEY` of an entry on its way to a bookie and back."""
 
 _FENCING = frozenset({"DO_FENCING", "FENCE_LEDGER"})
 """Flags of a READ by which a new writer takes a ledger: versions up to 2, and 3."""
@@ -103,8 +102,10 @@ class BookieRule(ConnectionRule):
         self._host = context.client.rpartition(":")[0]
         self._window = -1
         self._adds = 0
-        self._slowest: list[tuple[int, Where, str]] = []
-        """(latency, ADD, its answer) of the window, the slowest first."""
+        self._slowest: list[tuple[int, Where, str, str]] = []
+        """(latency, ADD, its answer, entry) of the window, the slowest first."""
+        self._latest = "", ""
+        """Name of the latest answer to an ADD, and the entry."""
         self._answered = 0
         """Time of the latest answer."""
         self._silent: list[tuple[Where, str]] = []
@@ -142,40 +143,39 @@ class BookieRule(ConnectionRule):
         slowest = self._slowest
         if len(slowest) < SLOWEST_KEPT or row.latency_ns > slowest[-1][0]:
             answer = frame_name(row.response_file, row.response_packet, row.response_sub)
-            slowest.append((row.latency_ns, where_of(row), answer))
+            entry = self._latest[1] if self._latest[0] == answer else ""
+            slowest.append((row.latency_ns, where_of(row), answer, entry))
             slowest.sort(key=lambda slow: -slow[0])
             del slowest[SLOWEST_KEPT:]
 
     def _end_window(self) -> None:
         """Emit the fact of the ADDs that were answered in the window."""
         if self._slowest:
-            latencies = [latency for latency, _, _ in self._slowest]
-            _, where, answer = self._slowest[0]
-            values = {"bookie": self._context.server, "adds": self._adds, "slowest": latencies, "frames": [where.name, answer]}
-            self._context.emit_fact(ADDS, f"{self._host} {self._window}", where, ADDS, values)
-            self._context.emit_fact(ADDS, f"{self._host} {self._window + 1}", where, EARLIER, values)
+            _, where, answer, _ = self._slowest[0]
+            values = {
+                "bookie": self._context.server,
+                "host": self._host,
+                "adds": self._adds,
+                "slowest": [latency for latency, *_ in self._slowest],
+                "entries": [[entry, asked.time, asked.name, name] for _, asked, name, entry in self._slowest],
+                "frames": [where.name, answer],
+            }
+            for window, what in ((self._window, ADDS), (self._window + 1, EARLIER)):
+                self._context.emit_fact(ADDS, f"{self._host} {window}", where, what, values)
+                self._context.emit_fact(PUBLISHES, str(window), where, what, values)
         self._slowest, self._adds = [], 0
 
     def _add(self, row: FrameRow) -> None:
-        self._tell(row, WRITTEN)
         fields = row.fields or {}
         if {"ledger", "entry"} <= fields.keys():
             remember(self._asked, frame_name(row.file, row.packet, row.sub), (fields["ledger"], fields["entry"]), PENDING_REQUESTS_MAX)
-
-    def _tell(self, row: FrameRow, what: str) -> None:
-        """Emit whether the message in an entry is whole."""
-        fields = row.fields or {}
-        data = fields.get("data") or {}
-        if data.get("kind") == "message" and row.checksum is not None:
-            is_bad = "bad" in (row.checksum.status, data.get("checksum"))
-            values = {"checksum": "bad" if is_bad else data.get("checksum"), "server": self._context.server}
-            entry = f"{fields['ledger']}:{fields.get('stored_entry', fields['entry'])}"
-            self._context.emit_fact(JOURNEY, entry, where_of(row), what, values)
 
     def _added(self, row: FrameRow) -> None:
         self._asked.pop(row.request or "", None)
         fields = row.fields or {}
         status = fields.get("status", EOK)
+        if row.latency_ns is not None:
+            self._latest = frame_name(row.file, row.packet, row.sub), f"{fields.get('ledger')}:{fields.get('entry')}"
         if status == FENCED:
             self._own(row, LOSES)
         if status == EOK and "ledger" in fields and row.latency_ns is not None:
@@ -197,8 +197,7 @@ class BookieRule(ConnectionRule):
 
     def _loaded(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        if (fields.get("data") or {}).get("kind") == "message":
-            self._tell(row, LOADED)
+        if (fields.get("data") or {}).get("kind") == MESSAGE:
             self._reads += 1
             self._read_bytes += fields.get("data_size") or 0
             if len(self._read) < SLOWEST_KEPT:
@@ -277,8 +276,10 @@ def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thres
 
 def _evaluate_publishes(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the slowest publish of a window unless an ADD took long, or all publishes on its connection did."""
-    published = max((fact for fact in facts if fact.what == PUBLISHED), key=lambda fact: fact.values["latency"], default=None)
-    added = max((fact.values["slowest"][0] for fact in facts if fact.what != PUBLISHED), default=None)
+    through_proxies = {fact.values.get(OUTER) for fact in facts}
+    sends = [fact for fact in facts if fact.what == PUBLISHED and fact.where.connection not in through_proxies]
+    published = max(sends, key=lambda fact: fact.values["latency"], default=None)
+    added = max((fact.values["slowest"][0] for fact in facts if fact.what in (ADDS, EARLIER)), default=None)
     if published is None or added is None:
         return
     latency, fastest = published.values["latency"], published.values["fastest"]
@@ -378,14 +379,14 @@ def _ms(nanoseconds: int) -> str:
 
 RULES = Rules(
     {**CODES, "ledger-fenced": OF_FRAMES["ledger-fenced"]},
-    (BookieRule,),
+    (BookieRule, StoredRule),
     (
-        KeyRule(ADDS, IDLE_NS, _evaluate_adds, public=True),
+        KeyRule(ADDS, IDLE_NS, _evaluate_adds, public=True, all_legs=True),
         KeyRule(CONNECTIONS, IDLE_NS, _evaluate_connections),
         KeyRule(LEDGER, IDLE_NS, _evaluate_ledger),
     ),
     thresholds=THRESHOLDS,
-    tells=frozenset({JOURNEY}),
-    journeys=(stored.StoredRule,),
+    tells=frozenset({JOURNEY, PUBLISHES}),
+    journeys=(StoredRule,),
     needs_both=frozenset({"bookie-silent", "quorum-lost"}),
 )

@@ -37,9 +37,9 @@ MESSAGES = "messages"
 partition. Only there for records of journeys, as are the ACKs that a cumulative one stands for."""
 
 
-WRITTEN, READ, STORED = "written", "read", "stored"
-"""Kinds of facts of a storage: an entry on its way to it, and back; checksum, and server: its endpoint. Only for records of journeys:
-the write of an entry, server, and nanoseconds to the answer, None without one that says that it is stored."""
+WRITTEN, READ = "written", "read"
+"""Kinds of facts of a storage: an entry on its way to it, and back; checksum, server: its endpoint, and of a write answered_ns:
+nanoseconds to the answer, None without one that says that it is stored."""
 
 
 class EntryDelivery(NamedTuple):

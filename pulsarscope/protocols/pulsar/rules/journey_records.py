@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.rules.journey import (
     IDLE_NS,
     JOURNEY,
     MESSAGES,
-    STORED,
+    WRITTEN,
     EntryDelivery,
     Journey,
     JourneyRule,
@@ -114,7 +114,7 @@ def journey_rows(key: str, facts: Sequence[Fact]) -> Iterator[JourneyRow]:
     if contents:
         found = journeys(key, facts)
         # Which cluster's bookies have the entry cannot be told when several have one of this name.
-        stored = [fact for fact in facts if fact.what == STORED] if len(found) == 1 else []
+        stored = [fact for fact in facts if fact.what == WRITTEN] if len(found) == 1 else []
         for journey in found:
             yield from _rows(journey, contents, _storage(stored, journey.received))
 

@@ -13,8 +13,9 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
+from pulsarscope.protocols.pulsar.rules.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
@@ -22,8 +23,8 @@ CODES = table(
     SESSION.warning(
         "slow-publish",
         "A producer waits long for its receipts.",
-        "When the broker closed its window it had stopped reading: look at its publish limits and memory; "
-        "else at the write latency of its bookies.",
+        "The text names the leg that took longest when the capture has the broker's links to its bookies, or both sides of a proxy. When "
+        "the broker closed its window it had stopped reading: look at its publish limits and memory; else at the latency of its bookies.",
     ),
     SESSION.warning(
         "send-unanswered",
@@ -82,13 +83,8 @@ UNANSWERED_MAX = 1_000
 
 BROKER_WINDOW = "zero-window"
 
-STORAGE, PUBLISHED = "adds", "published"
-"""Key rule of a storage, by host of the broker and `STORAGE_WINDOW_NS`, and the facts about the slowest SEND of that time."""
-
-STORAGE_WINDOW_NS = 10 * SECOND
-
-STORAGE_EMIT_NS = SECOND // 2
-"""SENDs that took less are not told."""
+STORAGE = "adds"
+"""Key rule of a storage, by host of the broker and window, for the facts about the slowest SEND of that time."""
 
 
 class ReplicationLag(msgspec.Struct):
@@ -113,8 +109,8 @@ class Publisher(msgspec.Struct):
     name: str | None = None
     latencies: Counter[int] = msgspec.field(default_factory=Counter)
     """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different ones at most."""
-    slowest: tuple[int, Where, str] | None = None
-    """(latency, SEND, its answer)."""
+    slowest: tuple[int, Where, str, str] | None = None
+    """(latency, SEND, its answer, entry)."""
     answered_at: int = 0
     """Time of the first answer, in nanoseconds."""
     in_flight: int = 0
@@ -152,6 +148,9 @@ class SlowPublisher(NamedTuple):
     where: Where
     text: str
     evidence: dict[str, Any]
+    latency: int
+    """Of the slowest SEND, whose place is `where`."""
+    entry: str
 
 
 class PublishRule(ConnectionRule):
@@ -168,8 +167,12 @@ class PublishRule(ConnectionRule):
         self._window = -1
         self._window_end = self._fastest = 0
         """End of the window, and the shortest latency in it."""
-        self._slowest: tuple[int, Where, str, str | None] | None = None
-        """(latency, SEND, its answer, topic) of the window, if that is slow."""
+        self._slowest: tuple[int, Where, str, str, str | None] | None = None
+        """(latency, SEND, its answer, entry, topic) of the window."""
+        self._longest = 0
+        """Latency of the slowest."""
+        self._latest: tuple[str, Any] = "", None
+        """Name of the latest receipt, and its message id."""
 
     def _publisher(self, number: str) -> Publisher | None:
         publisher = self._publishers.get(number)
@@ -184,6 +187,14 @@ class PublishRule(ConnectionRule):
             if publisher.lag is not None or not publisher.is_known:
                 publisher.is_known = True
                 _note_lag(publisher, row)
+
+    def _receipt(self, row: FrameRow) -> None:
+        self._latest = row.request or "", (row.fields or {}).get("message_id")
+
+    def _entry(self, send: Where) -> str:
+        """Return the entry that the receipt of a SEND names; "" when it is not the latest one, or names none."""
+        name, message_id = self._latest
+        return entry_key(message_id) or "" if name == send.name else ""
 
     def _reset(self, row: FrameRow) -> None:
         number = str((row.fields or {}).get("producer_id", -1))
@@ -216,35 +227,41 @@ class PublishRule(ConnectionRule):
             if len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
-            if latency < self._fastest or latency >= STORAGE_EMIT_NS or row.time >= self._window_end:
+            if latency < self._fastest or latency > self._longest or row.time >= self._window_end:
                 self._note(row, latency)
             unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
             publisher.latencies[latency // unit * unit] += 1
             if publisher.slowest is None:
                 publisher.answered_at = (row.time or 0) + latency
             if publisher.slowest is None or latency > publisher.slowest[0]:
-                publisher.slowest = latency, where_of(row), response_name(row)
+                where = where_of(row)
+                publisher.slowest = latency, where, response_name(row), self._entry(where)
         self._forget(number, publisher)
 
     def _note(self, row: ExchangeRow, latency: int) -> None:
         """Note the latency for the window in which the answer came."""
-        window = (row.time + latency) // STORAGE_WINDOW_NS
+        window = (row.time + latency) // WINDOW_NS
         if window > self._window:
             self._end_window()
-            self._window, self._fastest = window, latency
-            self._window_end = (window + 1) * STORAGE_WINDOW_NS
+            self._window, self._fastest, self._longest = window, latency, -1
+            self._window_end = (window + 1) * WINDOW_NS
         elif latency < self._fastest:
             self._fastest = latency
-        if latency >= STORAGE_EMIT_NS and (self._slowest is None or latency > self._slowest[0]):
-            self._slowest = latency, where_of(row), response_name(row), row.topic
+        if latency > self._longest:
+            where = where_of(row)
+            self._longest = latency
+            self._slowest = latency, where, response_name(row), self._entry(where), row.topic
 
     def _end_window(self) -> None:
-        if self._slowest is not None:
-            latency, where, answer, topic = self._slowest
-            values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": [where.name, answer]}
-            key = f"{self._context.server.rpartition(':')[0]} {self._window}"
-            self._context.emit_fact(STORAGE, key, where, PUBLISHED, values)
-            self._slowest = None
+        if self._slowest is None:
+            return
+        latency, where, answer, entry, topic = self._slowest
+        values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": [where.name, answer], "entry": entry}
+        values["host"] = host = self._context.server.rpartition(":")[0]
+        for window, what in ((self._window, PUBLISHED), (self._window + 1, PASSED)):
+            self._context.emit_fact(STORAGE, f"{host} {window}", where, what, values)
+            self._context.emit_fact(PUBLISHES, str(window), where, what, values)
+        self._slowest = None
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report slow producers and unanswered SENDs."""
@@ -262,8 +279,16 @@ class PublishRule(ConnectionRule):
         closed = sum(window.evidence.get("closed_ns", 0) for window in windows)
         count = sum(window.evidence.get("count", 0) for window in windows)
         text = f"; meanwhile the broker closed its window for {duration(closed)} in all" if windows else ""
-        evidence = slow.evidence | {"zero_windows": count, "window_closed_ns": closed}
-        self._context.report(slow.code, slow.where, f"{slow.text}{text}{gap_note(lost=self._context.lost)}.", evidence)
+        values = {
+            "code": slow.code,
+            "text": f"{slow.text}{text}{gap_note(lost=self._context.lost)}",
+            "evidence": slow.evidence | {"zero_windows": count, "window_closed_ns": closed},
+            "latency": slow.latency,
+            "entry": slow.entry,
+            "answered": (answered := slow.where.time + slow.latency),
+            "host": self._context.server.rpartition(":")[0],
+        }
+        self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, SLOW, values)
 
     def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow) -> None:
         begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
@@ -311,7 +336,7 @@ class PublishRule(ConnectionRule):
         }
         self._context.report("replication-stalled", lag.last, text, evidence)
 
-    frames: ClassVar[Handlers] = {"SEND": _send, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
     exchanges: ClassVar[Handlers] = {"SEND": _exchange}
 
 
@@ -331,7 +356,7 @@ def _note_lag(publisher: Publisher, row: FrameRow) -> None:
 def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
     if publisher.slowest is None:
         return None
-    longest, where, answer = publisher.slowest
+    longest, where, answer, entry = publisher.slowest
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     if sends >= thresholds["slow-publish-sends"] and high > thresholds.ns("slow-publish-seconds"):
@@ -355,7 +380,7 @@ def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPubli
         f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
-    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence)
+    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)
 
 
 def percentile(counts: Mapping[int, int], percent: int) -> int:

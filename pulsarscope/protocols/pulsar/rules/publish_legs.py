@@ -1,0 +1,136 @@
+"""The leg on which the slowest SEND of a producer took its time: a proxy, the broker, the bookies, or the answer.
+
+SENDs and writes to bookies meet in windows of time: each connection tells of its slowest ones. So it takes little memory, however many
+entries there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulsarscope.dissect.rules import OUTER, Fact, KeyRule, ReportFinding
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.model.units import SECOND
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+PUBLISHES = "publishes"
+"""Name of the key rule; its keys are windows."""
+
+WINDOW_NS = 10 * SECOND
+"""Length of a window. What is told of one is told of the next, too, as `EARLIER` or `PASSED`: an answer may come at its very beginning."""
+
+IDLE_NS = 3600 * SECOND
+"""A slow producer is told of at its end."""
+
+SLOW = "slow"
+"""Fact of a slow producer: code, text and evidence of its finding, and of its slowest SEND latency, entry and answered: a time."""
+
+PUBLISHED, PASSED = "published", "passed"
+"""Facts of the slowest SEND of a connection within a window, or the one before: latency, entry, host of the server, times."""
+
+ADDS, EARLIER = "adds", "earlier"
+"""Facts of a storage on the writes of one of its connections that were answered within a window, or the one before: host, bookie, and the
+slowest latencies, with the entry, time and names of the frames of each. As many are told as there are places, or all."""
+
+
+class _Legs:
+    """The legs of one SEND that are known."""
+
+    def __init__(self, latency: int) -> None:
+        self.latency = latency
+        self.times: dict[str, int] = {}
+        """Nanoseconds by leg: the least that it took."""
+        self.texts: list[str] = []
+        self.more: dict[str, Any] = {}
+        """Of the evidence."""
+        self.frames: list[str] = []
+
+    def add(self, leg: str, time: int, text: str) -> None:
+        """Add a leg."""
+        self.times[leg] = time
+        self.texts.append(text)
+
+    @property
+    def slowest(self) -> str | None:
+        """The leg that took half of the time, or more."""
+        return next((leg for leg, time in self.times.items() if 2 * time >= self.latency), None)
+
+
+def _evaluate(_key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
+    """Report slow producers, with the leg of their slowest SEND. That of an inner leg is told by the outer one."""
+    for fact in facts:
+        if fact.what != SLOW or OUTER in fact.values:
+            continue
+        values, evidence = fact.values, fact.values["evidence"]
+        legs = _legs_of(fact, facts)
+        text, leg = values["text"], legs.slowest
+        if legs.texts:
+            text += f"; of the slowest {', '.join(legs.texts)}"
+        if leg is not None:
+            evidence = {**evidence, "leg": leg, "legs_ns": legs.times, **legs.more}
+            evidence["frames"] = frame_names([*evidence["frames"], *legs.frames])
+        report(values["code"], fact.where, f"{text}.", evidence)
+
+
+def _legs_of(slow: Fact, facts: Sequence[Fact]) -> _Legs:
+    """Find the legs of the slowest SEND of a producer."""
+    latency, entry, host = slow.values["latency"], slow.values["entry"], slow.values["host"]
+    sent, answered = slow.where.time, slow.values["answered"]
+    legs = _Legs(latency)
+    connection: str | None = slow.where.connection
+    while (inner := _inner(connection, entry, facts)) is not None:
+        held = latency - inner.values["latency"]
+        if held >= 0:
+            at_least = "" if inner.values["entry"] == entry else "at least "
+            legs.add("proxy", legs.times.get("proxy", 0) + held, f"{at_least}{duration(held)} passed at {host}, which hands it on")
+        latency, host, connection = inner.values["latency"], inner.values["host"], inner.where.connection
+        sent, answered = inner.where.time, inner.where.time + latency
+        if inner.values["entry"] != entry:
+            return legs  # what is known further on is known of another one
+    _add_storage(legs, [fact for fact in facts if fact.what in (ADDS, EARLIER) and fact.values["host"] == host], entry, sent, answered)
+    return legs
+
+
+def _inner(connection: str | None, entry: str, facts: Sequence[Fact]) -> Fact | None:
+    """Return the fact about a SEND on the inner leg of a connection: of this entry, or else of the one that took longest there."""
+    of_leg = [fact for fact in facts if fact.what in (PUBLISHED, PASSED) and fact.values.get(OUTER) == connection]
+    same = [fact for fact in of_leg if fact.values["entry"] == entry]
+    return max(same or of_leg, key=lambda fact: fact.values["latency"], default=None)
+
+
+def _add_storage(legs: _Legs, writes: Sequence[Fact], entry: str, sent: int, answered: int) -> None:
+    """Add what the bookies of a broker took, and the rest of the time from SEND to its answer."""
+    found = [
+        (asked, asked + latency, fact.values["bookie"], names)
+        for fact in writes
+        for latency, (of_entry, asked, *names) in zip(fact.values["slowest"], fact.values["entries"], strict=True)
+        if of_entry == entry and sent <= asked
+    ]
+    in_time = [write for write in found if write[1] <= answered]
+    late = {bookie for _, stored, bookie, _ in found if stored > answered}
+    others = [fact for fact in writes if fact.values["bookie"] not in late]  # the receipt did not wait for those
+    if in_time:
+        begun = min(write[0] for write in found)
+        _, stored, bookie, names = max(in_time, key=lambda write: write[1])
+        legs.add("broker", begun - sent, f"{duration(begun - sent)} passed in the broker")
+        legs.add("bookies", stored - begun, f"{duration(stored - begun)} until bookie {bookie} had answered")
+        legs.add("answer", answered - stored, f"{duration(answered - stored)} until the receipt")
+        if legs.slowest == "bookies":
+            legs.more["bookie"] = bookie
+        legs.frames += names
+    elif others:
+        longest = max(_most_of_others(fact.values) for fact in others)
+        rest = answered - sent - longest
+        if 2 * rest >= legs.latency:
+            legs.add("broker", rest, f"at least {duration(rest)} passed in the broker: no bookie seen took longer than {duration(longest)}")
+
+
+def _most_of_others(values: Mapping[str, Any]) -> int:
+    """Return how long those writes of a connection took at most that are not named."""
+    slowest: list[int] = values["slowest"]
+    return slowest[-1] if values["adds"] > len(slowest) else 0
+
+
+KEYS = (KeyRule(PUBLISHES, IDLE_NS, _evaluate, public=True, all_legs=True),)
