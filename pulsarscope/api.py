@@ -162,6 +162,8 @@ class Capture:
         selection = self._filter(_COUNTED, filter)
         counted = Sections(names, tables, interval=nanoseconds, selection=selection)
         run = self._run(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind, *counted.kinds}), rules=False, anchors=True)
+        if selection is not None:
+            selection.begin(run)
         for batch in run:
             counted.feed(counted.once.kept(batch.rows), run.endpoints)
         counted.feed(counted.once.rest(), run.endpoints)
@@ -220,6 +222,8 @@ class Capture:
     def _decode(self, kinds: frozenset[str], selection: Filter | FollowFilter | None = None, *, together: bool = False) -> Iterator[Any]:
         payload = None if selection is None else selection.payload
         run = self._run(kinds, rules="finding" in kinds, together=together, payload=payload)
+        if selection is not None:
+            selection.begin(run)
         with closing(iter(run)) as batches:
             for batch in batches:
                 if selection is None:

@@ -117,7 +117,7 @@ class Diagnosis:
         """Number of connections that began before the capture."""
         self.missing_bytes = 0
         self.start: int | None = None
-        """Time of the first packet of the first connection, nanoseconds since the epoch."""
+        """Time from which others count, nanoseconds since the epoch: that of the first packet, or of the first of a connection."""
 
     @classmethod
     def of(cls, dissectors: Iterable[Dissector], ports: frozenset[int], thresholds: Mapping[str, float]) -> Diagnosis:

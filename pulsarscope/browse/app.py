@@ -22,6 +22,7 @@ from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.help import Help
 from pulsarscope.browse.prompt import Names, Prompt
+from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.frame_name import FrameName
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
@@ -71,7 +72,7 @@ class BrowseApp(App[None]):
         """Show a capture; `names` complete filters, `refusals` are endings of commands that stand out."""
         super().__init__()
         self.browsed = browsed
-        self.lines = FrameLines(browsed.numbers, browsed.dissector, refusals, color=color)
+        self.lines = FrameLines(browsed.dissector, refusals, color=color)
         self.lines.several_files = len(browsed.run.inputs.paths) > 1
         self.filter_text = filter_text
         self._names = names
@@ -104,7 +105,7 @@ class BrowseApp(App[None]):
         """Begin to read."""
         self._table("findings").add_columns("severity", "code", "frame", "text")
         self._table("connections").add_columns(
-            "#", "client", "server", "packets", "client bytes", "server bytes", "closed", "client version"
+            "conn", "client", "server", "packets", "client bytes", "server bytes", "closed", "client version"
         )
         for name, (table, _) in self.browsed.tables.items():
             self._table(name).add_columns(*(column.heading for column in table.columns))
@@ -172,9 +173,8 @@ class BrowseApp(App[None]):
         elif page == "connections":
             for each in self.browsed.connections[self._connections_shown : self._connections_shown + 200]:
                 self._connections_shown += 1
-                number = self.browsed.numbers.of(each.connection or "") or ""
                 cells = (
-                    number,
+                    connection_label(each.connection, several_files=self.lines.several_files),
                     each.client,
                     each.server,
                     each.packets,

@@ -11,7 +11,6 @@ from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.browse.frame_store import FrameStore
 from pulsarscope.dissect.capabilities import ReportFold, ReportTable
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.model.connection_numbers import ConnectionNumbers
 from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame
 
@@ -42,13 +41,10 @@ class Browsed:
         self.make_filter = make_filter
         self.extract = extract
         self.frames = FrameStore(file)
-        self.numbers = ConnectionNumbers()
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.diagnosis = diagnosis
         self.findings: list[FindingRow] = []
         self.connections: list[ConnectionRow] = []
-        self.start: int | None = None
-        """Time of the first frame."""
         self.bytes_read = 0
         self.size = run.inputs.sizes or 0
         self.ended = False
@@ -58,6 +54,11 @@ class Browsed:
         self._dissector_of: dict[str, Dissector] = {}
         tables = {table.name: table for dissector in run.dissectors.values() for table in dissector.tables if table.name in TABLES}
         self.tables: dict[str, tuple[ReportTable, ReportFold]] = {name: (table, table.make()) for name, table in tables.items()}
+
+    @property
+    def start(self) -> int | None:
+        """Time of the first packet, None until it is known."""
+        return self.run.start
 
     @property
     def title(self) -> str:
@@ -75,9 +76,6 @@ class Browsed:
             if cancelled():
                 return
             frames = [row for row in batch.rows if isinstance(row, FrameRow)]
-            if self.start is None and frames:
-                self.start = frames[0].time
-            self.numbers.introduce(batch.rows)
             self.endpoints.update(self.run.endpoints)
             self.frames.add(frames)
             self.diagnosis.feed(batch.rows)

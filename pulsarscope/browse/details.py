@@ -45,8 +45,7 @@ def tree_lines(browsed: Browsed, row: FrameRow) -> list[str]:
     """Return the fields of a frame, a line each."""
     lines = _written("tree", browsed, [row], None)
     start = next((index for index, line in enumerate(lines) if line.startswith("frame ")), 0)
-    number = browsed.numbers.of(row.connection or "")
-    return [lines[start].rpartition("  connection ")[0] + f"  connection {number}", *lines[start + 1 :]]
+    return lines[start:]
 
 
 def hex_lines(browsed: Browsed, raw: RawFrame, width: int) -> list[str]:

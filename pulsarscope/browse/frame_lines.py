@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.model.connection_numbers import ConnectionNumbers
+from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.units import SECOND
@@ -34,14 +34,11 @@ SLOW_NANOSECONDS = SECOND // 10
 class FrameLines:
     """A renderer of single frames, each for itself."""
 
-    def __init__(
-        self, numbers: ConnectionNumbers, dissector_of: Callable[[FrameRow], Dissector | None], refusals: tuple[str, ...], *, color: bool
-    ) -> None:
+    def __init__(self, dissector_of: Callable[[FrameRow], Dissector | None], refusals: tuple[str, ...], *, color: bool) -> None:
         self.time = TIMES[0]
         self.start: int | None = None
         """Time of the first packet."""
         self.several_files = False
-        self._numbers = numbers
         self._dissector_of = dissector_of
         self._refusals = refusals
         self._color = color
@@ -52,17 +49,18 @@ class FrameLines:
 
     def heading(self, width: int) -> str:
         """Return the line above the list."""
-        return f"{'frame':>8} {'time':>{self._time_width}} {'conn':>4}   {'command':<{_command_width(width)}} summary"
+        return f"{'frame':>8} {'time':>{self._time_width}} {'conn':>5}   {'command':<{_command_width(width)}} summary"
 
     def line(self, row: FrameRow, before: FrameRow | None, width: int) -> Text:
         """Return the line of a frame, of `width` cells; `before` is the frame of the line above."""
-        number = self._numbers.of(row.connection or "") or 0
         arrow = "←" if row.direction == SERVER else "→"
         command = escape(row.command or "(no command)")
         ends = self._end(row)
         left = f"{self.name(row):>8} {self._time_text(row, before):>{self._time_width}} "
         text = Text(left, style=_DIM if self._color else "", no_wrap=True, end="")
-        text.append(f"{number or '':>4} {arrow} ", self._style(_CONNECTIONS[(number - 1) % len(_CONNECTIONS)]))
+        label = connection_label(row.connection, several_files=self.several_files)
+        number = first_packet(row.connection or "")
+        text.append(f"{label:>5} {arrow} ", self._style(_CONNECTIONS[(number - 1) % len(_CONNECTIONS)]))
         text.append(set_cell_size(command, _command_width(width)), self._style(_BAD) if command.endswith(self._refusals) else "")
         room = width - cell_width(text.plain) - 1 - sum(cell_width(part) + 1 for part, _ in ends)
         summary = clip_phrases(escape(self.summary(row)), max(room, 0), "…") if room > 0 else ""

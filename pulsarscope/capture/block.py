@@ -77,6 +77,10 @@ class Blocks(Protocol):
     def recognised(self) -> bool:
         """Return True when the input has turned out to be a capture."""
 
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet, nanoseconds since the epoch; None before it was read."""
+
     def __iter__(self) -> Iterator[Block]:
         """Iterate over the blocks in packet order."""
 

@@ -45,6 +45,11 @@ class Inputs(msgspec.Struct, frozen=True):
     first_times: list[int | None] = []
     """Time of the first packet of each path, ns since the epoch, None for a pipe; empty when none is known."""
 
+    @property
+    def start(self) -> int | None:
+        """Return the time of the first packet of all files; None when there are only pipes."""
+        return min((time for time in self.first_times if time is not None), default=None)
+
     def source(self, file: int | None) -> str | None:
         """Return the vantage point of a file, None when it is not known or may be several."""
         return self.sources[file] if self.sources and file is not None else None

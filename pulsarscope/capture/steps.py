@@ -32,6 +32,11 @@ class StepDecoder:
     def __init__(self, *, by_interface: bool = False) -> None:
         self._decoder = PcapngDecoder(0, by_interface=by_interface)
 
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet, None before it came."""
+        return self._decoder.first_time
+
     def block(self, step: Step) -> Block:
         """Return the block of a step."""
         if step.skipped:

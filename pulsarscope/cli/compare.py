@@ -92,6 +92,8 @@ def _page(comparison: Comparison, request: CompareRequest, runs: Sequence[AnyRun
 
 def _read(run: AnyRun, request: CommandRequest, options: Options) -> ComparedRun:
     row_filter = filter_of(request, COUNTED_KINDS)
+    if row_filter is not None:
+        row_filter.begin(run)
     compared = ComparedRun(Statistics(filtered=row_filter is not None), diagnosis_of(run, options))
 
     def consume(rows: Sequence[Any]) -> None:

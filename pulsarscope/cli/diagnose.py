@@ -63,12 +63,15 @@ def diagnose(request: DiagnoseRequest) -> int:
         run = start_run(request.files, engine_options, request.jobs)
         sink = output.open(request, run.inputs.paths)
         diagnosis = diagnosis_of(run, engine_options)
+        if row_filter is not None:
+            row_filter.begin(run)
 
         def consume(rows: Sequence[Any]) -> None:
             rows = rows if row_filter is None else row_filter.select(rows, run.endpoints)
             diagnosis.feed(rows if baseline is None else baseline.others(rows))
 
         read_all(run, request, consume, warns=request.format is not None, interrupts=output.interrupts)
+        diagnosis.start = diagnosis.start if run.start is None else run.start
         if run.stopped:
             diagnosis.coverage.stopped = run.packets
         if request.format is None:

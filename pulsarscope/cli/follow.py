@@ -31,7 +31,7 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     files: Files
     connection: Annotated[
         str | None,
-        typer.Option("--connection", metavar="NAME", help="Its number in decode, as in 2, or FILE:PACKET of its first packet, as in 0:17."),
+        typer.Option("--connection", metavar="NAME", help="Its first packet, as in 17 for #17, or FILE:PACKET for #FILE:PACKET."),
     ] = None
     producer: Annotated[str | None, typer.Option("--producer", metavar="NAME", help="Producer name; includes its deliveries.")] = None
     consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="Consumer id, name or subscription.")] = None
@@ -55,7 +55,7 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
 def follow(request: FollowRequest) -> int:
     """Follow a connection, producer, consumer, topic, message or txn.
 
-    As a lane diagram between clients and broker, across connections; relative times count from its first frame.
+    As a lane diagram between clients and broker, across connections.
     """
     return run_command(msgspec.structs.replace(request, subject=subject_of(request)))
 

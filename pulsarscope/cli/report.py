@@ -77,6 +77,8 @@ def report(request: ReportPageRequest) -> int:
         once = CountedOnce()
         statistics = Statistics(interval=FIRST_INTERVAL, filtered=row_filter is not None, outer_of=once.outer_of)
         overview = Overview(statistics, diagnosis_of(run, options), tables)
+        if row_filter is not None:
+            row_filter.begin(run)
 
         def consume(rows: Sequence[Any]) -> None:
             overview.diagnosis.feed(rows)
@@ -84,6 +86,7 @@ def report(request: ReportPageRequest) -> int:
             statistics.feed_inner(once.inner if row_filter is None else row_filter.select(once.inner, run.endpoints))
 
         read_all(run, request, consume, once)
+        overview.diagnosis.start = overview.diagnosis.start if run.start is None else run.start
         names = join_topic_names(dissector.topics for dissector in run.dissectors.values())
         note = "" if row_filter is None else f"Charts and tables: only what matches {request.filter}; the verdict is that of all."
         page_options = PageOptions(

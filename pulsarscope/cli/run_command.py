@@ -112,7 +112,7 @@ def write_rows(
     flush = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
     progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=watch is None and not request.quiet and _allows_progress(request))
     try:
-        with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch, shown=encoding is None)) as batches:
+        with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch)) as batches:
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
@@ -145,14 +145,11 @@ def limited_rows(
     limit: int | None,
     once: CountedOnce | None = None,
     watch: Callable[[RowBatch], None] | None = None,
-    *,
-    shown: bool = False,
 ) -> Generator[tuple[Any, list[Any]], None, None]:
-    """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed.
-
-    `shown`: the rows become text, in which connections have the numbers that they have without the filter.
-    """
+    """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed."""
     remaining = limit
+    if row_filter is not None:
+        row_filter.begin(run)
     with closing(iter(run)) as batches:
         for batch in batches:
             if once is not None and batch.prepared is None:
@@ -160,8 +157,6 @@ def limited_rows(
             if watch is not None:
                 watch(batch)
             rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, run.endpoints)
-            if row_filter is not None and shown:
-                row_filter.numbers.introduce(batch.rows)
             if remaining is None:
                 yield batch, rows
                 continue

@@ -73,6 +73,8 @@ def stats(request: StatsRequest) -> int:
         counted = Sections(sections, tables, interval=interval, selection=row_filter)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
         run = start_run(request.files, options, request.jobs, CountedRows() if counted.plain else None)
+        if row_filter is not None:
+            row_filter.begin(run)
         sink = output.open(request, run.inputs.paths)
         read_all(run, request, lambda rows: counted.feed(rows, run.endpoints), counted.once, interrupts=output.interrupts)
         if request.plot is not None:

@@ -43,6 +43,9 @@ class Vocabulary(msgspec.Struct, frozen=True):
     """Names of the enumerations that other columns hold, by kind.column."""
 
 
+FAMILIES = PUBLISH, CONSUME, ACKNOWLEDGE, TRANSACT, KEEP_ALIVE = ("publish", "consume", "acknowledge", "transact", "keep alive")
+"""What commands are for; outputs give each its colour."""
+
 FollowTest = Callable[[FrameRow], bool]
 """A test for the frames of a followed conversation. It sees all frames of a run in their order."""
 

@@ -204,6 +204,8 @@ class Dissector:
     """Names of the two sides, in the words of its users."""
     refusals: tuple[str, ...] = ()
     """Endings of the commands that refuse something: outputs make them stand out."""
+    families: Mapping[str, str] = {}
+    """What commands are for, one of `capabilities.FAMILIES`, by command; outputs give each family a colour."""
     topics: TopicNames = TopicNames()
     """Forms of its topics' names."""
 

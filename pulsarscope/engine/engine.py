@@ -70,6 +70,7 @@ class Engine:
             UsageError: the options cannot be carried out.
         """
         self.totals = totals or Totals()
+        self.totals.start = inputs.start
         self.events: Sequence[ConnectionEvents] = ()
         """What the latest block brought, by connection."""
         self._inputs = inputs

@@ -26,6 +26,8 @@ class Totals:
         """Findings by severity."""
         self.damaged = False
         """An input is damaged or no capture."""
+        self.start: int | None = None
+        """Time of the first packet, nanoseconds since the epoch, from which relative times count; None until it is known."""
         self.packets = 0
         """Packets read, of any kind."""
         self.connections = 0

@@ -12,8 +12,7 @@ from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, Messag
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import PluginWarning, contained, failure
 from pulsarscope.filter.follow_subject import Subject
-from pulsarscope.filter.selection import INPUT_LAYER, Filter
-from pulsarscope.model.connection_numbers import ConnectionNumbers
+from pulsarscope.filter.selection import INPUT_LAYER, Filter, Timed
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
@@ -37,13 +36,10 @@ class FollowFilter:
         """The end of a sentence about the rows that pass."""
         self.payload: str | None = None
         """Payload form that message rows need: none, for only frames pass."""
-        self.start: int | None = None
-        """Time of the first frame that passed, nanoseconds since the epoch."""
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
-        self.numbers = ConnectionNumbers()
         dissectors = tuple(dissectors)
-        self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors), self.numbers)
+        self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
         self._tests = [] if self._subject.test is None else [self._subject.test]
         self._message_tests: list[tuple[Dissector, MessageTest]] = []
         refusals: list[str] = []  # each protocol has its own form of names
@@ -72,6 +68,9 @@ class FollowFilter:
         """Names of frames that carried a followed message, as another run showed."""
         self.learn = self._learn if self._message_tests else None
         """Takes the rows of messages of another run of the same capture, if they must be known first; `select` needs them, too, then."""
+
+    def begin(self, run: Timed) -> None:
+        """Do nothing: no subject is a time."""
 
     def _learn(self, rows: Iterable[Any]) -> None:
         for dissector, test, row in self._tested(rows):
@@ -121,8 +120,6 @@ class FollowFilter:
         passed = [*earlier, *_with_explanations(rows, selected)]
         count = len(earlier) + len(selected)
         self.kept[FrameRow.kind] += count
-        if self.start is None and count:
-            self.start = next(row.time for row in passed if isinstance(row, FrameRow))
         return passed
 
     def absence(self) -> str | None:
@@ -164,7 +161,6 @@ class JoinedFilter:
         self.learn = follow_filter.learn
         self.payload = follow_filter.payload
         self.seen, self.kept = follow_filter.seen, display_filter.kept
-        self.numbers = follow_filter.numbers
         self._follow_filter = follow_filter
         self._display_filter = display_filter
 
@@ -172,10 +168,9 @@ class JoinedFilter:
         """Return in words what can be followed instead, when there is no frame of the subject; else None."""
         return self._follow_filter.absence()
 
-    @property
-    def start(self) -> int | None:
-        """Time of the first frame of the subject, nanoseconds since the epoch."""
-        return self._follow_filter.start
+    def begin(self, run: Timed) -> None:
+        """Count times without a date from the first packet of a run."""
+        self._display_filter.begin(run)
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass both."""

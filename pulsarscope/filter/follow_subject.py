@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pulsarscope.dissect.capabilities import FollowTest, TopicNames
-from pulsarscope.model.connection_numbers import ConnectionNumbers
+from pulsarscope.model.connection_name import connection_label, connection_name
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 
 SHOWN_NAMES_MAX = 10
+
+_COLUMNS = {"connection": "connection", "producer": "producer_name", "consumer": "subscription"}
 
 _PLURALS = {"connection": "connections", "producer": "producers", "consumer": "subscriptions", "topic": "topics"}
 
@@ -19,7 +20,7 @@ _PLURALS = {"connection": "connections", "producer": "producers", "consumer": "s
 class Subject:
     """The subject of this kind and name: the test of its frames, and the names of all others of its kind."""
 
-    def __init__(self, kind: str, name: str, topics: TopicNames, numbers: ConnectionNumbers) -> None:
+    def __init__(self, kind: str, name: str, topics: TopicNames) -> None:
         """Begin. Raises UsageError for the name of a connection that cannot be one."""
         self._kind = kind
         self._name = name
@@ -27,8 +28,7 @@ class Subject:
         self._names: dict[str, None] = {}
         """Names of its kind so far, at most `FOLLOW_NAMES_MAX`."""
         self._connection: str | None = None
-        """Name of the connection with the number that is followed, once it has come."""
-        self._numbers = numbers
+        """Name of the connection that is followed."""
         self._found: str | None = None
         """Topic whose last part alone is the name; None while there is none."""
         self._in_full = False
@@ -43,27 +43,23 @@ class Subject:
         }.get(kind)
         """Test of the columns of a frame; None when none names a subject of this kind."""
         if kind == "connection":
-            if re.fullmatch(r"\d+:\d+", name, re.ASCII):
-                self._connection = name
-            elif not re.fullmatch(r"\d{1,18}", name, re.ASCII):
+            self._connection = connection_name(name)
+            if self._connection is None:
                 raise UsageError(
-                    f'invalid connection "{name}": give its number in decode, as in 2, or FILE:PACKET of its first packet, as in 0:17'
+                    f'invalid connection "{name}": give its first packet, as in #17 or 17; #1:17 is that of packet 17 of file 1'
                 )
 
     def introduce(self, row: Any) -> None:
         """Learn the names in a row."""
-        if self._kind == "connection":
-            self._numbers.introduce((row,))
-            if self._connection is None and self._numbers.count == int(self._name):
-                self._connection = row.connection
-        elif self.test is not None and isinstance(row, FrameRow) and len(self._names) < FOLLOW_NAMES_MAX:
-            if self._kind == "topic":
-                if row.topic is not None:
-                    self._names[row.topic] = None
-                elif row.topics:
-                    self._names.update(dict.fromkeys(row.topics))
-            elif (name := row.producer_name if self._kind == "producer" else row.subscription) is not None:
-                self._names[name] = None
+        if self.test is None or not isinstance(row, FrameRow) or len(self._names) >= FOLLOW_NAMES_MAX:
+            return
+        if self._kind == "topic":
+            if row.topic is not None:
+                self._names[row.topic] = None
+            elif row.topics:
+                self._names.update(dict.fromkeys(row.topics))
+        elif (name := getattr(row, _COLUMNS[self._kind])) is not None:
+            self._names[name] = None
 
     def _is_topic(self, topic: str) -> bool:
         """Return True for the topic, or its partitioned topic, by its name, in full or short; else by its last part.
@@ -94,15 +90,15 @@ class Subject:
 
     def others(self) -> str:
         """Return the end of a sentence that says what there is of its kind."""
-        if self._kind == "connection":
-            count = self._numbers.count
-            return f": there {'is 1 connection' if count == 1 else f'are {count:,} connections'}"
         if self._kind not in _PLURALS:
             return ""
-        names = [self._topics.short(name) if self._kind == "topic" else name for name in self._names]
+        names = sorted(self._topics.short(name) if self._kind == "topic" else name for name in self._names)
+        if self._kind == "connection":
+            several = any(not name.startswith("0:") for name in names)
+            names = [connection_label(name, several_files=several) for name in self._names]
         more = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
         return (
-            f": the {_PLURALS[self._kind]} are {', '.join(sorted(names)[:SHOWN_NAMES_MAX])}{more}"
+            f": the {_PLURALS[self._kind]} are {', '.join(names[:SHOWN_NAMES_MAX])}{more}"
             if names
             else f": there are no {_PLURALS[self._kind]}"
         )

@@ -14,8 +14,9 @@ import re2
 from pulsarscope.filter.expression import Since, Value
 from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, KnownField
 from pulsarscope.filter.filter_error import Mismatch
-from pulsarscope.filter.syntax import BYTES, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
+from pulsarscope.filter.syntax import BYTES, CONNECTION, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
 from pulsarscope.filter.wireshark_names import NAMES
+from pulsarscope.model.connection_name import connection_name
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 
@@ -69,8 +70,8 @@ def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Va
         value = text == "true"
     elif type_ == "string" and known.values and kind in {STRING, WORD}:
         return _enumeration_value(known, text if kind == WORD else unquoted(literal), literal)
-    elif type_ == "string" and kind == STRING:
-        value = unquoted(literal)
+    elif type_ == "string" and kind in {STRING, CONNECTION}:
+        value = _text(literal, known)
     elif type_ == "bytes" and kind in {STRING, BYTES, NUMBER}:
         value = _bytes(literal)
     elif type_ == "time":
@@ -205,6 +206,14 @@ def _number(literal: Literal) -> int | float:
         if value - value == 0:
             return value
     raise Mismatch("the number is too large", literal.place)
+
+
+def _text(literal: Literal, known: KnownField) -> str | None:
+    """Return a text; of a connection its name, however it is written; None for the name of a connection beside another field."""
+    text = literal.text if literal.kind == CONNECTION else unquoted(literal)
+    if known.column == "connection":
+        return connection_name(text) or text
+    return text if literal.kind == STRING else None
 
 
 def _integer(literal: Literal, ordered: bool) -> int | float:

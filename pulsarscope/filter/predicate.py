@@ -40,7 +40,7 @@ class EvaluationContext:
 
     def __init__(self, codes: Mapping[str, Code], payload: str | None = None) -> None:
         """Evaluate with all finding codes by name, and payloads of message rows in this form (base64, hex, text; None: none)."""
-        self.start = 0
+        self.start: int | None = None
         """Time of the first row, nanoseconds since the epoch."""
         self.endpoints: Mapping[str, tuple[str, str]] = {}
         """Client and server of the connections known so far, by name."""
@@ -158,7 +158,7 @@ def _ordered(compare: Callable[[Any, Any], bool], bound: tree.Value, context: Ev
 
 def _since(bound: tree.Since, context: EvaluationContext, compare: Callable[[Any, Any], bool]) -> Test:
     after = bound.nanoseconds
-    return lambda value: compare(value, context.start + after)
+    return lambda value: compare(value, (context.start or 0) + after)
 
 
 def _within(items: tuple[tree.Value | tree.Interval, ...], context: EvaluationContext) -> Test:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
-
-import msgspec
+from typing import Any, Protocol
 
 from pulsarscope.filter.check import Checker
-from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or, Since
+from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
-from pulsarscope.model.connection_numbers import ConnectionNumbers
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
@@ -28,6 +25,14 @@ SHOWN_NAMES_MAX = 10
 
 INPUT_LAYER = "capture"
 """Layer of the findings about the input itself, which pass every filter."""
+
+
+class Timed(Protocol):
+    """The run whose rows are selected, as a filter sees it."""
+
+    @property
+    def start(self) -> int | None:
+        """Time of the first packet, nanoseconds since the epoch; None until it is known."""
 
 
 class Filter:
@@ -52,10 +57,7 @@ class Filter:
         """Number of rows, by kind."""
         self.kept = dict.fromkeys(kinds, 0)
         """Number of rows that passed, by kind."""
-        self.numbers = ConnectionNumbers()
-        """Of all connections, if whoever reads the rows introduces them."""
-        self.start: int | None = None
-        """Time of the first row, nanoseconds since the epoch: the start of the capture for times without a date."""
+        self._run: Timed | None = None
         self._removes_payload = reads_payload and payload is None
         self._context = EvaluationContext(catalogue.codes, self.payload)
         self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self._context) for kind, tree in self.trees.items()}
@@ -69,10 +71,9 @@ class Filter:
         self._there: dict[str, dict[str, None]] = {column: {} for column in self._asked}
         """Names of the rows so far, while none has passed."""
 
-    @property
-    def is_relative(self) -> bool:
-        """Return True when the filter has a time since the start of the capture: it must see the first row."""
-        return any(_is_relative(tree) for tree in self.trees.values())
+    def begin(self, run: Timed) -> None:
+        """Count times without a date from the first packet of a run, instead of the first row."""
+        self._run = run
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, in their order; `endpoints` are client and server of the connections known so far, by name.
@@ -81,7 +82,7 @@ class Filter:
         input, and those that match; connections always.
         """
         self._context.endpoints = endpoints
-        if self.start is None:
+        if self._context.start is None:
             self._set_start(rows)
         predicates, seen, kept = self._predicates, self.seen, self.kept
         passed: list[Any] = []
@@ -134,10 +135,10 @@ class Filter:
                         there[name] = None
 
     def _set_start(self, rows: Sequence[Any]) -> None:
-        for row in rows:
-            if isinstance(row, Row) and row.kind in self._predicates and row.time is not None:
-                self.start = self._context.start = row.time
-                return
+        self._context.start = None if self._run is None else self._run.start
+        if self._context.start is None:
+            times = (row.time for row in rows if isinstance(row, Row) and row.kind in self._predicates)
+            self._context.start = next((time for time in times if time is not None), None)
 
     def _explains(self, row: Any) -> bool:
         if type(row) is not FindingRow:
@@ -163,10 +164,3 @@ def _reads_payload(expression: Expression) -> bool:
     if isinstance(expression, Not):
         return _reads_payload(expression.part)
     return not isinstance(expression, Always) and expression.field.column == PAYLOAD
-
-
-def _is_relative(part: Any) -> bool:
-    """Return True for a time since the start, or what has one among its parts."""
-    if isinstance(part, tuple):
-        return any(map(_is_relative, part))
-    return isinstance(part, Since) or (isinstance(part, msgspec.Struct) and _is_relative(msgspec.structs.astuple(part)))

@@ -17,7 +17,7 @@ from pulsarscope.model.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-STRING, PATTERN, BYTES, TIME, DURATION, SIZE, NUMBER, NETWORK, WORD = (
+STRING, PATTERN, BYTES, TIME, DURATION, SIZE, NUMBER, NETWORK, CONNECTION, WORD = (
     "STRING",
     "PATTERN",
     "BYTES",
@@ -26,6 +26,7 @@ STRING, PATTERN, BYTES, TIME, DURATION, SIZE, NUMBER, NETWORK, WORD = (
     "SIZE",
     "NUMBER",
     "NETWORK",
+    "CONNECTION",
     "WORD",
 )
 
@@ -59,7 +60,7 @@ _bounds: position | from_length | from_to
 position: INTEGER
 from_length: [INTEGER] ":" [INTEGER]
 from_to: INTEGER "-" INTEGER
-literal: STRING | BYTES | TIME | DURATION | SIZE | NUMBER | NETWORK | WORD
+literal: STRING | BYTES | TIME | DURATION | SIZE | NUMBER | NETWORK | CONNECTION | WORD
 
 CLOSE: "]"
 CLOSING: ")"
@@ -82,6 +83,7 @@ BYTES.8: /(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+|[0-9][A-Fa-f])(?![A-Za-z0-9_:])/
 NETWORK.7: /[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:\/[0-9]{1,2})?(?![A-Za-z0-9_])/
 DURATION.6: /-?[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h)(?![A-Za-z0-9_])/
 SIZE.5: /[0-9]+(?:\.[0-9]+)?(?:[KkMGT]i?)?B(?![A-Za-z0-9_])/
+CONNECTION: /#(?:[0-9]{1,9}:)?[0-9]{1,11}(?![A-Za-z0-9_:])/
 NUMBER.4: /-?(?:0[xX][0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)(?![A-Za-z0-9_])/
 WORD.3: /[A-Za-z_](?:[A-Za-z0-9_]|-(?=[A-Za-z0-9_]))*(?:\(-?[0-9]{1,10}\))?/
 

@@ -91,6 +91,11 @@ class LiveFeed:
         """Return the recent state of the capture, or how it ended."""
         return self._worker.state
 
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet, None before it came."""
+        return self._decoder.first_time
+
     def __iter__(self) -> Iterator[Block]:
         return self
 

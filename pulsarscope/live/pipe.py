@@ -71,6 +71,11 @@ class PipeFeed:
         """Return True when the input has turned out to be a capture."""
         return self._reader.recognised
 
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet, None before it came."""
+        return self._reader.first_time
+
     def __iter__(self) -> Iterator[Block]:
         return self
 

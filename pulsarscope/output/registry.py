@@ -12,7 +12,6 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS, columns
 
 if TYPE_CHECKING:
-    from pulsarscope.model.connection_numbers import ConnectionNumbers
     from pulsarscope.output.export.sink import Sink
 
 
@@ -55,6 +54,10 @@ class RunView(Protocol):
         """Client and server of the open connections, by name."""
 
     @property
+    def start(self) -> int | None:
+        """Time of the first packet, from which relative times count, nanoseconds since the epoch; None until it is known."""
+
+    @property
     def packets(self) -> int:
         """Number of packets read so far."""
 
@@ -89,14 +92,6 @@ class RowSelection(Protocol):
     @property
     def description(self) -> str:
         """The end of a sentence about the rows that pass, as in: match the filter."""
-
-    @property
-    def start(self) -> int | None:
-        """Time from which relative times count, nanoseconds since the epoch; None until it is known."""
-
-    @property
-    def numbers(self) -> ConnectionNumbers:
-        """Numbers of the connections without the filter."""
 
     @property
     def seen(self) -> Mapping[str, int]:

@@ -91,6 +91,11 @@ class ShareBlocks:
         self._reader = reader
         self._flows = flows
 
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet of the capture, None before it was read."""
+        return None if self._reader is None else self._reader.first_time
+
     def __iter__(self) -> Iterator[Block]:
         for block in self._reader or ():
             self._flows.select(block)

@@ -49,7 +49,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         """Return the shares; those that can have no row that passes the filters are left out."""
         inputs = self._inputs
         sets = capture_sets(inputs)
-        if self._options.kind in ACROSS_CONNECTIONS or self._is_relative:
+        if self._options.kind in ACROSS_CONNECTIONS:
             return [SharePartition(Share(0, len(inputs.paths)))]
         files = self._passing_files()
         sets = [(first, end) for first, end in sets if any(files[first:end])]
@@ -60,11 +60,6 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
 
     def _passing_files(self) -> list[bool]:
         return self._filters.passing("file", range(len(self._inputs.paths)), pa.int64())
-
-    @property
-    def _is_relative(self) -> bool:
-        display_filter = self._options.make_filter()
-        return display_filter is not None and display_filter.is_relative
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a share."""
@@ -85,6 +80,8 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
                 together=not filters and display_filter is None,
             )
         run = Run(self._inputs, engine_options, self._flows(share).read)
+        if display_filter is not None:
+            display_filter.begin(run)
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
         for rows in _selected(run, display_filter, filters):
@@ -103,7 +100,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         flows = KeptFlows(self._inputs, share, wanted)
         files = self._passing_files()
         is_timed = "time" in filters.names
-        if self._options.kind not in ACROSS_CONNECTIONS and not self._is_relative and (is_timed or not all(files)):
+        if self._options.kind not in ACROSS_CONNECTIONS and (is_timed or not all(files)):
             flows.choose(files, (lambda times: filters.passing("time", times, pa.int64())) if is_timed else None)
         return flows
 

@@ -87,9 +87,9 @@ def test_each_output_of_decode_works_on_a_real_capture(
 ) -> None:
     path = str(captures / "quickstart.pcapng")
     for options, start in (
-        ([], b"connection 1"),
-        (["-V"], b"connection 1"),
-        (["-x"], b"connection 1"),
+        ([], b"connection #1"),
+        (["-V"], b"connection #1"),
+        (["-x"], b"connection #1"),
         (["--columns", "packet,command"], b"packet"),
     ):
         assert run(monkeypatch, "decode", path, *options) == 0

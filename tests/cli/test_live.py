@@ -137,7 +137,7 @@ def test_text_comes_while_it_happens(captures: Path, tmp_path: Path) -> None:
     port = free_port()
     with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
         replay(said_in(captures / "quickstart.pcapng"), port)
-        assert sniffer.has_said("connection 1")
+        assert sniffer.has_said("connection #")
         assert sniffer.has_said("CONNECT")
         assert sniffer.process.poll() is None
         sniffer.stop()

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import pulsarscope as ps
+from pulsarscope.capture import BlockReader
 from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.run_command import output_name, run_command
 from pulsarscope.engine import local as pipeline
@@ -330,10 +332,18 @@ def test_text_says_how_much_the_filter_chose(fake_runs: FakeRuns, capsys: pytest
     assert "1 of 2 messages match the filter" in capsys.readouterr().out
 
 
-def test_relative_times_count_from_the_first_row_before_the_filter(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
-    fake_runs([[rows.send(), rows.receipt()]])
-    assert run_command(request(filter="command == SEND_RECEIPT", no_color=True)) == 0
-    assert "0.002000" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"records": "message"}, {"records": "exchange"}, {"detail": True}, {"subject": ("connection", "#1")}],
+    ids=["timeline", "messages", "exchanges", "tree", "lanes"],
+)
+def test_relative_times_count_from_the_first_packet_in_every_view(values: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    path = CAPTURES / "quickstart.pcapng"
+    first = next(record.time for block in BlockReader(str(path), records=True) for record in block.records)
+    (send,) = (frame for frame in ps.open(str(path)).frames() if frame.packet == 22)
+    chosen = CommandRequest(files=(str(path),), filter="packet == 22", quiet=True, **values)
+    assert run_command(chosen) == 0
+    assert f" {(send.time - first) // 1000 / 1e6:.6f}" in capsys.readouterr().out
 
 
 def test_the_limit_counts_behind_the_filter(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:

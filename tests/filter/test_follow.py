@@ -86,11 +86,10 @@ def test_findings_come_with_their_frame_and_connections_always() -> None:
     assert followed("producer", "p", batch) == [["4", "finding", "finding", "connection"]]
 
 
-def test_it_counts_and_begins_with_its_first_frame() -> None:
+def test_it_counts_what_passes() -> None:
     follow_filter = FollowFilter("message", "26:14", make_dissectors())
-    before = follow_filter.start
     follow_filter.select([OTHER, SEND, RECEIPT], {})
-    assert (before, follow_filter.seen, follow_filter.kept, follow_filter.start) == (None, {"frame": 3}, {"frame": 2}, SEND.time)
+    assert (follow_filter.seen, follow_filter.kept) == ({"frame": 3}, {"frame": 2})
     assert follow_filter.description == "belong to message 26:14"
 
 
@@ -112,14 +111,10 @@ def test_what_nobody_can_follow_is_said() -> None:
         FollowFilter("connection", "x", ())
 
 
-def test_connections_have_the_numbers_of_decode() -> None:
-    late = [rows.frame(9, "PING", connection="0:8"), rows.frame(10, "PING", connection="0:3"), rows.frame(11, "PONG", connection="0:8")]
-    assert followed("connection", "1", late) == [["9", "11"]]
-    assert followed("connection", "2", late[:1], late[1:]) == [[], ["10"]]
-    assert followed("connection", "0:3", late) == [["10"]]
-    note, warning = (rows.finding(connection="0:2", severity=severity) for severity in ("note", "warning"))
-    assert followed("connection", "1", [note, late[0]])[0][-1] == "9"
-    assert "9" not in followed("connection", "1", [warning, late[0]])[0]
+@pytest.mark.parametrize("name", ["#3", "3", "#0:3", "0:3"])
+def test_connections_have_the_names_of_the_screen(name: str) -> None:
+    frames = [rows.frame(9, "PING", connection="0:8"), rows.frame(10, "PING", connection="0:3"), rows.frame(11, "PONG", connection="1:3")]
+    assert followed("connection", name, frames) == [["10"]]
 
 
 @pytest.mark.parametrize("topic", ["persistent://acme/eu/orders", "persistent://acme/eu/orders-partition-3", "non-persistent://a/b/orders"])
@@ -151,7 +146,7 @@ def test_a_consumer_is_found_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        ("connection", "3", "none of 3 frames belong to connection 3: there are 2 connections"),
+        ("connection", "3", "none of 3 frames belong to connection 3: the connections are #1, #2"),
         ("topic", "order", "the topics are orders"),
         ("producer", "q", "the producers are p"),
         ("consumer", "c", "there are no subscriptions"),

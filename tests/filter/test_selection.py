@@ -304,27 +304,28 @@ def test_a_filter_that_does_not_read_payloads_does_not_ask_for_them() -> None:
     assert make("!(size == 1) || !payload", "frame", "message").payload == "base64"
 
 
-def test_times_since_the_start_count_from_the_first_row_of_the_run() -> None:
+def test_times_without_a_date_count_from_the_first_packet_else_from_the_first_row() -> None:
     made = make("time > 1s", "frame")
-    before = made.start
     assert made.select([SEND], ENDPOINTS) == []
-    assert (before, made.start) == (None, SEND.time)
     late = rows.send(packet=5, time=rows.START + 2_000_000_000)
     assert made.select([late, SEND], ENDPOINTS) == [late]
+    of_run, run = make("time > 1s", "frame"), rows.Run()
+    run.start = SEND.time - 1_000_000_001
+    of_run.begin(run)
+    assert of_run.select([SEND], ENDPOINTS) == [SEND]
 
 
 @pytest.mark.parametrize(
-    ("text", "is_relative"),
-    [
-        ("time > 1s", True),
-        ("not (size > 5 or time < 1s)", True),
-        ("time in {1s .. 2s}", True),
-        ("latency > 1s", False),
-        ('topic == "1s" and size in {1 .. 2}', False),
-    ],
+    "text", ["connection == #1", "connection == #0:1", 'connection == "#1"', 'connection == "0:1"', "connection in {#7, #1}"]
 )
-def test_a_filter_tells_whether_it_counts_from_the_start(text: str, is_relative: bool) -> None:
-    assert make(text).is_relative is is_relative
+def test_a_connection_is_named_as_on_the_screen(text: str) -> None:
+    assert make(text, "frame").select([SEND], ENDPOINTS) == [SEND]
+    assert make(f"not ({text})", "frame").select([SEND], ENDPOINTS) == []
+
+
+def test_the_name_of_a_connection_fits_no_other_field() -> None:
+    with pytest.raises(FilterError, match="topic is compared with"):
+        make("topic == #1", "frame")
 
 
 def test_only_what_is_known_of_a_connection_is_compared() -> None:

@@ -26,6 +26,7 @@ class Days:
     """Source that repeats a capture every minute from other client ports, every second time without closing the connections."""
 
     recognised = True
+    first_time = None
 
     def __init__(self, capture: Path, minutes: int) -> None:
         self._records = [record for block in BlockReader(str(capture), records=True) for record in block.records]

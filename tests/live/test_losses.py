@@ -25,6 +25,7 @@ class Ticking:
     """Source that gives a block for each tick of the clock, with packets or without, as an interface does."""
 
     recognised = True
+    first_time = None
 
     def __init__(self, packets: list[Packet]) -> None:
         self._packets = packets

@@ -153,6 +153,7 @@ class Run:
     """What outputs ask of a run."""
 
     def __init__(self, severities: Mapping[str, int] | None = None, endpoints: Mapping[str, tuple[str, str]] | None = None) -> None:
+        self.start: int | None = None
         self.packets = self.connections = 0
         self.severities = Counter(severities or {})
         self.endpoints = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650")} if endpoints is None else dict(endpoints)

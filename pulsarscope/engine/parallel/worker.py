@@ -110,6 +110,11 @@ class ReceivedBlocks:
         self._decoder = StepDecoder(by_interface=by_interface)
         self._secrets: list[tuple[int, bytes]] = []
 
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet, None before it came."""
+        return self._decoder.first_time
+
     def __iter__(self) -> Iterator[Block]:
         step = Step()
         while not step.last and (data := receive(sys.stdin.buffer)) is not None:

@@ -40,6 +40,40 @@ PHRASE_LOSS_MAX = 24
 """Characters that `clip_phrases` may lose besides, if at least half of the text stays."""
 
 
+def fit_summary(text: str, width: int, ellipsis: str = ELLIPSIS, *, named: bool) -> str:
+    """Return a summary of at most `width` cells: its request id goes first, then its last phrases.
+
+    `named`: the first phrase is the name of a topic, whose middle goes before other phrases do.
+    """
+    if cell_width(text) <= width:
+        return text
+    first, *others = [phrase for phrase in text.split("  ") if not phrase.startswith(REQUEST_ID)] or [""]
+    taken = sum(cell_width(phrase) + 2 for phrase in others)
+    if named and cell_width(first) + taken > width:
+        first = clip_middle(first, max(width - taken, FIRST_PHRASE_MIN), ellipsis)
+    return clip_phrases("  ".join([first, *others]), width, ellipsis)
+
+
+REQUEST_ID = "request "
+"""Start of the phrase that says least: the arrow to the request is beside it."""
+
+FIRST_PHRASE_MIN = 16
+"""Cells that a name keeps beside the other phrases."""
+
+
+def clip_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
+    """Return at most `width` cells of escaped text without its middle: names differ at both ends."""
+    if cell_width(text) <= width:
+        return text
+    room = width - len(ellipsis)
+    if room < 4:
+        return clip(text, width, ellipsis)
+    end = text[-(room // 2) :]
+    while cell_width(end) > room // 2:
+        end = end[1:]
+    return clip(text, width - cell_width(end), ellipsis) + end
+
+
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """Return at most `width` cells of escaped text; clipped text ends in an ellipsis."""
     if cell_width(text) <= width:
@@ -56,4 +90,4 @@ def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     return kept + ellipsis
 
 
-__all__ = ["ELLIPSIS", "cell_width", "clip", "clip_phrases", "escape"]
+__all__ = ["ELLIPSIS", "cell_width", "clip", "clip_middle", "clip_phrases", "escape", "fit_summary"]

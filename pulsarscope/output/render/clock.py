@@ -11,6 +11,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc", "local", "epoch")
 
 
+SLOW_NANOSECONDS = SECOND // 10
+"""Latency from which it stands out."""
+
+
 class Clock:
     """A formatter of the times of rows in one of the `MODES`.
 
@@ -98,6 +102,22 @@ def instant_text(time: int) -> str:
     seconds, rest = divmod(time, SECOND)
     moment = _moment(seconds, timezone.utc)
     return f"{seconds}.{rest:09d}" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
+
+
+def moment_text(time: int, mode: str, start: int | None, before: int | None) -> str:
+    """Return a time with nine digits in one of the `MODES`, with the date; `start` and `before` are times that it counts from."""
+    if mode == EPOCH_SECONDS:
+        return f"{time // SECOND}.{time % SECOND:09d}"
+    if mode == LOCAL:
+        seconds, rest = divmod(time, SECOND)
+        moment = _moment(seconds, None)
+        return instant_text(time) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09d} {moment:%Z}"
+    since = {RELATIVE: start, DELTA: before if before is not None else time}.get(mode)
+    if since is None:
+        return instant_text(time)
+    seconds, rest = divmod(abs(time - since), SECOND)
+    sign = "-" if time < since else "+" if mode == DELTA else ""
+    return f"{sign}{seconds}.{rest:09d} s  {instant_text(time)}"
 
 
 def duration_text(nanoseconds: int, micro: str = "µ") -> str:

@@ -151,7 +151,7 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
     report.paragraph(escape(symptom.meaning), 2)
     for noun, names in (
         ("topic", [report.short_topic(name) for name in symptom.topics]),
-        ("connection", [f"from packet {report.reference(name)}" for name in symptom.connections]),
+        ("connection", [report.connection(name) for name in symptom.connections]),
     ):
         if len(names) > 1 or (names and noun == "topic"):
             report.paragraph(_listed(noun, names), 4, hang=2)
@@ -174,7 +174,7 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
 
 def _sample_text(report: TextReport, sample: ReportRecord) -> str:
     again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
-    return f"{_places(report, sample['places'])}{escape(sample['text'] or '')}{again}"
+    return f"{_places(report, sample['places'])}{report.told(sample['text'])}{again}"
 
 
 def _places(report: TextReport, names: list[str]) -> str:

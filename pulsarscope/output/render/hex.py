@@ -17,7 +17,7 @@ from pulsarscope.output.render.timeline import TimelineOutput
 SHOWN_BYTES = 512
 """Bytes shown of a range; `--payload hex` shows all."""
 
-WIDE = 100
+WIDE = 120
 """Width of a terminal from which a row has sixteen bytes; below it has eight."""
 
 _VISIBLE = bytes(code if 0x20 <= code < 0x7F else 0x2E for code in range(256))

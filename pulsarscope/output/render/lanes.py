@@ -14,8 +14,8 @@ from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
+from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import NARROWEST, View
 
 HELD_FRAMES = 64
@@ -29,6 +29,8 @@ LANE_MIN = 42
 
 ENDS = 4
 """Cells of an arrow beside its shaft and its text: the first dash, a space on either side of the text, the head."""
+
+UNLIMITED = 1 << 30
 
 SHAFT_MIN = 3
 """Least cells of an arrow between its text and its head."""
@@ -52,6 +54,8 @@ class LanesOutput:
         """Cells between the lifelines of the left and the right lane; -1 for no right lane."""
         self._measured = 0
         """Margin for which `_widths` is computed."""
+        self._least = (0, 0)
+        """Least cells of the lanes, with which the held frames fit, in a file."""
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
@@ -78,10 +82,10 @@ class LanesOutput:
         self._view.emit([*lines, *self._view.closing([])])
 
     def _introduce(self, row: FrameRow) -> None:
-        """Give the connection of a frame its number while its endpoints are known, and hold its heading."""
-        if row.connection not in self._view.numbers:
+        """Introduce the connection of a frame while its endpoints are known, and hold its heading."""
+        if row.connection not in self._view.introduced:
             heading: list[str] = []
-            self._view.number(row.connection, heading, row.source)
+            self._view.introduce(row.connection, heading, row.source)
             self._held[-1:-1] = heading
 
     def _start(self, lines: list[str]) -> None:
@@ -97,6 +101,10 @@ class LanesOutput:
         view.name_width = max(view.name_width, longest)
         if self._numbered and self._room() - 3 >= 2 * LANE_MIN:
             self._left = next((name for name in connections if not self._stores(name)), None)
+        if view.width is None:
+            arrows = [(self._is_left(row), self._cells(row, view.summary("summary", row, lines))) for row in frames]
+            left, right = (max((cells for is_left, cells in arrows if is_left is side), default=0) for side in (True, False))
+            self._least = left, right
         self._measure()
         lines += [row for row in self._held if isinstance(row, str)]
         if frames and not view.options.quiet:
@@ -108,7 +116,7 @@ class LanesOutput:
 
     def _margin(self) -> int:
         """Return the cells before the first lifeline."""
-        return self._view.name_width + self._view.clock.width + 3 + 3 * self._numbered
+        return self._view.name_width + self._view.clock.width + 3 + (self._view.label_width + 1) * self._numbered
 
     def _room(self) -> int:
         """Return the cells for the lanes."""
@@ -118,7 +126,18 @@ class LanesOutput:
         """Divide the room into lanes."""
         self._measured = self._margin()
         room = self._room()
-        self._widths = (room - 2, -1) if self._left is None else ((room - 3) // 2, (room - 2) // 2)
+        widths = (room - 2, -1) if self._left is None else ((room - 3) // 2, (room - 2) // 2)
+        self._widths = max(widths[0], self._least[0]), max(widths[1], self._least[1]) if widths[1] >= 0 else -1
+
+    def _is_left(self, row: FrameRow) -> bool:
+        """Return True for a frame of the left lane."""
+        return self._left is None or row.connection == self._left
+
+    def _cells(self, row: FrameRow, summary: str) -> int:
+        """Return the cells that the arrow of a frame needs to be whole."""
+        latency = "" if row.latency_ns is None else duration_text(row.latency_ns, self._view.symbols.micro)
+        after = self._view.warnings(row)[1] or (2 if row.checksum is not None else 0)
+        return ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0) + after + self._text(row, summary, UNLIMITED)[1]
 
     def _stores(self, connection: str | None) -> bool:
         """Return True for a connection of a broker to a storage."""
@@ -153,10 +172,10 @@ class LanesOutput:
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
-        number = view.number(row.connection, lines, row.source)
-        self._numbered = self._numbered or len(view.numbers) > 1
+        connection = view.introduce(row.connection, lines, row.source)
+        self._numbered = self._numbered or len(view.introduced) > 1
         self._pause(row, lines)
-        color = look.connection(number) if number else ""
+        color = view.color(row.connection)
         name, time = view.name(row), ""
         if row.time is not None:
             view.day_line(row.time, lines)
@@ -164,7 +183,7 @@ class LanesOutput:
         view.name_width = max(view.name_width, len(name))
         if self._margin() != self._measured:
             self._measure()
-        label = f" {color}{number or '':>2}{look.reset if color else ''}" if self._numbered else ""
+        label = f" {color}{connection:>{view.label_width}}{look.reset if color else ''}" if self._numbered else ""
         start = f"{look.dim}{name:>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
         lines.append(start + self._lanes(row, view.summary("summary", row, lines), color))
         self._last = row
@@ -188,7 +207,7 @@ class LanesOutput:
         lane, reset = f"{look.dim}{marks.lane}{look.reset}", look.reset if color else ""
         by_server = row.direction == SERVER
         from_left, from_right = f"{color}{marks.from_left}{reset}", f"{color}{marks.from_right}{reset}"
-        if right < 0 or row.connection == self._left:
+        if self._is_left(row):
             arrow = self._arrow(row, summary, left, color, rightward=not by_server)
             drawn = f"{lane}{arrow}{from_right}" if by_server else f"{from_left}{arrow}{lane}"
             return drawn if right < 0 else f"{drawn}{' ' * right}{lane}"
@@ -205,6 +224,8 @@ class LanesOutput:
         if not after and row.checksum is not None:
             after, after_width = f" {look.good}{marks.good}{look.reset}", len(marks.good) + 1
         taken = ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0)
+        if view.width is None:  # nothing is clipped in a file: a long line leaves its lane
+            width = max(width, self._cells(row, summary))
         if taken + after_width > width:  # too narrow; warnings have lines of their own
             after, after_width = "", 0
         taken += after_width
@@ -212,7 +233,8 @@ class LanesOutput:
             latency, taken = "", ENDS + SHAFT_MIN
         text, text_width = self._text(row, summary, max(width - taken, 0))
         shaft = max(width - taken - text_width, 0) + SHAFT_MIN
-        latency_text = f" {look.dim}{latency}{look.reset} " if latency else ""
+        slow = row.latency_ns is not None and row.latency_ns >= SLOW_NANOSECONDS
+        latency_text = f" {look.warning if slow else look.dim}{latency}{look.reset} " if latency else ""
         rule, text = marks.rule, f"{text}{after}"
         if rightward:
             end = f"{color}{rule * shaft}{reset}{latency_text}{color}{rule if latency else ''}{marks.head_right}{reset}"
@@ -228,7 +250,7 @@ class LanesOutput:
             summary = summary[len(self._topic) + 2 :]
         text = f"{command}  {summary}" if summary else command
         if (cells := cell_width(text)) > room:
-            text = clip_phrases(text, room, self._view.symbols.ellipsis)
+            text = fit_summary(text, room, self._view.symbols.ellipsis, named=False)
             cells = cell_width(text)
-        color = look.bad if command.endswith(self._view.refusals) else look.bold
+        color = look.bad if command.endswith(self._view.refusals) else self._view.family_color(row.command or "") or look.bold
         return f"{color}{text[: len(command)]}{look.reset if color else ''}{text[len(command) :]}", cells

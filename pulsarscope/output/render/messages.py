@@ -8,7 +8,7 @@ from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
+from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
 from pulsarscope.output.render.view import View, count_text
 
 PRODUCE, DELIVER = "produce", "deliver"
@@ -33,6 +33,7 @@ class MessagesOutput:
         lines: list[str] = []
         for row in rows:
             if type(row) is MessageRow:
+                self._view.columns("message", lines)
                 message_line(self._view, row, lines)
                 if row.direction == PRODUCE:
                     self._produced += 1
@@ -59,7 +60,7 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
         status = escape(row.status or "")
         rest, rest_width = f"{look.warning}{status}{look.reset}", cell_width(status)
     room = view.room(view.start_width(mark) + 9 + rest_width + 2 * bool(rest))
-    summary = clip_phrases(summary, room, marks.ellipsis)
+    summary = fit_summary(summary, room, marks.ellipsis, named=row.topic is not None)
     if rest:
         rest = " " * (room - cell_width(summary) + 2 if view.width is not None else 2) + rest
     lines.append(f"{start} {row.direction or DELIVER:<7} {summary}{rest}")

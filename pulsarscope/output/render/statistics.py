@@ -124,7 +124,7 @@ def _connections(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Connections", records, "by messages and bytes")
     report.table(
         [
-            ReportColumn("packet", [report.reference(record["connection"]) for record in shown]),
+            ReportColumn("conn", [report.connection(record["connection"]) for record in shown]),
             ReportColumn("client", _names(report, shown, "client", "connection"), right=False, name=True),
             ReportColumn("server", _names(report, shown, "server", "server"), right=False, name=True),
             ReportColumn("lasted", [_lasted(report, record) for record in shown], spare=True),

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from pulsarscope.dissect.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 
 RESET = "\x1b[0m"
@@ -22,10 +23,12 @@ class Palette(msgspec.Struct, frozen=True):
     bad: str = ""
     warning: str = ""
     heading: str = ""
+    families: Mapping[str, str] = {}
+    """By family of commands (`dissect.capabilities.FAMILIES`)."""
     connections: tuple[str, ...] = ("",)
 
     def connection(self, number: int) -> str:
-        """Return the colour of a connection, by its number."""
+        """Return the colour of a connection, by the number of its first packet."""
         return self.connections[(number - 1) % len(self.connections)]
 
     def severity(self, severity: str) -> str:
@@ -42,6 +45,7 @@ COLORED = Palette(
     bad="\x1b[1;31m",
     warning="\x1b[33m",
     heading="\x1b[1m",
+    families={PUBLISH: "\x1b[32m", CONSUME: "\x1b[36m", ACKNOWLEDGE: "\x1b[34m", TRANSACT: "\x1b[35m", KEEP_ALIVE: "\x1b[2m"},
     # Without red and yellow, the colours of warnings.
     connections=("\x1b[36m", "\x1b[35m", "\x1b[34m", "\x1b[32m", "\x1b[96m", "\x1b[95m", "\x1b[94m", "\x1b[92m"),
 )

@@ -11,8 +11,8 @@ from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, Find
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
-from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
+from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.view import View, count_text
@@ -20,7 +20,8 @@ from pulsarscope.output.render.view import View, count_text
 CELL_WIDTH_MAX = 60
 """Widest column of an aligned table; longer values are not padded, and are clipped on a terminal."""
 
-REQUEST_WIDTH = 16
+REQUEST_WIDTH = 20
+"""Cells of the column of requests."""
 
 
 class TableOutput:
@@ -66,6 +67,8 @@ class TableOutput:
         elif row.kind not in self._counts:
             return
         elif type(row) is ExchangeRow:
+            if len(self._counts) == 1:
+                view.columns(f"{'latency':>9} {'request':<{REQUEST_WIDTH}} response", lines)
             exchange_line(view, row, lines)
         elif type(row) is ConnectionRow:
             connection_line(view, row, lines)
@@ -129,9 +132,9 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
                 row.response or "",
                 view.short_topic(row.topic) if row.topic is not None else "",
                 f"sub {row.subscription}" if row.subscription is not None else "",
-                f"#{row.key}" if row.key is not None else "",
                 row.error or "",
                 row.error_message or "",
+                f"key {row.key}" if row.key is not None else "",
             )
             if part
         )
@@ -141,22 +144,27 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
     if row.status not in (None, "ok"):
         text = escape(row.status or "")
         status, rest_width = f"{look.bad if text == 'error' else look.warning}{text}{look.reset}", cell_width(text) + 2
-    request = f"{request:<{REQUEST_WIDTH}}"
-    room = view.room(view.start_width(marks.answers) + 11 + len(request) + 1 + rest_width)
-    summary = clip_phrases(summary, room, marks.ellipsis)
+    if view.width is not None:
+        request = clip_middle(request, REQUEST_WIDTH, marks.ellipsis)
+    color = view.family_color(row.request or "")
+    request = f"{color}{request}{look.reset if color else ''}{' ' * (REQUEST_WIDTH - cell_width(request))}"
+    room = view.room(view.start_width(marks.answers) + 12 + REQUEST_WIDTH + rest_width)
+    summary = fit_summary(summary, room, marks.ellipsis, named=False)
     if status:
         summary += " " * (room - cell_width(summary) + 2 if view.width is not None else 2)
-    lines.append(f"{start} {latency:>9} {request} {summary}{status}")
+    slow = row.latency_ns is not None and row.latency_ns >= SLOW_NANOSECONDS
+    lines.append(f"{start} {look.warning if slow else ''}{latency:>9}{look.reset if slow else ''} {request} {summary}{status}")
 
 
 def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
     """Append the lines of a connection: its endpoints, its protocol, its course, and the traffic of each side."""
     look, marks = view.palette, view.symbols
-    is_introduced = row.connection in view.numbers
-    number = view.number(row.connection or "?", [], row.source)
-    head = view.heading(row.connection or "?", number, row.source)
+    name = row.connection or "?"
+    is_introduced = name in view.introduced
+    label = view.introduce(name, [], row.source)
+    head = view.heading(name, row.source)
     if is_introduced and "frame" in view.options.kinds:
-        head = f"{look.connection(number)}{look.bold}connection {number}{look.reset} ended"
+        head = f"{view.color(name)}{look.bold}connection {label}{look.reset} ended"
     lines.append(head)
     lasted = duration_text(row.end - row.start, marks.micro)
     closed = row.closed if row.closed_by is None else f"{row.closed} by {row.closed_by}"

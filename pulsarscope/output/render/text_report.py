@@ -8,13 +8,17 @@ from textwrap import wrap
 
 import msgspec
 
-from pulsarscope.output.render.cell_text import cell_width, clip, escape
+from pulsarscope.model.connection_name import connection_label, with_labels
+from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape
 from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.style import UNICODE, palette, symbols
 from pulsarscope.output.render.view import count_text
 
 WIDTH = 100
-"""Cells of a line without a terminal."""
+"""Cells of a line of prose without a terminal."""
+
+PADDED_MAX = 120
+"""Cells up to which names are padded without a terminal; none is clipped there."""
 
 NAME_WIDTH = 18
 """Cells of a column of names; spare columns are omitted to keep them."""
@@ -104,12 +108,27 @@ class TextReport:
         room = max(self.width - indent, NAME_WIDTH_MIN)
         end = self.palette.reset if color else ""
         text = _UNITS.sub("\N{NO-BREAK SPACE}", text)
-        for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False):
+        whole_words = self.options.width is None
+        for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False, break_long_words=not whole_words):
             self.lines.append(f"{space}{color}{line}{end}".replace("\N{NO-BREAK SPACE}", " "))
 
     def table(self, columns: Sequence[ReportColumn], more: int = 0, noun: str = "") -> None:
         """Add a table, made to fit; columns without any value are omitted, and headings without rows."""
         shown = [column for column in columns if column.name or column.kept or any(cell not in ("", "0") for cell in column.cells)]
+        if self.options.width is None:
+            widths = [min(max(map(cell_width, (column.heading, *column.cells))), PADDED_MAX) for column in shown]
+        else:
+            widths = self._fitting(shown)
+        look = self.palette
+        if not self.options.quiet and shown and shown[0].cells:
+            self.lines.append(f"{look.dim}{self._row(shown, widths, [column.heading for column in shown])}{look.reset}")
+        for cells in zip(*(column.cells for column in shown), strict=True):
+            self.lines.append(self._row(shown, widths, list(cells)))
+        if more > 0:
+            self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
+
+    def _fitting(self, shown: list[ReportColumn]) -> list[int]:
+        """Return widths of columns with which a table fits; spare columns are removed from the list first."""
         while True:
             widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
             least = [min(width, NAME_WIDTH) if column.name else width for column, width in zip(shown, widths, strict=True)]
@@ -125,13 +144,7 @@ class TextReport:
             if widths[at] <= NAME_WIDTH_MIN:
                 break
             widths[at] -= 1
-        look = self.palette
-        if not self.options.quiet and shown and shown[0].cells:
-            self.lines.append(f"{look.dim}{self._row(shown, widths, [column.heading for column in shown])}{look.reset}")
-        for cells in zip(*(column.cells for column in shown), strict=True):
-            self.lines.append(self._row(shown, widths, list(cells)))
-        if more > 0:
-            self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
+        return widths
 
     def _taken(self, widths: Sequence[int]) -> int:
         """Return the cells of a line, with two spaces before each column."""
@@ -141,13 +154,13 @@ class TextReport:
         plain, colored = [], []
         last = len(columns) - 1
         for at, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
-            fitting = clip(cell, width, self.symbols.ellipsis)
+            fitting = cell if self.options.width is None else clip_middle(cell, width, self.symbols.ellipsis)
             space = " " * (width - cell_width(fitting))
             text = f"  {space}{fitting}" if column.right else f"  {fitting}{space if at < last else ''}"
             plain.append(text)
             colored.append(f"{column.color}{text}{self.palette.reset}" if column.color and fitting else text)
         line = "".join(plain)
-        fits = cell_width(line.rstrip()) <= self.width
+        fits = self.options.width is None or cell_width(line.rstrip()) <= self.width
         return "".join(colored).rstrip() if fits else clip(line.rstrip(), self.width, self.symbols.ellipsis)
 
     def bar(self, share: float, width: int) -> str:
@@ -165,6 +178,14 @@ class TextReport:
         """Return a frame name, without the file when there is only one."""
         text = escape(name or "")
         return text if len(self.options.files) > 1 else text.rpartition(":")[2]
+
+    def connection(self, name: str | None) -> str:
+        """Return the name of a connection, without the file when there is only one."""
+        return escape(connection_label(name, several_files=len(self.options.files) > 1))
+
+    def told(self, text: str | None) -> str:
+        """Return the text of a finding, escaped, with the names of connections as they are elsewhere."""
+        return escape(with_labels(text or "", several_files=len(self.options.files) > 1))
 
     def severity(self, severity: str, text: str) -> str:
         """Return text in the colour of a severity."""

@@ -14,28 +14,29 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
+from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.view import View, count_text
 
-COMMAND_WIDTH = 16
-"""Cells of the column of commands; only rare names are longer, and shift their summary."""
+COMMAND_WIDTH = 32
+"""Cells of the column of commands: the longest, such as END_TXN_ON_SUBSCRIPTION_RESPONSE, fit."""
 
-NARROW_COMMAND_WIDTH = 12
-"""Cells of that column on a terminal narrower than NARROW cells; frequent names fit."""
+NARROW_COMMAND_WIDTH = 16
+"""Least cells of that column on a narrow terminal, where longer names lose their middle; frequent names fit."""
 
-NARROW = 100
+NARROW_REST = 48
+"""Cells of a narrow terminal that other columns take; the column of commands grows with half of those beyond."""
 
 LATENCIES_MAX = 4096
 """Texts of durations that are cached."""
 
 
 ConnectionLook = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
-"""Parts of the lines of a connection: number and arrow, for frames of client and of server; functions for the summary of a frame and
-the completeness of its messages; cells of number and arrow with the spaces around all columns."""
+"""Parts of the lines of a connection: its name and an arrow, for frames of client and of server; functions for the summary of a frame and
+the completeness of its messages; cells of name and arrow with the spaces around all columns."""
 
 
 class TimelineOutput:
@@ -47,7 +48,9 @@ class TimelineOutput:
         self._commands: dict[str | None, tuple[str, int]] = {}
         self._latencies: dict[int, str] = {}
         self._show_notes = "finding" in options.kinds
-        self._command_width = COMMAND_WIDTH if options.width is None or options.width >= NARROW else NARROW_COMMAND_WIDTH
+        self._command_width = COMMAND_WIDTH
+        if options.width is not None:
+            self._command_width = min(max((options.width - NARROW_REST) // 2, NARROW_COMMAND_WIDTH), COMMAND_WIDTH)
         self._frames = 0
         self.last: FrameRow | None = None
         """The frame of the last line."""
@@ -79,6 +82,8 @@ class TimelineOutput:
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
         """Append the lines of frames to `lines`."""
+        if rows and not self._frames:
+            self._view.columns(f"{'command':<{self._command_width}} summary", lines)
         self._frames += len(rows)
         while rows:
             rows = self._lines_of(rows, lines)
@@ -87,7 +92,7 @@ class TimelineOutput:
         """Append the lines of frames up to one at which the dissector raises; return those that remain."""
         view = self._view
         look, marks = view.palette, view.symbols
-        dim, reset, answers = look.dim, look.reset, marks.answers
+        dim, slow, reset, answers = look.dim, look.warning, look.reset, marks.answers
         good, good_width = f"  {look.good}{marks.good}{reset}", len(marks.good) + 2
         clock, name_width, width = view.clock.text, view.name_width, view.width
         several, dated = view.several_files, view.clock.of_day
@@ -121,7 +126,7 @@ class TimelineOutput:
                     text = f"  {answers} {request if several else request[2:]}"
                     if latency is not None:
                         text += latencies.get(latency) or self._latency(latency)
-                    rest, rest_width = f"{dim}{text}{reset}", len(text)
+                    rest, rest_width = f"{dim if latency is None or latency < SLOW_NANOSECONDS else slow}{text}{reset}", len(text)
                 if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
                     text, more = view.warnings(row)
                     rest, rest_width = rest + text, rest_width + more
@@ -133,7 +138,7 @@ class TimelineOutput:
                 if width is not None:
                     room = width - name_width - len(shown) - command_width - rest_width - taken
                     if len(summary) > room or not summary.isascii():
-                        summary = clip_phrases(summary, max(room, 0), marks.ellipsis)
+                        summary = fit_summary(summary, max(room, 0), marks.ellipsis, named=row.topic is not None)
                         rest = " " * (room - cell_width(summary)) + rest
                     elif rest_width:
                         summary = summary.ljust(room)
@@ -160,10 +165,11 @@ class TimelineOutput:
     def _look_of(self, row: FrameRow, lines: list[str]) -> ConnectionLook:
         """Append the heading of the connection of a frame if it is new, and return the repeated parts of its lines."""
         view, name = self._view, row.connection
-        marks = view.symbols
-        number = view.number(name, lines, row.source)
-        color = view.palette.connection(number) if number else ""
-        reset = view.palette.reset if number else ""
+        marks, width = view.symbols, view.label_width
+        label = view.introduce(name, lines, row.source)
+        if view.label_width != width:
+            self._looks.clear()
+        color, reset = view.color(name), view.palette.reset
         dissector = view.dissector(name)
         summary, completes = _no_summary, _complete
         if dissector is not None:
@@ -171,8 +177,8 @@ class TimelineOutput:
                 summary, completes = dissector.summary, dissector.completes
             except Exception as error:  # noqa: BLE001 - other people's code
                 view.dissector_failed(dissector, "summary", error, row, lines)
-        to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
-        taken = max(len(str(number)), 2) + len(marks.to_server) + 5
+        to_server, to_client = (f"{color}{label:>{view.label_width}} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
+        taken = view.label_width + len(marks.to_server) + 5
         connection_look = (to_server, to_client, summary, completes, taken)
         if dissector is not None:  # else it may be recognised later
             self._looks[name] = connection_look
@@ -180,11 +186,13 @@ class TimelineOutput:
 
     def _command(self, name: str | None) -> tuple[str, int]:
         """Return a command in its column, and its width in cells."""
-        look = self._view.palette
+        look, width = self._view.palette, self._command_width
         text = "(no command)" if name is None else escape(name)
-        width = max(cell_width(text), self._command_width)
+        if self._view.width is None:
+            width = max(cell_width(text), width)
+        text = clip_middle(text, width, self._view.symbols.ellipsis)
         padding = " " * (width - cell_width(text))
-        color = look.dim if name is None else look.bad if name.endswith(self._view.refusals) else ""
+        color = look.dim if name is None else look.bad if name.endswith(self._view.refusals) else self._view.family_color(name)
         shown = (f"{color}{text}{look.reset}{padding}" if color else text + padding, width)
         if len(self._commands) < 4096:  # a hostile peer can make up commands without end
             self._commands[name] = shown

@@ -10,6 +10,7 @@ import msgspec
 
 from pulsarscope.analysis.live_traffic import Endpoints, FindingGroup, LiveTraffic, Snapshot
 from pulsarscope.analysis.tally import ReportRecord, Tally
+from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.findings import WARNING
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport, rate_text, size_text
@@ -181,8 +182,8 @@ class Top:
             return f"{place.view} {self._options.short_topic(place.name or '')}".rstrip()
         for record in self._snapshot.tables["connections"]:
             if record["connection"] == place.name:
-                return f"connection {place.name}, {record['client']} to {record['server']}"
-        return f"connection {place.name}, closed"
+                return f"connection {connection_label(place.name, several_files=False)}, {record['client']} to {record['server']}"
+        return f"connection {connection_label(place.name, several_files=False)}, closed"
 
     def _table(self, report: TextReport, place: Place, rows: list[ReportRecord], room: int) -> None:
         """Add the part of the table around the chosen row, which stands out."""

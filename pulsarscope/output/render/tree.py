@@ -12,7 +12,7 @@ from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFr
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape
-from pulsarscope.output.render.clock import duration_text, instant_text
+from pulsarscope.output.render.clock import duration_text, instant_text, moment_text
 from pulsarscope.output.render.hex import HexLines
 from pulsarscope.output.render.view import View, count_text
 
@@ -38,6 +38,8 @@ class TreeOutput:
         """Number of rows so far, by kind."""
         self._show_notes = "finding" in options.kinds
         self._hex = HexLines(options)
+        self._before: int | None = None
+        """Time of the frame before."""
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
@@ -76,16 +78,17 @@ class TreeOutput:
         view = self._view
         look, marks = view.palette, view.symbols
         self._begin(row.kind, lines)
-        number = view.number(row.connection, lines, row.source)
-        color = look.connection(number) if number else ""
+        connection = view.introduce(row.connection, lines, row.source)
+        color = view.color(row.connection)
         ends = ("server", "client") if row.direction == SERVER else ("client", "server")
         way = f"{ends[0]} {marks.to_server} {ends[1]}"
         command = escape(row.command or "(no command)")
         lines.append(
             f"{look.bold}frame {view.name(row)}  {command}{look.reset}  {color}{way}{look.reset}"
-            f"{look.dim}{f'  connection {number}' if number else ''}{look.reset}"
+            f"{look.dim}  connection {connection}{look.reset}"
         )
         sections, dissector = self._sections(row), view.dissector(row.connection)
+        self._before = row.time
         begin = len(lines)
         try:
             self._branches(sections, _no_explanation if dissector is None else dissector.explain, lines)
@@ -112,7 +115,7 @@ class TreeOutput:
         place = f"{row.packet} of {view.file_name(row.file)}" if view.several_files else str(row.packet)
         sections: list[tuple[str, Any]] = [
             ("packet", place),
-            ("time", instant_text(row.time)),
+            ("time", moment_text(row.time, view.options.time, view.run.start, self._before)),
             ("stream offset", f"{row.offset or 0:,}"),
             ("size", f"{row.size or 0:,} bytes"),
         ]
@@ -175,7 +178,8 @@ def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: 
     """Return the lines of a field: one, or a heading and the lines below it."""
     label = _label(name, depth, dim, reset)
     if (explanation := explain(name, value)) is not None:
-        return [f"{label}{escape(explanation)}"]
+        first, *others = explanation.splitlines() or [""]
+        return [f"{label}{escape(first)}", *(f"{'  ' * (depth + 1)}{escape(line)}" for line in others)]
     if isinstance(value, Mapping):
         return [f"{'  ' * depth}{escape(name)}", *_branch(value, depth + 1, explain, dim, reset)]
     if not isinstance(value, (list, tuple)):

@@ -11,6 +11,7 @@ from typing import Any
 from pulsarscope.dissect.capabilities import join_topic_names
 from pulsarscope.dissect.contract import GENERIC_CODES
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
+from pulsarscope.model.connection_name import connection_label, first_packet, with_labels
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
@@ -32,8 +33,11 @@ OK, MALFORMED = "ok", "malformed"
 FAILURES_MAX = 100
 """Different exceptions of dissectors that are reported."""
 
-NUMBERS_MAX = 65_536
-"""Connections whose numbers are remembered; an older one is introduced again."""
+LABEL_WIDTH = 4
+"""Initial width of the column of connections, widened as that of names."""
+
+INTRODUCED_MAX = 65_536
+"""Connections that are remembered as introduced; an older one is introduced again."""
 
 NARROWEST = 20
 """Least cells for text on a narrow terminal, where lines wrap instead."""
@@ -55,13 +59,16 @@ class View:
         dissectors = options.run.dissectors.values()
         self.refusals = tuple({ending for dissector in dissectors for ending in dissector.refusals})
         """Endings of commands that stand out."""
+        self.families = {command: family for dissector in dissectors for command, family in dissector.families.items()}
+        """What commands are for."""
         self.short_topic: Callable[[str], str] = join_topic_names(dissector.topics for dissector in dissectors).short
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
         self.connections = 0
         """Number of connections introduced so far."""
-        self.numbers: dict[str, int] = {}
-        """Numbers of the latest connections, by name."""
+        self.introduced: dict[str, None] = {}
+        """Names of the latest connections."""
+        self.label_width = LABEL_WIDTH
         of_protocols = [dissector.codes for dissector in options.run.dissectors.values()]
         codes = [CAPTURE_CODES, TCP_CODES, TLS_CODES, GENERIC_CODES, *of_protocols]
         self.severity_of = {code: row.severity for table in codes for code, row in table.items()}
@@ -73,6 +80,7 @@ class View:
         self._omitted_notes: dict[str, FindingRow] = {}
         """First omitted note about a connection, by code."""
         self._sink = sink
+        self._headed = False
 
     def emit(self, lines: list[str]) -> None:
         """Write lines, with backslash escapes for characters that the encoding lacks."""
@@ -83,8 +91,8 @@ class View:
 
     def prepare(self, rows: list[Any]) -> None:
         """Remember the connections that end within these rows, which the run has forgotten already."""
-        if (selection := self.options.selection) is not None and selection.start is not None:
-            self.clock.start(selection.start)
+        if self.run.start is not None:
+            self.clock.start(self.run.start)
         self._endpoints.clear()
         self._dissectors.clear()
         if ConnectionRow not in set(map(type, rows)):
@@ -105,28 +113,39 @@ class View:
         """Return a frame name in its shown form."""
         return name if self.several_files else name.rpartition(":")[2]
 
-    def number(self, connection: str, lines: list[str], source: str | None = None) -> int:
-        """Return the number of a connection, and append the heading of a new one to `lines`."""
-        if (number := self.numbers.get(connection)) is None:
-            self.connections += 1
-            selection = self.options.selection
-            number = (selection and selection.numbers.of(connection)) or self.connections
-            self.numbers[connection] = number
-            if len(self.numbers) > NUMBERS_MAX:
-                self.numbers.pop(next(iter(self.numbers)))
-            if not self.options.quiet:
-                lines.append(self.heading(connection, number, source))
-        return number
+    def label(self, connection: str | None) -> str:
+        """Return the name of a connection as the screen has it."""
+        return escape(connection_label(connection, several_files=self.several_files))
 
-    def heading(self, connection: str, number: int, source: str | None = None) -> str:
+    def color(self, connection: str | None) -> str:
+        """Return the colour of a connection, the same whatever is shown."""
+        return "" if connection is None else self.palette.connection(first_packet(connection))
+
+    def family_color(self, command: str) -> str:
+        """Return the colour of what a command is for."""
+        return self.palette.families.get(self.families.get(command, ""), "")
+
+    def introduce(self, connection: str, lines: list[str], source: str | None = None) -> str:
+        """Return the label of a connection, and append the heading of a new one to `lines`."""
+        label = self.label(connection)
+        if connection not in self.introduced:
+            self.connections += 1
+            self.introduced[connection] = None
+            self.label_width = max(self.label_width, len(label))
+            if len(self.introduced) > INTRODUCED_MAX:
+                self.introduced.pop(next(iter(self.introduced)))
+            if not self.options.quiet:
+                lines.append(self.heading(connection, source))
+        return label
+
+    def heading(self, connection: str, source: str | None = None) -> str:
         """Return the line that introduces a connection, with its vantage point."""
         look = self.palette
         ends = self.run.endpoints.get(connection) or self._endpoints.get(connection)
         endpoints = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
-        file, _, packet = connection.partition(":")
-        place = f"  from packet {escape(packet)}" + (f" of {self.file_name(file)}" if self.several_files else "")
-        place += f" at {escape(source)}" if source else ""
-        return f"{look.connection(number)}{look.bold}connection {number}{look.reset}{endpoints}{look.dim}{place}{look.reset}"
+        place = f"  in {self.file_name(connection.partition(':')[0])}" if self.several_files else ""
+        place += f"  at {escape(source)}" if source else ""
+        return f"{self.color(connection)}{look.bold}connection {self.label(connection)}{look.reset}{endpoints}{look.dim}{place}{look.reset}"
 
     def file_name(self, file: int | str | None) -> str:
         """Return the name of a file of the run, without its folder."""
@@ -160,6 +179,14 @@ class View:
         where = (row.source, row.file, row.packet, row.sub, row.time, row.connection, dissector.name)
         self.finding(FindingRow(*where, code.code, code.severity, code.layer, text, failed._asdict(), code.hint), lines)
 
+    def columns(self, rest: str, lines: list[str]) -> None:
+        """Append the heading of the columns, once; `rest` is what it says of those behind the arrow."""
+        if not self._headed and not self.options.quiet:
+            self._headed = True
+            look = self.palette
+            begin = f"{'frame':>{self.name_width}} {'time':>{self.clock.width}} {'conn':>{self.label_width}}   "
+            lines.append(f"{look.dim}{begin}{self.clip(rest, self.room(len(begin)))}{look.reset}")
+
     def start(self, row: Row, mark: str, lines: list[str]) -> str:
         """Return the start of the line of a row: name, time, connection number, and a mark in the colour of the connection."""
         look = self.palette
@@ -169,9 +196,9 @@ class View:
         if row.time is not None:
             self.day_line(row.time, lines)
             time = self.clock.text(row.time)
-        number = 0 if row.connection is None else self.number(row.connection, lines, row.source)
-        label = f"{number or '':>2} {mark}"
-        color = look.connection(number) if number else ""
+        label = "" if row.connection is None else self.introduce(row.connection, lines, row.source)
+        label = f"{label:>{self.label_width}} {mark}"
+        color = self.color(row.connection)
         return f"{look.dim}{name:>{self.name_width}} {time:>{self.clock.width}}{look.reset} {color}{label}{look.reset if color else ''}"
 
     def day_line(self, time: int, lines: list[str]) -> None:
@@ -181,7 +208,7 @@ class View:
 
     def start_width(self, mark: str) -> int:
         """Return the cells that `start` takes."""
-        return self.name_width + self.clock.width + 5 + len(mark)
+        return self.name_width + self.clock.width + self.label_width + 3 + len(mark)
 
     def room(self, taken: int) -> int:
         """Return the remaining cells of a line; without a terminal it has no end."""
@@ -231,7 +258,7 @@ class View:
                 self._omitted_notes.setdefault(row.code or "", row)
             return
         if row.connection is not None and row.packet is not None:
-            self.number(row.connection, lines, row.source)
+            self.introduce(row.connection, lines, row.source)
         self._append_finding(row, lines, last)
 
     def _append_finding(self, row: FindingRow, lines: list[str], last: Row | None) -> None:
@@ -240,7 +267,7 @@ class View:
         indent = " " * (self.name_width + 1)
         head = f"{severity} {escape(row.code or '')}"
         above = last is not None and (last.file, last.packet, last.sub) == (row.file, row.packet, row.sub)
-        text = ("" if above else self._place(row)) + escape(row.text or "")
+        text = ("" if above else self._place(row)) + escape(with_labels(row.text or "", several_files=self.several_files))
         hint = "" if row.hint in self._hints else escape(row.hint or "")
         if row.hint is not None and len(self._hints) < HINTS_MAX:
             self._hints.add(row.hint)
@@ -260,8 +287,7 @@ class View:
         if row.connection is not None and (row.connection in text or frame_name(row.file, row.packet, row.sub) in text):
             return ""  # the text has it
         if row.packet is not None:
-            number = self.numbers.get(row.connection or "")
-            on = f" on connection {number}" if number else ""
+            on = f" on {self.label(row.connection)}" if row.connection in self.introduced else ""
             return f"at {'packet ' if row.sub is None else ''}{self.name(row)}{on}: "
         if row.file is not None and row.connection is None:
             return f"{self.file_name(row.file)}: "

@@ -30,7 +30,7 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import boundary
-from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS
+from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, FAMILIES
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
@@ -51,6 +51,7 @@ class PulsarDissector(Dissector):
     framing = Framing(boundary.HEADER_BYTES, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, boundary.LOOKAHEAD_BYTES)
     sides = "client", "broker"
     refusals = ("ERROR",)
+    families = FAMILIES
     topics = TopicNames(short_topic, base_topic, stood_in)
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)

@@ -47,6 +47,7 @@ class Blocks:
     """The blocks of steps, in this process."""
 
     recognised = True
+    first_time = None
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._steps = steps

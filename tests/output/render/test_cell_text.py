@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pulsarscope.output.render.cell_text import cell_width, clip, clip_phrases, escape
+from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, clip_phrases, escape, fit_summary
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,35 @@ def test_whole_words_are_lost_rather_than_parts() -> None:
 def test_an_ascii_ellipsis_takes_its_own_width() -> None:
     assert clip("persistent", 6, "...") == "per..."
     assert clip("persistent", 2, "...") == ""
+
+
+@given(st.text(st.characters(codec=None)), st.integers(0, 30))
+def test_text_without_its_middle_fits_and_short_text_stays(text: str, width: int) -> None:
+    escaped = escape(text)
+    clipped = clip_middle(escaped, width)
+    assert cell_width(clipped) <= width
+    assert clipped == escaped or cell_width(escaped) > width
+
+
+def test_names_keep_both_ends() -> None:
+    assert clip_middle("orders-of-the-north-partition-12", 16) == "orders-o…tion-12"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (60, "orders-of-the-north-partition-12  seq 7  1,234 B  request 5"),
+        (50, "orders-of-the-north-partition-12  seq 7  1,234 B"),
+        (40, "orders-of-th…artition-12  seq 7  1,234 B"),
+        (32, "orders-o…tion-12  seq 7  1,234 B"),
+        (26, "orders-o…tion-12  seq 7 …"),
+        (12, "orders-o…ti…"),
+    ],
+)
+def test_a_summary_loses_its_request_first_then_the_middle_of_the_topic_then_its_end(width: int, shown: str) -> None:
+    assert fit_summary("orders-of-the-north-partition-12  seq 7  1,234 B  request 5", width, named=True) == shown
+    assert cell_width(shown) <= width
+
+
+def test_the_first_phrase_of_what_has_no_topic_stays_whole() -> None:
+    assert fit_summary("Pulsar-Java-v4.2.4  protocol v21  auth none", 26, named=False) == "Pulsar-Java-v4.2.4 …"

@@ -46,8 +46,8 @@ def test_a_narrow_terminal_gets_eight_bytes_a_line() -> None:
 
 def test_the_bytes_stand_below_the_line_of_their_frame() -> None:
     shown = text_of("hex", [rows.send(), RawFrame(DATA, RANGES), rows.receipt()], rows.options()).splitlines()
-    assert " SEND " in shown[1]
-    assert shown[2].startswith("    0000  00 01 02 03")
+    assert " SEND " in shown[2]
+    assert shown[3].startswith("    0000  00 01 02 03")
     assert any("SEND_RECEIPT" in line for line in shown)
 
 

@@ -35,7 +35,7 @@ def delivered(packet: int = 8, **values: Any) -> Any:
 
 def test_an_arrow_goes_from_its_sender_to_its_receiver_with_the_latency_at_its_head() -> None:
     assert lanes([rows.send(), rows.receipt()], width=80)[:-1] == [
-        "connection 1  10.0.0.1:50886 → 10.0.0.2:6650  from packet 1",
+        "connection #1  10.0.0.1:50886 → 10.0.0.2:6650",
         "topic orders",
         "                  client                                                  broker",
         "   4.1  0.000000  ├─ SEND  seq 7  1,234 B  producer 0 ✓ ──────────────────────▶│",
@@ -47,20 +47,20 @@ def test_an_arrow_goes_from_its_sender_to_its_receiver_with_the_latency_at_its_h
 def test_a_message_that_crosses_connections_has_the_broker_in_the_middle() -> None:
     ack = {"consumer_id": 2, "ack_type": "Individual", "message_id": [{"ledgerId": 26, "entryId": 14}]}
     some = [rows.send(), rows.receipt(), delivered(), rows.frame(9, "ACK", fields=ack, connection="0:9", topic=rows.TOPIC)]
-    assert lanes(some, width=114)[2:-2] == [
+    assert lanes(some, width=116)[2:-2] == [
         "topic orders",
-        "                     client                                      broker                                     client",
-        "   4.1  0.000000  1  ├─ SEND  seq 7  1,234 B  producer 0 ✓ ───────▶│                                             │",
-        "   6.1  0.002000  1  │◀─ 1.32 ms ─────── SEND_RECEIPT  id 26:14 … ─┤                                             │",
-        "   8.1  0.004000  2  │                                             ├─ MESSAGE  id 26:14  1,234 B … ─────────────▶│",
-        "   9.1  0.005000  2  │                                             │◀─────────────────── ACK  26:14  consumer 2 ─┤",
+        "                       client                                      broker                                     client",
+        "   4.1  0.000000   #1  ├─ SEND  seq 7  1,234 B  producer 0 ✓ ───────▶│                                             │",
+        "   6.1  0.002000   #1  │◀─ 1.32 ms ─────── SEND_RECEIPT  id 26:14 … ─┤                                             │",
+        "   8.1  0.004000   #9  │                                             ├─ MESSAGE  id 26:14  1,234 B … ─────────────▶│",
+        "   9.1  0.005000   #9  │                                             │◀─────────────────── ACK  26:14  consumer 2 ─┤",
     ]
 
 
 def test_a_terminal_too_narrow_for_two_lanes_has_one_with_numbers() -> None:
     lines = lanes([rows.send(), delivered()], width=90)
-    assert lines[4].startswith("   4.1  0.000000  1  ├─ SEND ")
-    assert lines[5].startswith("   8.1  0.004000  2  │◀──")
+    assert lines[4].startswith("   4.1  0.000000   #1  ├─ SEND ")
+    assert lines[5].startswith("   8.1  0.004000   #9  │◀──")
 
 
 def test_topics_that_differ_stay_in_the_words() -> None:
@@ -93,9 +93,9 @@ def test_frames_beyond_the_first_ones_are_written_as_they_come() -> None:
     some = [rows.send(packet) for packet in range(10, 210)]
     lines = lanes([*some, delivered(300_000)], width=120)
     assert sum("├─ SEND" in line for line in lines) == 200
-    assert "connection 2" in lines[-5]
+    assert "connection #9" in lines[-5]
     assert "5 min 0 s later" in lines[-4]
-    assert lines[-3].startswith("300000.1 299.990000  2  │◀──")
+    assert lines[-3].startswith("300000.1 299.990000   #9  │◀──")
 
 
 def test_nothing_found_is_said() -> None:

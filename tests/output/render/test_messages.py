@@ -8,13 +8,14 @@ from tests.scenarios.rows import text_of
 
 
 def messages(some: list[Any], **values: Any) -> list[str]:
-    return text_of("messages", some, rows.options("message", **values)).splitlines()
+    lines = text_of("messages", some, rows.options("message", **values)).splitlines()
+    return [line for line in lines if not line.lstrip().startswith("frame ")]  # the heading
 
 
 def test_a_delivery_is_a_line_with_all_that_matters() -> None:
     lines = messages([rows.message()])
     assert lines[1:] == [
-        "   9.1  0.000000  1 ← deliver orders  26:14:3  key k1  seq 7  1,234 B  sub billing  LZ4  redelivery 2  {a=1}",
+        "   9.1  0.000000   #1 ← deliver orders  26:14:3  key k1  seq 7  1,234 B  sub billing  LZ4  redelivery 2  {a=1}",
         "",
         "0 messages produced, 1 delivered · 1 connection · no findings",
     ]

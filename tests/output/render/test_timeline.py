@@ -17,15 +17,16 @@ OWN_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 def timeline(some: list[Any], **values: Any) -> list[str]:
     kinds = values.pop("kinds", ("frame",))
-    return text_of("timeline", some, rows.options(*kinds, **values)).splitlines()
+    lines = text_of("timeline", some, rows.options(*kinds, **values)).splitlines()
+    return [line for line in lines if not line.lstrip().startswith("frame ")]  # the heading
 
 
 def test_a_frame_is_a_line_with_name_time_connection_direction_command_and_words() -> None:
     lines = timeline([rows.send(), rows.receipt()])
     assert lines == [
-        "connection 1  10.0.0.1:50886 → 10.0.0.2:6650  from packet 1",
-        "   4.1  0.000000  1 → SEND             orders  seq 7  1,234 B  producer 0  ✓",
-        "   6.1  0.002000  1 ← SEND_RECEIPT     orders  id 26:14  seq 7  producer 0  ↩ 4.1 1.32 ms",
+        "connection #1  10.0.0.1:50886 → 10.0.0.2:6650",
+        "   4.1  0.000000   #1 → SEND                             orders  seq 7  1,234 B  producer 0  ✓",
+        "   6.1  0.002000   #1 ← SEND_RECEIPT                     orders  id 26:14  seq 7  producer 0  ↩ 4.1 1.32 ms",
         "",
         "2 frames · 1 message produced, 0 delivered · 1 connection · no findings",
     ]
@@ -38,7 +39,7 @@ def test_a_message_in_parts_is_counted_once() -> None:
 
 def test_ascii_streams_get_ascii_marks() -> None:
     text = text_of("timeline", [rows.send(), rows.receipt(latency_ns=12_300)], rows.options(encoding="ascii"))
-    assert " 1 -> SEND " in text
+    assert " #1 -> SEND " in text
     assert "re 4.1 12.3 us" in text
     assert "\\" not in text
 
@@ -106,7 +107,7 @@ def test_a_finding_below_its_frame_says_no_place_and_its_hint_once() -> None:
 
 def test_a_status_that_a_finding_repeats_is_left_out() -> None:
     cut = rows.frame(5, "PING", status="truncated", findings=["frame-truncated"])
-    assert timeline([cut])[1].endswith("PING               frame-truncated")
+    assert timeline([cut])[1].endswith("PING                               frame-truncated")
 
 
 def test_a_long_running_capture_widens_its_columns() -> None:
@@ -166,3 +167,31 @@ def test_hostile_text_never_reaches_the_terminal_raw(command: str | None, fields
     )
     for line in shown.split("\n"):
         assert OWN_COLORS.sub("", line).isprintable()
+
+
+def test_a_heading_names_the_columns_once() -> None:
+    lines = text_of("timeline", [rows.send(), rows.receipt()], rows.options()).splitlines()
+    headings = [line.split() for line in lines if line.lstrip().startswith("frame ")]
+    assert headings == [["frame", "time", "conn", "command", "summary"]]
+    assert not any("summary" in line for line in text_of("timeline", [rows.send()], rows.options(quiet=True)).splitlines())
+
+
+@pytest.mark.parametrize("width", [80, 100, 132, None])
+def test_the_column_of_commands_holds_the_longest(width: int | None) -> None:
+    some = [rows.frame(5, "END_TXN_ON_SUBSCRIPTION_RESPONSE"), rows.send(), rows.frame(7, "PARTITIONED_METADATA_RESPONSE")]
+    lines = [line for line in timeline(some, width=width) if " → " in line or " ← " in line][1:]
+    start = lines[1].index("orders")
+    assert all(line[start - 1] == " " for line in lines)
+    assert width == 80 or any("PARTITIONED" in line for line in lines)
+
+
+def test_commands_have_the_colour_of_what_they_are_for_and_slow_answers_stand_out() -> None:
+    text = text_of("timeline", [rows.send(), rows.receipt(latency_ns=250_000_000)], rows.options(color=True))
+    assert "\x1b[32mSEND\x1b[0m" in text
+    assert "\x1b[33m  ↩ 4.1 250 ms" in text
+
+
+def test_connections_have_their_colour_whatever_is_shown() -> None:
+    both = [rows.frame(9, "PING", connection="0:3"), rows.frame(10, "PING", connection="0:8")]
+    colors = [re.search("\x1b\\[[0-9;]+m +#8 ", text_of("timeline", some, rows.options(color=True)))[0] for some in (both, both[1:])]  # type: ignore[index]
+    assert colors[0] == colors[1]

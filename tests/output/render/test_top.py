@@ -89,7 +89,7 @@ def test_enter_leads_from_a_topic_to_its_producer_and_the_frames_of_its_connecti
     assert "topic topic-1" in pressed(screen, "down enter")
     assert re.search(r"^> producer +producer-1 ", pressed(screen, ""), re.MULTILINE)
     shown = pressed(screen, "enter")
-    assert "topic topic-1 > connection 0:1" in shown
+    assert "topic topic-1 > connection #1" in shown
     assert re.search(r"^> +1.00 s +client +SEND +topic-1 +2 ", shown, re.MULTILINE)
     assert re.search(r"^> topic-1 ", pressed(screen, "escape escape"), re.MULTILINE)
 
@@ -129,7 +129,7 @@ def test_findings_are_told_in_full_with_what_to_try() -> None:
     assert re.search(r"^> error +1 +producer-busy", shown, re.MULTILINE)
     assert "The end." in shown
     assert "try: Close the other one." in shown
-    assert "connection 0:1" in pressed(screen, "enter")
+    assert "connection #1" in pressed(screen, "enter")
     assert "The end." not in pressed(screen, "escape f")
 
 

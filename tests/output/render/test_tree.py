@@ -18,7 +18,7 @@ def value_of(lines: list[str], name: str) -> str:
 
 def test_a_frame_shows_where_it_is_and_what_it_answers() -> None:
     lines = tree([rows.receipt()])
-    assert lines[1] == "frame 6.1  SEND_RECEIPT  server → client  connection 1"
+    assert lines[1] == "frame 6.1  SEND_RECEIPT  server → client  connection #1"
     assert value_of(lines, "time") == "2026-05-01 10:00:00.129456789 UTC"
     assert value_of(lines, "answers") == "4.1  after 1.32 ms"
     assert value_of(lines, "topic") == rows.TOPIC

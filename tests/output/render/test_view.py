@@ -23,25 +23,30 @@ def test_names_leave_out_the_file_when_there_is_one() -> None:
 def test_a_connection_is_introduced_once_with_its_ends() -> None:
     item = view(encoding="ascii")
     lines: list[str] = []
-    assert item.number("0:1", lines) == item.number("0:1", lines) == 1
-    assert lines == ["connection 1  10.0.0.1:50886 -> 10.0.0.2:6650  from packet 1"]
-    assert item.number("0:99", lines) == 2
-    assert lines[1:] == ["connection 2  from packet 99"]
+    assert item.introduce("0:1", lines) == item.introduce("0:1", lines) == "#1"
+    assert lines == ["connection #1  10.0.0.1:50886 -> 10.0.0.2:6650"]
+    assert item.introduce("0:99", lines) == "#99"
+    assert lines[1:] == ["connection #99"]
+    several = view(paths=("a.pcap", "b.pcap"))
+    assert several.introduce("1:99", lines) == "#1:99"
+    assert lines[2:] == ["connection #1:99  in b.pcap"]
 
 
 def test_a_connection_from_far_back_is_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.output.render.view.NUMBERS_MAX", 2)
+    monkeypatch.setattr("pulsarscope.output.render.view.INTRODUCED_MAX", 2)
     item = view()
     lines: list[str] = []
-    assert [item.number(name, lines) for name in ("0:1", "0:2", "0:3", "0:3", "0:1")] == [1, 2, 3, 3, 4]
-    assert len(item.numbers) == 2
+    for name in ("0:1", "0:2", "0:3", "0:3", "0:1"):
+        item.introduce(name, lines)
+    assert len(lines) == 4
+    assert len(item.introduced) == 2
     assert "4 connections" in item.closing([])[-1]
 
 
 def test_a_connection_that_ended_within_the_block_still_has_ends_and_words() -> None:
     item = view(run=Run(endpoints={}))
     item.prepare([rows.connection()])
-    assert "10.0.0.1:50886" in item.heading("0:1", 1)
+    assert "10.0.0.1:50886" in item.heading("0:1")
     assert item.dissector("0:1").summary
 
 
@@ -49,7 +54,7 @@ def test_a_finding_is_a_line_with_its_hint_below() -> None:
     lines: list[str] = []
     view(quiet=True).finding(rows.finding(), lines, notes=True)
     assert lines == [
-        "       error checksum-mismatch  at 4.1 on connection 1: CRC32-C is 11111111, computed e3069283.",
+        "       error checksum-mismatch  at 4.1 on #1: CRC32-C is 11111111, computed e3069283.",
         "         Look at the sender's network card.",
     ]
 
@@ -110,7 +115,7 @@ def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
         text = f"Connection 0:{packet}: TLS."
         item.finding(rows.finding(packet=packet, connection=f"0:{packet}", code="x", severity="note", sub=None, text=text, hint="Try."), [])
     assert item.closing(["0 frames"])[:3] == ["       note x  Connection 0:1: TLS.", "         Try.", ""]
-    item.number("0:1", [])
+    item.introduce("0:1", [])
     assert item.closing(["1 frame"])[0] == ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pulsarscope.dissect.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.frame.fast_path import Reader
 from pulsarscope.protocols.pulsar.frame.generated import READERS
@@ -44,6 +45,18 @@ _FROM_SERVER = frozenset(
         "WATCH_TC_ASSIGNMENTS_UPDATE",
     }
 )
+
+
+_FAMILIES = {
+    PUBLISH: ("SEND", "SEND_RECEIPT", "PRODUCER", "PRODUCER_SUCCESS", "CLOSE_PRODUCER"),
+    CONSUME: ("MESSAGE", "FLOW", "SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "SEEK", "REACHED_END_OF_TOPIC"),
+    ACKNOWLEDGE: ("ACK", "ACK_RESPONSE", "REDELIVER_UNACKNOWLEDGED_MESSAGES"),
+    TRANSACT: tuple(name for name in ENUMS["BaseCommand.Type"].values() if "TXN" in name or name.startswith("TC_")),
+    KEEP_ALIVE: ("PING", "PONG"),
+}
+
+FAMILIES = {command: family for family, commands in _FAMILIES.items() for command in commands}
+"""What commands are for; those that open connections and look topics up are for all."""
 
 
 class Command(NamedTuple):

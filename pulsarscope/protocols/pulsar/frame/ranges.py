@@ -5,13 +5,16 @@ from __future__ import annotations
 from pulsarscope.dissect.capabilities import SECRET_RANGE
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
-from pulsarscope.protocols.pulsar.frame.protobuf import Plan
+from pulsarscope.protocols.pulsar.frame.protobuf import BOOL, ENUM, SECRET_URL, STRING, Field, Plan, WireError, varint
 from pulsarscope.protocols.pulsar.frame.spans import spans
 
 Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""
 
 MASK = b"*"
+
+VALUE_BYTES = 64
+"""Bytes of a text beside the name of its field; it stands in full beside its bytes."""
 
 
 def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
@@ -55,7 +58,28 @@ def _ranges(decoder: FrameDecoder, data: bytes) -> list[Range]:
 
 def _named(data: bytes, start: int, size: int, name: str, out: list[Range]) -> None:
     if start < len(data):
-        out.append((start, min(start + size, len(data)), name, 0))
+        end = min(start + size, len(data))
+        number = int.from_bytes(data[start:end], "big")
+        value = f"  {number:,}" if name.endswith(("Size", "size")) else f"  {number:#010x}" if size == 4 else ""
+        out.append((start, end, f"{name}{value if end - start == size else ''}", 0))
+
+
+def _value(row: Field, data: bytes, start: int, end: int) -> str:
+    """Return the value of a field as text; "" of objects and of bytes, which have it beside them."""
+    if row.kind in {STRING, SECRET_URL}:
+        text = data[start : min(end, start + VALUE_BYTES)].decode("utf-8", "replace")
+        return f"{text}…" if end - start > VALUE_BYTES else text
+    if row.kind > ENUM:
+        return ""
+    try:
+        number, _ = varint(data, start)
+    except (IndexError, WireError):
+        return ""
+    if row.kind == BOOL:
+        return "true" if number else "false"
+    if row.kind == ENUM:
+        return str(row.extra.get(number, number))
+    return str(number - (1 << 64) if number >> 63 else number)
 
 
 def _sized(data: bytes, position: int, what: str, message: str, plan: Plan, out: list[Range]) -> int:
@@ -79,7 +103,8 @@ def _command(decoder: FrameDecoder, data: bytes, position: int, end: int, out: l
 
 
 def _walk(data: bytes, position: int, end: int, plan: Plan, out: list[Range]) -> None:
-    for start, _, stop, name, depth, _, secret in spans(data, position, end, plan):
-        out.append((start, stop, name, depth + 1))
+    for start, value, stop, name, depth, row, secret in spans(data, position, end, plan):
+        text = "" if row is None or secret is not None else _value(row, data, value, stop)
+        out.append((start, stop, f"{name}  {text}" if text else name, depth + 1))
         if secret is not None and secret[0] < secret[1]:
             out.append((*secret, SECRET_RANGE, depth + 2))

@@ -186,7 +186,7 @@ def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: S
             continue
         text = (
             f"Client {client} was without broker {server} for {duration(until - since)}: connection {lost.where.connection} ended, "
-            f"{quantity(len(between), 'connection')} failed, and {back.where.connection} worked."
+            f"{quantity(len(between), 'connection')} failed, and connection {back.where.connection} worked."
         )
         evidence = {
             "connections": [fact.where.connection for fact in (lost, *between, back)][:DIAGNOSIS_NAMES_MAX],

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from pulsarscope.protocols.pulsar.entry.markers import MARKERS
-from pulsarscope.protocols.pulsar.text.formatting import GAP, NAMES_MAX, Fields, date, message_id_text, number_text, schema_version_text
+from pulsarscope.protocols.pulsar.text.formatting import (
+    GAP,
+    NAMES_MAX,
+    Fields,
+    date,
+    message_id_text,
+    number_text,
+    quantity,
+    schema_version_text,
+)
 
 TIMES = frozenset(
     {"publish_time", "event_time", "deliver_at_time", "broker_timestamp", "message_publish_time", "created_at_ms", "sealed_at_ms"}
@@ -36,12 +47,26 @@ def explain(name: str, value: Any) -> str | None:
         return f"{value}  {MARKERS[value].text}" if name == "marker_type" and value in MARKERS else None
     if type(value) is dict:
         return _explain_message_id(value) if value.keys() <= _MESSAGE_ID_FIELDS and "ledgerId" in value and "entryId" in value else None
+    if name == "schema_data" and isinstance(value, bytes):
+        return _schema_text(value)
     if name == "schema_version" and isinstance(value, bytes) and len(value) == 8:
         return f"{value.hex()}  version {schema_version_text(value)}"
     if name == "ack_set" and type(value) is list and value and all(type(word) is int for word in value):
         unacknowledged = sum((word & (2**64 - 1)).bit_count() for word in value)
         return f"{', '.join(f'{word & (2**64 - 1):016x}' for word in value[:NAMES_MAX])}  {unacknowledged:,} not acknowledged yet"
     return None
+
+
+def _schema_text(definition: bytes) -> str | None:
+    """Return the definition of a schema as text, JSON on lines of its own below its length; None when it is no text."""
+    try:
+        text = msgspec.json.format(definition, indent=2).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = definition.decode("utf-8", "replace")
+        if not text.isprintable() or "\ufffd" in text:
+            return None
+    size = quantity(len(definition), "byte")
+    return text if not definition else f"{size}\n{text}" if "\n" in text else f"{text}  ({size})"
 
 
 def _explain_message_id(value: Fields) -> str:

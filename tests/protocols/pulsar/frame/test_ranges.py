@@ -25,7 +25,7 @@ SEND = payload_frame("SEND", message_metadata(), b"payload", broker_entry={"inde
 
 
 def check(data: bytes) -> list[Range]:
-    """The ranges, which must lie within the frame and within one another."""
+    """The ranges, named without values, which must lie within the frame and within one another."""
     masked, found = ranges(DECODER, data)
     assert len(masked) == len(data)
     outer: list[tuple[int, int]] = []
@@ -42,7 +42,7 @@ def check(data: bytes) -> list[Range]:
             assert start >= last, f"{name} begins before the range before it ends"
             last = end
         outer.append((start, end))
-    return found
+    return [(start, end, name.partition("  ")[0], depth) for start, end, name, depth in found]
 
 
 def test_the_parts_of_a_payload_frame_cover_it_in_order() -> None:
@@ -197,3 +197,19 @@ def _length(size: int) -> bytes:
         out.append(size & 127 | 128)
         size >>= 7
     return bytes([*out, size])
+
+
+def test_values_stand_beside_the_names_of_fields() -> None:
+    names = [name for _, _, name, _ in ranges(DECODER, command_frame("LOOKUP", topic="orders", request_id=300, authoritative=False))[1]]
+    assert names[:2] == ["totalSize  22", "commandSize  18"]
+    assert {"type  LOOKUP", "topic  orders", "request_id  300", "authoritative  false"} <= set(names)
+    sent = [name for _, _, name, _ in ranges(DECODER, SEND)[1]]
+    assert [name for name in sent if name.startswith("CRC32-C  0x")]
+    assert "payload" in sent
+
+
+def test_long_and_broken_values_are_cut_and_secrets_have_none() -> None:
+    names = [name for _, _, name, _ in ranges(DECODER, command_frame("LOOKUP", topic="t" * 100, request_id=1))[1]]
+    assert f"topic  {'t' * 64}…" in names
+    connect = command_frame("CONNECT", client_version="c", auth_data=b"secret-token")
+    assert not any("secret-token" in name for _, _, name, _ in ranges(DECODER, connect)[1])

@@ -1,0 +1,33 @@
+"""The name of a connection: the packet with which it began. Rows have it with its file, screens without it when there is only one."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = re.compile(r"#?(?:(\d{1,9}):)?(\d{1,11})", re.ASCII)
+
+_IN_TEXT = re.compile(r"\b([Cc]onnection )(\d{1,9}:\d{1,11})\b(?![.:]\d)", re.ASCII)
+
+
+def connection_label(name: str | None, *, several_files: bool) -> str:
+    """Return a name as screens show it: "0:17" is #17, and #0:17 among several files; "" for None."""
+    if name is None:
+        return ""
+    return f"#{name if several_files else name.rpartition(':')[2]}"
+
+
+def connection_name(text: str) -> str | None:
+    """Return the name in what a user writes (#17, 17, #0:17, 0:17), of file 0 when it says none; None when the text is no name."""
+    match = _NAME.fullmatch(text)
+    return None if match is None else f"{int(match[1] or 0)}:{int(match[2])}"
+
+
+def first_packet(name: str) -> int:
+    """Return the number of the packet in a name, 0 when it has none."""
+    packet = name.rpartition(":")[2]
+    return int(packet) if packet.isdecimal() else 0
+
+
+def with_labels(text: str, *, several_files: bool) -> str:
+    """Return the text of a finding with the names of connections as screens show them."""
+    return _IN_TEXT.sub(lambda match: match[1] + connection_label(match[2], several_files=several_files), text)
