@@ -29,8 +29,8 @@ class Step(msgspec.Struct):
 class StepDecoder:
     """Decoder of the steps of one capture, in their order."""
 
-    def __init__(self, *, by_interface: bool = False) -> None:
-        self._decoder = PcapngDecoder(0, by_interface=by_interface)
+    def __init__(self, *, by_interface: bool = False, records: bool = False) -> None:
+        self._decoder = PcapngDecoder(0, by_interface=by_interface, records=records)
 
     @property
     def first_time(self) -> int | None:

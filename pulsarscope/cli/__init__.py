@@ -27,6 +27,7 @@ COMMANDS = {
     "extract": "Copy the packets of matching records to a pcapng file.",
     "sql": "Query the records of captures in SQL.",
     "mcp": "Answer an assistant that speaks MCP.",
+    "wireshark": "Set up Wireshark: a dissector of Pulsar, and live capture with comments.",
     "registry": "Show the registry of Kafka 0.7 from a dump of ZooKeeper.",
     "live": "Decode traffic while it happens.",
     "pipeline": "Decode large sets of captures into tables with Spark.",

@@ -161,7 +161,7 @@ def capture_and_decode(request: LiveRequest) -> int:
         with ExitStack() as stack:
             capture = LiveCapture(request, options, shown.records, trigger)
             stack.enter_context(closing(capture.feed))
-            stack.enter_context(_stopped(capture.feed, seconds))
+            stack.enter_context(stopped(capture.feed, seconds))
             if metrics_address is not None:
                 capture.metrics = Metrics(capture.health, capture.consumer_records, capture.feed.process)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
@@ -213,7 +213,7 @@ def capture_only(request: LiveRequest) -> int:
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
     followed = msgspec.structs.replace(request.reading, tls_keylog=None)
     capture = LiveCapture(request, run_options(msgspec.structs.replace(request, reading=followed), (), None), frozenset())
-    with closing(capture.feed), _stopped(capture.feed, seconds):
+    with closing(capture.feed), stopped(capture.feed, seconds):
         if not request.quiet:
             warn(capture.listening)
         capture.feed.wait()
@@ -336,7 +336,7 @@ def _check_options(request: LiveRequest) -> Trigger | None:
 
 
 @contextmanager
-def _stopped(feed: LiveFeed | PipeFeed, seconds: float | None) -> Iterator[None]:
+def stopped(feed: LiveFeed | PipeFeed, seconds: float | None) -> Iterator[None]:
     """Stop the capture at a first signal or after a time; captured packets are still decoded. A second signal interrupts that."""
     stopping = False
 

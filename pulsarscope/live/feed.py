@@ -44,13 +44,14 @@ class LiveFeed:
         queue_bytes: int | None = LIVE_QUEUE_MAX_BYTES,
         key_logs: Sequence[str] = (),
         tell: Callable[[str], object] = str,
+        records: bool = False,
     ) -> None:
         """Prepare to capture up to `packets_max` packets from a source, which `close` closes; `start` or iteration starts the capture.
 
         `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
         At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
         `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
-        `tell` takes a line when the interface goes down, and when it is up again.
+        `tell` takes a line when the interface goes down, and when it is up again. With `records`, blocks keep the packets as captured.
         """
         self.name = source.name
         self.lag = 0.0
@@ -64,7 +65,7 @@ class LiveFeed:
         self._counts = self._worker.queue.counts
         self._interfaces = interface_blocks(source)
         self._started = False
-        self._decoder = StepDecoder(by_interface=by_interface)
+        self._decoder = StepDecoder(by_interface=by_interface, records=records)
         self._secrets: list[tuple[int, bytes]] = []
         self._bytes = self._number = self._last_time = 0
         self._reported_dropped = 0

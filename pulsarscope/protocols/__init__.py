@@ -15,6 +15,9 @@ from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 DISSECTORS = (PulsarDissector, Kafka07Dissector, BookkeeperDissector)
 """Classes of the dissectors that come with the package, in the order in which they are tried."""
 
+WIRESHARK_DISSECTOR = "pulsar/frame/wireshark.lua"
+"""Pulsar's dissector for Wireshark, made of its tables: a file of this package."""
+
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
     """Make one of each, in the order of trial, other packages' last. Raises UsageError when two of them have one name or one port."""

@@ -39,6 +39,7 @@ OF_THE_WHOLE = {
     "tests/protocols/kafka07/test_clients.py",
     "tests/protocols/kafka07/test_recordings.py",
     "tests/protocols/pulsar/test_proto.py",
+    "tests/protocols/pulsar/test_wireshark.py",
     "tests/protocols/pulsar/rules/test_questions.py",
 }
 """Tests of no one module: of the real captures, of the generated one, of live runs, of plug-ins, and of all rules together, question by

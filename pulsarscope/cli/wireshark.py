@@ -1,0 +1,142 @@
+"""The command `wireshark`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import EXIT_DONE
+from pulsarscope.cli.options import CommandRequest
+from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.text import printable
+
+DISSECTOR_NAME = "pulsarscope.lua"
+EXTCAP_NAME = "pulsarscope.bat" if sys.platform == "win32" else "pulsarscope"
+
+_PROGRAMS = ("tshark", "/Applications/Wireshark.app/Contents/MacOS/tshark", r"C:\Program Files\Wireshark\tshark.exe")
+_FOLDERS_SECONDS = 20
+
+
+class Folders(NamedTuple):
+    """Folders of Wireshark."""
+
+    plugins: Path
+    extcap: Path
+
+
+class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `wireshark`."""
+
+    install: Annotated[bool, typer.Option("--install", help="Install the dissector and the capture program for this user.")] = False
+    remove: Annotated[bool, typer.Option("--remove", help="Remove both.")] = False
+    lua: Annotated[bool, typer.Option("--lua", help="Write the dissector to standard output: for tshark -X lua_script:FILE.")] = False
+
+
+def wireshark(request: WiresharkRequest) -> int:
+    """Set up Wireshark: a dissector of Pulsar, and live capture with comments.
+
+    The dissector, in Lua, shows all commands and fields, entry metadata, batches and checksums; it knows Pulsar by its content, inside TLS,
+    too. The interface "Apache Pulsar" captures as `live` does, with names of frames and findings as packet comments. Without options, tells
+    what is installed, and where.
+    """
+    if request.install + request.remove + request.lua > 1:
+        raise UsageError("give one of --install, --remove and --lua")
+    return run_with_output(lambda output: _set_up(request, output))
+
+
+def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
+    from pulsarscope.protocols import WIRESHARK_DISSECTOR  # noqa: PLC0415 - help stays quick without it
+
+    dissector = (files("pulsarscope.protocols") / WIRESHARK_DISSECTOR).read_text(encoding="utf-8")
+    if request.lua:
+        return _write(output, dissector)
+    folders = find_folders(os.environ)
+    lines = []
+    for folder, name, content in (
+        (folders.plugins, DISSECTOR_NAME, dissector),
+        (folders.extcap, EXTCAP_NAME, extcap_script(sys.executable, windows=sys.platform == "win32")),
+    ):
+        path = folder / name
+        if request.install:
+            _install(path, content)
+        elif request.remove:
+            _remove(path)
+        lines.append(f"{printable(str(path))}: {_state(path, content)}\n")
+    return _write(output, "".join(lines))
+
+
+def find_folders(environment: Mapping[str, str]) -> Folders:
+    """Return the folders of this user, as tshark tells them, else where they are by default."""
+    told = _told_folders()
+    if sys.platform == "win32":
+        own = Path(environment.get("APPDATA", ".")) / "Wireshark"
+    else:
+        own = Path.home() / ".local" / "lib" / "wireshark"
+    plugins = told.get("Personal Lua Plugins") or told.get("Personal Plugins") or str(own / "plugins")
+    extcap = told.get("Personal Extcap path") or told.get("Extcap path") or str(own / "extcap")
+    return Folders(Path(plugins), Path(extcap))
+
+
+def _told_folders() -> dict[str, str]:
+    """Return what `tshark -G folders` tells, nothing without tshark."""
+    program = next((found for name in _PROGRAMS if (found := shutil.which(name)) is not None), None)
+    if program is None:
+        return {}
+    try:
+        told = subprocess.run([program, "-G", "folders"], capture_output=True, timeout=_FOLDERS_SECONDS, check=False).stdout  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    lines = [line.partition(":") for line in os.fsdecode(told).splitlines()]
+    return {name.strip(): folder.strip() for name, _, folder in lines if folder.strip()}
+
+
+def extcap_script(python: str, *, windows: bool) -> str:
+    """Return the program that Wireshark starts, which starts this Python."""
+    if windows:
+        return f'@echo off\r\n"{python}" -m pulsarscope.cli.extcap %*\r\n'
+    quoted = "'" + python.replace("'", "'\\''") + "'"
+    return f'#!/bin/sh\nexec {quoted} -m pulsarscope.cli.extcap "$@"\n'
+
+
+def _install(path: Path, content: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode())
+        if path.name == EXTCAP_NAME:
+            path.chmod(0o755)
+    except PermissionError as error:
+        message = f"cannot write {printable(str(path))}: {error.strerror}; this Wireshark has no folder of yours for it: run this with sudo"
+        raise OutputError(message) from error
+    except OSError as error:
+        raise OutputError(f"cannot write {printable(str(path))}: {error.strerror}") from error
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot remove {printable(str(path))}: {error.strerror}") from error
+
+
+def _state(path: Path, content: str) -> str:
+    try:
+        found = path.read_bytes()
+    except OSError:
+        return "not installed"
+    return "installed" if found == content.encode() else "installed by another version: --install replaces it"
+
+
+def _write(output: CommandOutput, text: str) -> int:
+    sink = output.open(CommandRequest(), ())
+    sink.write(text.encode(getattr(sys.stdout, "encoding", None) or "utf-8", "backslashreplace"))
+    sink.finish()
+    return EXIT_DONE
