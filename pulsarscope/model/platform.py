@@ -85,7 +85,7 @@ def _declared(package: str) -> bytes:
         return b""
 
 
-def load_crc32c() -> Callable[[bytes | memoryview], int]:
+def load_crc32c() -> Callable[..., int]:
     """Return the function of the extension module of the package crc32c.
 
     The package itself imports importlib.metadata to know its own version, a tenth of every start; the extension module does not.

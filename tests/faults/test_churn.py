@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp
     assert only(rows, "connection-churn")[1]["count"] == number
 
 
+@pytest.mark.parametrize(("number", "every", "lives"), [*product((12, 20, 40), (30, 60, 80), (5, 20))])
+def test_clients_made_one_after_the_other_need_no_second_busy_second(number: int, every: int, lives: int, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, *(job(index, every * MILLISECOND, lives=lives * MILLISECOND) for index in range(number)))
+    assert only(rows, "connection-churn")[1]["count"] == number
+
+
 @pytest.mark.parametrize(
     ("number", "every", "messages"),
     [
@@ -37,7 +44,7 @@ def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp
         (20, 1 * SECOND, 1),
         (30, 4 * SECOND // 5, 1),
         (6, SECOND // 2, 1),
-        (40, 10 * MILLISECOND, 1),  # that start at once
+        (40, 4 * MILLISECOND, 1),  # that start at once
         (10, 100 * MILLISECOND, 1),
         (40, 100 * MILLISECOND, 100),  # with much to do
     ],

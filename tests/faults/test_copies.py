@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pulsarscope.protocols.pulsar.rules.copies import is_restamped
 from tests.scenarios.commands import close_producer, created, flow, message, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
@@ -156,3 +159,59 @@ def test_a_client_that_does_not_count_stores_nothing_twice(tmp_path: Path) -> No
     for entry in range(5):
         talk.client(send(1, 0)).server(receipt(1, 0, entry=entry))
     assert diagnose(tmp_path, talk).of(TWICE) == []
+
+
+@pytest.mark.parametrize(("count", "end", "shift"), [*product((1, 3, 20), ("rst", "fin", "broker"), (7, 400, 90_000))])
+def test_a_client_of_its_own_making_that_begins_anew_sends_the_same_bytes_again(tmp_path: Path, count: int, end: str, shift: int) -> None:
+    """It was cut off, and stamps what it sends with another time; whether the receipts reached it is not known."""
+    first = producing(40000, 0, range(count), 0, count, end=end)
+    again = producing(40001, SECOND, range(count + 2), count, count + 2, time=shift, end="open")
+    assert check(diagnose(tmp_path, first, again), count, {"SEND"})["message_ids"][0] == ["7:0", f"7:{count}"]
+
+
+@pytest.mark.parametrize(("count", "end", "close"), [*product((1, 3, 20), ("rst", "fin"), (False, True))])
+def test_one_that_begins_anew_with_other_bytes_or_after_it_closed_stores_other_messages(
+    tmp_path: Path, count: int, end: str, close: bool
+) -> None:
+    first = producing(40000, 0, range(count), 0, count, end=end, close=close)
+    again = connected(40001, start=SECOND).client(producer()).server(created())
+    for number in range(count):
+        payload = f"payload {number}" if close else f"puyload {number}"
+        again.client(send(1, number, payload.encode(), {"producer_name": "p", "publish_time": 1_700_000_009_000 + number}))
+        again.server(receipt(1, number, entry=count + number))
+    assert diagnose(tmp_path, first, again).of(TWICE) == []
+
+
+@given(st.binary(max_size=300), st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=3), st.integers(1, 10**8), st.booleans())
+def test_messages_that_differ_in_their_time_alone_are_recognised(
+    payload: bytes, properties: dict[str, str], later: int, same: bool
+) -> None:
+    pairs = [{"key": key, "value": value} for key, value in properties.items()]
+    marks = []
+    for time, content in ((1_700_000_000_000, payload), (1_700_000_000_000 + later, payload if same else payload + b"x")):
+        frame = send(1, 0, content, {"producer_name": "p", "publish_time": time, "properties": pairs})
+        at = frame.index(b"\x0e\x01")
+        marks.append((frame[at + 2 : at + 6].hex(), time, len(payload)))
+    assert is_restamped(*marks) == same
+
+
+@pytest.mark.parametrize(("count", "shift", "end"), [*product((1, 4, 20), (0, 7, 90_000), ("rst", "fin"))])
+def test_the_same_bytes_that_are_dropped_as_duplicates_are_no_loss(tmp_path: Path, count: int, shift: int, end: str) -> None:
+    """Deduplication does what it is for, whoever sends again and whether or not a receipt came."""
+    again = connected(40001, start=SECOND).client(producer()).server(created(last_sequence_id=count - 1))
+    for number in range(count):
+        metadata = {"producer_name": "p", "publish_time": 1_700_000_000_000 + number + shift}
+        again.client(send(1, number, f"payload {number}".encode(), metadata)).server(receipt(1, number, MINUS_ONE, MINUS_ONE))
+    again.client(send(1, count)).server(receipt(1, count, entry=count))
+    diagnosis = diagnose(tmp_path, producing(40000, 0, range(count), 0, count, end=end), again)
+    assert diagnosis.only("resend-deduplicated")[1]["count"] == count
+    assert {row.severity for row in diagnosis.findings} <= {"note"}
+
+
+@pytest.mark.parametrize("count", [1, 4, 20])
+def test_other_bytes_that_are_dropped_as_duplicates_are_a_loss(tmp_path: Path, count: int) -> None:
+    again = connected(40001, start=SECOND).client(producer()).server(created(last_sequence_id=count - 1))
+    for number in range(count):
+        again.client(send(1, number, f"puyload {number}".encode())).server(receipt(1, number, MINUS_ONE, MINUS_ONE))
+    diagnosis = diagnose(tmp_path, producing(40000, 0, range(count), 0, count), again)
+    assert {"message-duplicate-dropped", "sequence-regression"} <= set(diagnosis.codes)

@@ -116,3 +116,17 @@ def test_a_standby_that_gets_messages_has_taken_over(tmp_path: Path, turns: int,
         )
         wait_until(stays, begin + pause * MILLISECOND).server(delivery(2 * number + 1))
     assert diagnose(tmp_path, *talks).only(FLAPPING)[1]["changes"] == 2 * turns - 1
+
+
+@pytest.mark.parametrize(("held", "acked", "end"), [*product((1, 5, 20), (0, 1, 20), ("closed", "fin", "rst"))])
+def test_what_one_held_that_left_and_another_gets_is_named(tmp_path: Path, held: int, acked: int, end: str) -> None:
+    before = member("b", 0, 40000).server(told(active=True), *[delivery(entry) for entry in range(held)])
+    for entry in range(min(held, acked)):
+        before.client(ack(entry))
+    wait_until(before, SECOND)
+    if end == "closed":
+        before.client(close_consumer())
+    before.reset("client") if end == "rst" else before.close()
+    first = min(held, acked)
+    after = wait_until(member("a", SECOND // 2, 40001).server(told(active=False)), 2 * SECOND).server(told(active=True), delivery(first))
+    assert len(diagnose(tmp_path, before, after).of(BOTH)) == (acked < held)

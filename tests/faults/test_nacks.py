@@ -30,7 +30,10 @@ def returned(times: int, pause: int, *, others: int, kind: str = "Shared", done:
 
 @pytest.mark.parametrize(
     ("times", "pause", "others", "kind", "end"),
-    [*product((8, 12, 19), (100, 500), (0, 5), ("Shared", "Key_Shared"), ("open", "fin")), (9, 1000, 1, "Shared", "open")],
+    [
+        *product((5, 8, 19), (100, 500), (0, 5), ("Shared", "Key_Shared"), ("open", "fin")),
+        *product((5, 9), (1000, 2000), (0, 1), ("Shared",), ("open",)),
+    ],
 )
 def test_a_message_that_is_returned_without_an_end_is_named(
     tmp_path: Path, times: int, pause: int, others: int, kind: str, end: str
@@ -44,10 +47,35 @@ def test_a_message_that_is_returned_without_an_end_is_named(
 @pytest.mark.parametrize(
     ("times", "pause", "others", "done"),
     [
-        *product((1, 3, 7), (100, 1000), (0, 5), ("",)),  # a few times
+        *product((1, 3, 4), (100, 1000), (0, 5), ("",)),  # a few times
         *product((8, 16), (100, 500), (0, 5), ("Individual", "Cumulative")),  # given up, or done
-        *product((9, 16), (2000,), (0, 5), ("",)),  # with pauses
+        *product((9, 16), (3000,), (0, 5), ("",)),  # with pauses
     ],
 )
 def test_one_that_is_done_in_the_end_or_comes_seldom_is_healthy(tmp_path: Path, times: int, pause: int, others: int, done: str) -> None:
     assert STORM not in diagnose(tmp_path, returned(times, pause, others=others, done=done)).codes
+
+
+@pytest.mark.parametrize(("limit", "times", "pause"), [*product((5, 10, 16), (5, 16), (50, 300))])
+def test_a_message_is_healthy_beside_others_that_were_done_after_as_many_returns(
+    tmp_path: Path, limit: int, times: int, pause: int
+) -> None:
+    """As with a dead letter policy, wherever the capture ends."""
+    talk = subscribed(connected()).client(flow(1000)).server(delivery(0), delivery(1))
+    for again in range(1, limit + 1):
+        talk.wait(pause * MILLISECOND).client(redeliver(0)).server(delivery(0, again=again))
+    talk.client(ack(0))
+    for again in range(1, times + 1):
+        talk.wait(pause * MILLISECOND).client(redeliver(1)).server(delivery(1, again=again))
+    assert STORM not in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize(("times", "pause"), [*product((3, 4), (200, 1300))])
+def test_a_message_that_came_again_a_few_times_makes_a_note_when_the_capture_ends(tmp_path: Path, times: int, pause: int) -> None:
+    row, evidence = diagnose(tmp_path, returned(times, pause, others=1)).only("consumer-undecided")
+    assert (row.severity, evidence["message_id"], evidence["redelivery_count"]) == ("note", [7, 0], times)
+
+
+@pytest.mark.parametrize(("times", "done", "end"), [(1, "", "open"), (2, "", "open"), (4, "Individual", "open"), (4, "", "fin")])
+def test_one_that_is_done_or_hardly_returned_makes_none(tmp_path: Path, times: int, done: str, end: str) -> None:
+    assert "consumer-undecided" not in diagnose(tmp_path, returned(times, 200, others=1, done=done, end=end)).codes

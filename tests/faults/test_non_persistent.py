@@ -52,7 +52,8 @@ def beside(folder: Path, permits: int, published: int, length: int, *, topic: st
         wait_until(out, (100 + 50 * number) * MILLISECOND).client(send(1, number)).server(receipt(1, number, 0, 0))
         if number < permits:
             wait_until(into, (101 + 50 * number) * MILLISECOND).server(message(1, 0, ledger=0))
-    wait_until(out, length * SECOND).client(send(1, published))
+    if length:
+        wait_until(out, length * SECOND).client(send(1, published))
     if end != "open":
         wait_until(into, length * SECOND)
         into.reset("client") if end == "rst" else into.close()
@@ -62,6 +63,11 @@ def beside(folder: Path, permits: int, published: int, length: int, *, topic: st
 @pytest.mark.parametrize(("permits", "published", "length", "end"), [*product((0, 1, 3, 20), (50, 80), (5, 9), ("open", "fin", "rst"))])
 def test_messages_for_a_consumer_without_permits_are_dropped(tmp_path: Path, permits: int, published: int, length: int, end: str) -> None:
     assert "non-persistent-dropped" in beside(tmp_path, permits, published, length, end=end)
+
+
+@pytest.mark.parametrize(("permits", "published"), [*product((1, 3, 5), (14, 18))])
+def test_a_capture_of_less_than_a_second_is_enough(tmp_path: Path, permits: int, published: int) -> None:
+    assert "non-persistent-dropped" in beside(tmp_path, permits, published, 0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import consuming, publishing
-from tests.scenarios.commands import PING, PONG, ack, delivery, flow
+from tests.scenarios.commands import PING, PONG, ack, delivery, flow, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -141,3 +141,35 @@ def test_weak_evidence_makes_a_note_that_says_what_is_missing(tmp_path: Path) ->
     assert row.severity == "note"
     assert evidence["rest_ns"] < 3 * SECOND
     assert "a longer capture would show" in (row.text or "")
+
+
+@pytest.mark.parametrize(("length", "got", "acks"), [*product((2, 3, 4), (6, 60), (0,)), (4, 60, 3), (9, 60, 3)])
+def test_one_that_subscribed_before_the_capture_and_acknowledges_nothing_for_a_while_makes_a_note(
+    tmp_path: Path, length: int, got: int, acks: int
+) -> None:
+    assert diagnose(tmp_path, midstream(got, acks, length)).only(UNDECIDED)[0].severity == "note"
+
+
+@pytest.mark.parametrize(("permits", "length", "kind", "end"), [*product((5, 20), (3, 4, 9), ("Shared", "Exclusive"), ("open", "rst"))])
+def test_a_consumer_without_permits_is_starved_beside_a_producer_from_before_the_capture(
+    tmp_path: Path, permits: int, length: int, kind: str, end: str
+) -> None:
+    """No command names the topic of its connection: the ledger does."""
+    publisher = Conversation(("10.0.0.1", 41000))
+    for number in range(60):
+        wait_until(publisher, 100 * MILLISECOND + number * length * SECOND // 60)
+        publisher.client(send(sequence_id=number)).server(receipt(sequence_id=number, entry=number))
+    talk = consuming(permits, permits, until=length * SECOND, kind=kind, end=end)
+    row, evidence = diagnose(tmp_path, talk, publisher).only(STARVED)
+    assert "persistent://" in (row.text or "")
+    assert evidence.get("published_behind", 5) >= 5
+
+
+@pytest.mark.parametrize(("ledger", "acks"), [(8, 0), (7, 20)])
+def test_one_of_another_ledger_or_at_work_is_not(tmp_path: Path, ledger: int, acks: int) -> None:
+    publisher = Conversation(("10.0.0.1", 41000))
+    for number in range(60):
+        wait_until(publisher, 100 * MILLISECOND + number * 60 * MILLISECOND)
+        publisher.client(send(sequence_id=number)).server(receipt(sequence_id=number, ledger=ledger, entry=number))
+    talk = consuming(20, 20, until=4 * SECOND, acks=acks, pause=200 * MILLISECOND)
+    assert STARVED not in diagnose(tmp_path, talk, publisher).codes

@@ -117,8 +117,8 @@ class PublicationRule(ConnectionRule):
 
 def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the consumers that waited while the topic had messages that no consumer of their subscription got, and those that stopped."""
-    evaluate_stuck(topic, facts, report, thresholds)
-    evaluate_dropped(topic, facts, report, thresholds)
+    evaluate_stuck(facts, report, thresholds)
+    evaluate_dropped(facts, report, thresholds)
     evaluate_beginnings(topic, facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
     evaluate_unknown(topic, facts, report)

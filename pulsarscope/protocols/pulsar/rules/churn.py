@@ -47,7 +47,14 @@ THRESHOLDS = (
         "As many that follow each other so soon, for five times as long, need no busy second; jobs of cron start less often.",
         ("connection-churn", "producer-churn"),
     ),
-    Threshold("churn-busy", 2, "seconds", "So many must be busy: a start is over in one.", ("connection-churn", "producer-churn"), 1),
+    Threshold(
+        "churn-busy",
+        2,
+        "seconds",
+        "So many must be busy: a start is over in one. Of connections one suffices when each begins behind the end of the one before.",
+        ("connection-churn", "producer-churn"),
+        1,
+    ),
     Threshold("churn-frames", 20, "frames", "A connection on which the client said so little was hardly used.", ("connection-churn",), 1),
     Threshold(
         "producer-churn-frames",
@@ -132,7 +139,9 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     for fact in short:
         opened.repeat(fact.where._replace(time=fact.values["start"]), thresholds["churn-rate"])
     first, last = short[0], short[-1]
-    busy = opened.busy >= thresholds["churn-least"] and opened.seconds >= thresholds["churn-busy"]
+    ends = [fact.values["start"] + fact.values["lifetime"] for fact in short]
+    in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
+    busy = opened.busy >= thresholds["churn-least"] and (in_turn or opened.seconds >= thresholds["churn-busy"])
     if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds)):
         return
     span = last.where.time - first.values["start"]

@@ -9,6 +9,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFind
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.tables import remember
+from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
@@ -28,6 +29,9 @@ ENTRIES_MAX = 10_000
 
 COPIES_MAX = 1_000
 """Copies of one connection that are emitted."""
+
+RESTAMPED_MAX_BYTES, METADATA_MAX_BYTES = 1 << 20, 256
+"""Largest payload, and bytes of metadata behind the publish time, of messages that are compared but for that time."""
 
 COPY = "copy"
 """Kind of a fact of a producer: a delivery of what was delivered under another id."""
@@ -83,7 +87,7 @@ def report_copies(key: str, sessions: Sequence[Fact], copies: Sequence[Fact], re
             before, again = [(number, ident, send, None) for number, ident, send, _ in before], True
         for copied in (
             *(Copied(number, tuple(ids), frames) for number, ids, frames in session.values["twice"]),
-            *_resent(before, session, again),
+            *_resent(before, session, again, torn=index > 0 and not sessions[index - 1].values["closed"]),
         ):
             found.setdefault(copied.number, copied)
     for fact in copies:
@@ -114,12 +118,52 @@ def report_copies(key: str, sessions: Sequence[Fact], copies: Sequence[Fact], re
     report("message-stored-twice", copies[0].where if copies or first is None else first.where, f"{text}.", evidence)
 
 
-def _resent(before: Sequence[Sequence[Any]], session: Fact, again: bool) -> list[Copied]:
-    """Return what a session sent again of what had a receipt in the session before: the same bytes, or the same producer again."""
+def _resent(before: Sequence[Sequence[Any]], session: Fact, again: bool, *, torn: bool) -> list[Copied]:
+    """Return what a session sent again of what had a receipt in the session before: the same bytes, or the same producer again.
+
+    `torn`: the session before was not closed by its client, so that one of its own making sends again what it is not sure of.
+    """
     known = {number: (ident, send, mark) for number, ident, send, mark in before}
     resent = []
     for number, ident, send, mark in session.values["head"]:
         first = known.get(number)
-        if first is not None and first[0] != ident and (first[2] == mark if first[2] and mark else again):
+        if first is None or first[0] == ident:
+            continue
+        exact = first[2] == mark if first[2] and mark else again
+        if exact or (torn and has_same_bytes(first[2], mark)):
             resent.append(Copied(number, (first[0], ident), [first[1], send]))
     return resent
+
+
+def is_restamped(mark: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return True when two SENDs differ in nothing but their publish time.
+
+    Their checksums differ by that of the difference of the two times, at its distance from the end of the payload: CRC32-C is linear.
+    What of the metadata follows the time is not known, so that each distance is tried.
+    """
+    times = _varint(mark[1]), _varint(other[1])
+    if mark[2] != other[2] or mark[2] > RESTAMPED_MAX_BYTES or mark[1] == other[1] or len(times[0]) != len(times[1]):
+        return False
+    wanted = int(mark[0], 16) ^ int(other[0], 16)
+    zeros = bytes(mark[2])
+    difference = crc32c(bytes(a ^ b for a, b in zip(*times, strict=True)) + zeros)
+    nothing = crc32c(bytes(len(times[0])) + zeros)
+    for _ in range(METADATA_MAX_BYTES):
+        if difference ^ nothing == wanted:
+            return True
+        difference, nothing = crc32c(b"\0", difference), crc32c(b"\0", nothing)
+    return False
+
+
+def has_same_bytes(mark: Sequence[Any] | None, other: Sequence[Any] | None) -> bool:
+    """Return True when two SENDs carry the same bytes, but perhaps for their publish time."""
+    return mark is not None and other is not None and (mark == other or is_restamped(mark, other))
+
+
+def _varint(number: int) -> bytes:
+    """Return a number as protobuf writes it."""
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules.copies import COPY, report_copies
+from pulsarscope.protocols.pulsar.rules.copies import COPY, has_same_bytes, report_copies
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
@@ -75,10 +75,11 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
         _report_regressions(producer, session, deduplicates=deduplicates)
         if (first := session.values["first"]) is None:
             continue
-        if _stored(session) >= first:
+        known = _known_bytes(session, sessions[:index])
+        if _stored(session) >= first and not (known and session.values["dropped_count"] == len(known)):
             _report_restart(producer, session, sessions[:index])
         if session.values["dropped_count"]:
-            _report_dropped(producer, session, sessions[:index])
+            _report_dropped(producer, session, sessions[:index], known)
 
 
 def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
@@ -141,14 +142,23 @@ def _report_restart(producer: ProducerReport, session: Fact, earlier: Sequence[F
     producer.add("sequence-regression", session, text, frames=names, sequence_id=first, stored=stored)
 
 
-def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[Fact]) -> None:
+def _known_bytes(session: Fact, earlier: Sequence[Fact]) -> set[int]:
+    """Return the ids that were dropped, and whose bytes are those of an earlier session: nothing new is lost."""
+    marks = {number: mark for previous in earlier for number, _, _, mark in previous.values["tail"]} if session.values["dropped"] else {}
+    return {number for number, mark in session.values["dropped_marks"] if has_same_bytes(marks.get(number), mark)}
+
+
+def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[Fact], known: set[int]) -> None:
     values = session.values
 
     again = _sent_again(session)
 
     def is_resend(lowest: int, highest: int) -> bool:
-        """Return True when these ids were sent twice in a row, or in an earlier session without a receipt or outside the capture."""
-        if {lowest, highest} <= again:
+        """Return True when these ids were sent twice in a row, or in an earlier session without a receipt or outside the capture.
+
+        Or with the same bytes.
+        """
+        if {lowest, highest} <= again or {lowest, highest} <= known:
             return True
         if not earlier:
             return bool(values["epoch"])

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, where_of
+from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
@@ -65,13 +65,13 @@ class FailoverRule(ConsumerRule[ConsumerState]):
     def _change(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is not None:
-            emit_change(self.context, consumer, row, ACTIVE if (row.fields or {}).get("is_active") else STANDBY)
+            emit_change(self.context, consumer, where_of(row), ACTIVE if (row.fields or {}).get("is_active") else STANDBY)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACTIVE_CONSUMER_CHANGE": _change}
 
 
 def emit_change(
-    context: RuleContext, consumer: ConsumerState, row: FrameRow, what: str, oldest: Position | None = None, newest: Position | None = None
+    context: RuleContext, consumer: ConsumerState, where: Where, what: str, oldest: Position | None = None, newest: Position | None = None
 ) -> None:
     """Emit what became of a consumer at a change, with the entries that it held or got."""
     if consumer.topic is not None and consumer.kind == "Failover":
@@ -81,7 +81,7 @@ def emit_change(
             "oldest": oldest,
             "newest": newest,
         }
-        context.emit_fact(FAILOVER, json.dumps([consumer.topic, consumer.subscription]), where_of(row), what, values)
+        context.emit_fact(FAILOVER, json.dumps([consumer.topic, consumer.subscription]), where, what, values)
 
 
 def evaluate_failover(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

@@ -25,6 +25,7 @@ from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, 
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 
 CODES = table(
     SESSION.warning(
@@ -200,8 +201,8 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.switched = False
             if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
                 consumer.active = True
-                emit_change(self.context, consumer, row, ACTIVE)
-            emit_change(self.context, consumer, row, TOOK, position, position)
+                emit_change(self.context, consumer, where, ACTIVE)
+            emit_change(self.context, consumer, where, TOOK, position, position)
         if consumer.last is None:
             consumer.first = consumer.last = position
             consumer.last_at = where
@@ -351,6 +352,9 @@ class PermitRule(ConsumerRule[PermitState]):
             "server": host(self.context.server),
         }
         self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), MISSING if passes else STARVING, values)
+        if lacks and consumer.last is not None and (name := topic_of_ledger({"ledgerId": consumer.last[0]})) is not None:
+            # Of producers from before the capture, a ledger is all that is known of the topic.
+            self.context.emit_fact(BACKLOG, name, since._replace(time=now), STARVING, values)
 
     def _last_id_request(self, row: FrameRow) -> None:
         if len(self._last_id_requests) < CONSUMERS_MAX:

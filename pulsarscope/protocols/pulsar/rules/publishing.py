@@ -43,7 +43,7 @@ THRESHOLDS = (
         "slow-publish-seconds",
         1,
         SECONDS,
-        "99th percentile of the latencies of a producer: healthy brokers answer in milliseconds.",
+        "99th percentile, or the median of a few, of the latencies of a producer: healthy brokers answer in milliseconds.",
         ("slow-publish", "replication-stalled"),
     ),
     Threshold(
@@ -55,10 +55,25 @@ THRESHOLDS = (
         1,
     ),
     Threshold(
+        "slow-publish-median-sends",
+        3,
+        "SENDs",
+        "From so many on the median counts: a client that waits for each receipt sends few while the capture lasts.",
+        ("slow-publish",),
+        1,
+    ),
+    Threshold(
         "slow-publish-longest-seconds",
         10,
         SECONDS,
         "Latency of a single SEND: a third of the default send time-out of 30 s.",
+        ("slow-publish",),
+    ),
+    Threshold(
+        "slow-publish-jump-seconds",
+        2.5,
+        SECONDS,
+        "Latency of a SEND that is a hundred times that of another one of its producer: disks and pauses of a healthy broker take less.",
         ("slow-publish",),
     ),
     Threshold("send-unanswered-seconds", 1, SECONDS, "A receipt may be on its way when the connection ends.", ("send-unanswered",)),
@@ -80,6 +95,9 @@ SLOW_MAX = 1_000
 
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
+
+JUMP = 100
+"""So many times the latency of another SEND of its producer tells a pause from a broker or a link that is slow."""
 
 BROKER_WINDOW = "zero-window"
 
@@ -359,10 +377,15 @@ def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPubli
     longest, where, answer, entry = publisher.slowest
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
-    if sends >= thresholds["slow-publish-sends"] and high > thresholds.ns("slow-publish-seconds"):
+    slow_ns = thresholds.ns("slow-publish-seconds")
+    if sends >= thresholds["slow-publish-sends"] and high > slow_ns:
         deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
+    elif sends >= thresholds["slow-publish-median-sends"] and median > slow_ns:
+        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-median-sends")
     elif longest > thresholds.ns("slow-publish-longest-seconds"):
         deciding = thresholds.evidence("slow-publish-longest-seconds")
+    elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
+        deciding = thresholds.evidence("slow-publish-jump-seconds")
     else:
         return None
     evidence: dict[str, Any] = {

@@ -72,9 +72,10 @@ THRESHOLDS = (
     ),
     Threshold(
         "redelivery-storm-unresolved",
-        8,
+        5,
         "redeliveries",
-        "Within the same window, of one message that is never acknowledged, as it is when it goes to a dead letter topic.",
+        "Within the same window, of one message that is never acknowledged, as it is when it goes to a dead letter topic, by a consumer "
+        "that acknowledged no other message after as many.",
         ("redelivery-storm",),
         1,
     ),
@@ -95,6 +96,9 @@ PERIOD_MIN = 5
 
 REPEATED_MAX = 1_000
 """Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
+
+UNDECIDED_MIN = 3
+"""Redeliveries of one message that are worth a note: fewer are those of any application that returns messages."""
 
 TOPICS_MAX = 1_000
 """Dead letter topics counted on one connection."""
@@ -121,6 +125,8 @@ class RedeliveryState(ConsumerState):
     highest_at: Where | None = None
     repeated: dict[Position, deque[int]] = msgspec.field(default_factory=dict)
     """Times of the latest redeliveries by entry, until it is acknowledged."""
+    resolves: bool = False
+    """It acknowledged a message that had come again as often as a storm's."""
     window: int = 0
     """Begin of the window, in nanoseconds, and the counts within it."""
     window_deliveries: int = 0
@@ -165,6 +171,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if deciding:
             consumer.reported = True
             self._report_storm(consumer, deciding)
+        elif ending and self.open and not consumer.reported:
+            self._report_undecided(consumer)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
             text = f"{consumer.title} requested redelivery of all its unacknowledged messages {times}."
@@ -185,7 +193,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if consumer.all_count >= self.context.thresholds["redelivery-storm-requests-for-all"]:
             return ("redelivery-storm-requests-for-all",)
         full = [times for times in consumer.repeated.values() if len(times) == self._unresolved]
-        if ending and any(times[-1] - times[0] <= self._window_ns for times in full):
+        if ending and not consumer.resolves and any(times[-1] - times[0] <= self._window_ns for times in full):
             return "redelivery-storm-unresolved", "redelivery-storm-window-seconds"
         return ()
 
@@ -230,9 +238,11 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             fields = row.fields or {}
             for message_id in fields.get("message_id") or ():
                 position = position_of(message_id)
-                consumer.repeated.pop(position, None)
+                done = [position]
                 if fields.get("ack_type") == "Cumulative":
-                    consumer.repeated = {other: times for other, times in consumer.repeated.items() if other > position}
+                    done += [other for other in consumer.repeated if other < position]
+                for entry in done:
+                    consumer.resolves |= len(consumer.repeated.pop(entry, ())) == self._unresolved
 
     def _redeliver(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
@@ -276,6 +286,23 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             **self.context.thresholds.evidence(*deciding),
         }
         self.context.report("redelivery-storm", where, self.sentence(text), evidence)
+
+    def _report_undecided(self, consumer: RedeliveryState) -> None:
+        """Report the message that came again most often, when the capture ends before it is acknowledged."""
+        (ledger, entry), times = max(consumer.repeated.items(), key=lambda item: len(item[1]), default=((-1, -1), deque[int]()))
+        if len(times) < UNDECIDED_MIN:
+            return
+        span = duration(times[-1] - times[0])
+        text = f"{consumer.title} got {ledger}:{entry} again {len(times)} times in {span} and did not acknowledge it"
+        evidence = {
+            "frames": frame_names(where.name for where in (consumer.highest_at, *consumer.requests) if where is not None),
+            **consumer.evidence,
+            "message_id": [ledger, entry],
+            "redelivery_count": len(times),
+            **self.context.thresholds.evidence("redelivery-storm-unresolved"),
+        }
+        where = consumer.highest_at or self.context.last
+        self.context.report("consumer-undecided", where, f"{text}; a longer capture would show whether it goes on.", evidence)
 
     def _send(self, row: FrameRow) -> None:
         metadata, topic = row.metadata or {}, row.topic or ""

@@ -50,6 +50,14 @@ THRESHOLDS = (
         ("slow-exchange",),
     ),
     Threshold(
+        "slow-exchange-lookup-seconds",
+        2.5,
+        SECONDS,
+        "Of LOOKUP, PARTITIONED_METADATA, GET_LAST_MESSAGE_ID and CONSUMER_STATS, which a broker answers from memory; also where the "
+        "capture ends before the answer.",
+        ("slow-exchange", "request-unanswered"),
+    ),
+    Threshold(
         "response-unrequested-attached-seconds",
         30,
         SECONDS,
@@ -70,6 +78,9 @@ SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
 SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
 """Errors that other rules report with more detail, of a SEND and of all other requests."""
 
+FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
+"""Requests for which a broker opens no topic, writes nothing and asks nobody that is slow."""
+
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
@@ -77,22 +88,22 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_answered_at", "_connect_ns", "_context", "_probes", "_queued", "_slow_ns", "_unanswered", "_unrequested")
+    __slots__ = ("_answered_at", "_context", "_limits", "_probes", "_queued", "_unanswered", "_unrequested")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._answered_at = 0
         """Time of the first answer."""
-        self._unanswered: list[tuple[Where, str]] | None = None
-        """Place and title of requests."""
+        self._unanswered: list[tuple[Where, str, str]] | None = None
+        """Place, command and title of requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
         """Count, first place and time of the latest by response: a capture of one side alone has nothing else."""
         self._queued: dict[str, None] = NOTHING
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
         self._probes: dict[str, None] = NOTHING
         """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
-        self._slow_ns = context.thresholds.ns("slow-exchange-seconds")
-        self._connect_ns = context.thresholds.ns("slow-exchange-connect-seconds")
+        names = ("slow-exchange-seconds", "slow-exchange-connect-seconds", "slow-exchange-lookup-seconds")
+        self._limits = {name: context.thresholds.ns(name) for name in names}
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
@@ -127,16 +138,19 @@ class RequestRule(ConnectionRule):
             count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}
             self._unrequested[row.response or ""] = count + 1, first, where.time
-        limit = self._connect_ns if row.request == "CONNECT" else self._slow_ns
-        is_slow = row.latency_ns is not None and row.latency_ns > limit
+        limit = "slow-exchange-connect-seconds" if row.request == "CONNECT" else "slow-exchange-seconds"
+        if row.request in FROM_MEMORY:
+            limit = "slow-exchange-lookup-seconds"
+        is_slow = row.latency_ns is not None and row.latency_ns > self._limits[limit]
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
         if row.status == "unanswered":
             self._unanswered = self._unanswered or []
             if len(self._unanswered) < REQUESTS_MAX:
-                self._unanswered.append((where, _title(row)))
+                self._unanswered.append((where, row.request or "", _title(row)))
         if row.latency_ns is not None and is_slow:
-            evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
+            evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": row.latency_ns}
+            evidence |= self._context.thresholds.evidence(limit)
             self._context.report("slow-exchange", where, f"{_title(row)} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
@@ -148,14 +162,17 @@ class RequestRule(ConnectionRule):
             answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
-        limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         begin = self._answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
-        asked = {where: title for where, title in self._unanswered or () if where.time >= begin}
+        asked = {where: (command, title) for where, command, title in self._unanswered or () if where.time >= begin}
         for where in unanswered(self._context, asked):
             waited = row.end - where.time
+            command, title = asked[where]
+            limit = "request-unanswered-seconds"
+            if row.closed == "open":
+                limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"
             if waited > thresholds.ns(limit):
                 rest = f"though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}"
-                text = f"{asked[where]} has no answer, {rest}."
+                text = f"{title} has no answer, {rest}."
                 evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
                 self._context.report("request-unanswered", where, text, evidence)
 

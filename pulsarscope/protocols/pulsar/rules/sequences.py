@@ -81,8 +81,8 @@ class ProducerSession(msgspec.Struct):
     sent_at: int = 0
     """Time of the latest of them in nanoseconds."""
     first_sent: Where | None = None
-    marks: dict[int, str | None] = msgspec.field(default_factory=dict)
-    """Checksums of the first of them by sequence id."""
+    marks: dict[int, tuple[str, int, int] | None] = msgspec.field(default_factory=dict)
+    """Checksum, publish time and bytes of payload of the first of them by sequence id; None without a checksum."""
     head: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     """First receipts: sequence id, ledger, entry and SEND."""
     tail: deque[tuple[Any, ...]] = msgspec.field(default_factory=Latest)
@@ -98,8 +98,14 @@ class ProducerSession(msgspec.Struct):
         return self.sent if self.sent <= KEPT_MAX else self.sent - self.sent % KEPT_MAX, self.sent_at
 
     def kept(self, receipts: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return receipts as facts have them: sequence id, message id, SEND and its checksum."""
+        """Return receipts as facts have them: sequence id, message id, SEND and its mark."""
         return [(number, f"{ledger}:{entry}", send, self.marks.get(number)) for number, ledger, entry, send in receipts]
+
+
+def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | None:
+    """Return what tells whether two SENDs of one sequence id carry the same bytes."""
+    checksum = row.checksum
+    return None if checksum is None or not checksum.stored else (checksum.stored, metadata.get("publish_time", 0), row.payload_size or 0)
 
 
 class SequenceRule(ConnectionRule):
@@ -151,7 +157,7 @@ class SequenceRule(ConnectionRule):
             session.size += row.payload_size or 0
             session.sent_at = row.time
             if sent <= KEPT_MAX:
-                session.marks[number] = None if row.checksum is None else row.checksum.stored
+                session.marks[number] = mark_of(row, metadata)
         if session.first is None:
             session.first, session.first_sent = number, where_of(row)
             session.first_frame = session.first_sent.name
@@ -220,7 +226,7 @@ class SequenceRule(ConnectionRule):
 
     def _close(self, row: FrameRow) -> None:
         number = (row.fields or {}).get("producer_id", -1)
-        self._finish(number, where_of(row))
+        self._finish(number, where_of(row), closed=True)
         self._form.closed(number, row)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -229,7 +235,7 @@ class SequenceRule(ConnectionRule):
         for number in [*self._sessions]:
             self._finish(number, last)
 
-    def _finish(self, number: int, until: Where) -> None:
+    def _finish(self, number: int, until: Where, *, closed: bool = False) -> None:
         session = self._sessions.pop(number, None)
         if session is None or session.topic is None or session.name is None:
             return
@@ -253,11 +259,13 @@ class SequenceRule(ConnectionRule):
             "lower_count": session.lower_count,
             "repeated_count": session.repeated_count,
             "dropped": session.dropped,
+            "dropped_marks": [(sent, session.marks.get(sent)) for _, sent in session.dropped],
             "dropped_count": session.dropped_count,
             "dropped_lowest": session.dropped_lowest,
             "dropped_highest": session.dropped_highest,
             "head": session.kept(session.head),
             "tail": session.kept((*session.head, *session.tail)[-KEPT_MAX:]),
+            "closed": closed,
             "twice": [] if constant else session.twice,
             "lost": self._context.lost,
         }

@@ -18,7 +18,8 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 CODES = table(
     SESSION.note(
         "consumer-undecided",
-        "A consumer takes or acknowledges nothing at the end of the capture, for less long than would show that it is stuck.",
+        "A consumer takes or acknowledges nothing at the end of the capture, or returns a message, for less long than would show that it "
+        "is stuck.",
         "A longer capture would show an ACK or a FLOW of a consumer that works.",
     ),
 )
@@ -66,7 +67,7 @@ MISSING, PASSED = "missing", "passed"
 """Of non-persistent topics: a consumer without permits, and the number of messages that a producer has published."""
 
 
-def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the consumers of a topic that had stopped when it was last seen."""
     resting = [fact for fact in facts if fact.what in (STARVING, HOLDING)]
     if not resting:
@@ -85,49 +86,57 @@ def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
         if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
         enough = values["enough"] or (not values.get("granted", 1) and count >= thresholds["consumer-not-acking-messages"])
-        if enough and rest >= max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"])):
+        patience = max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"]))
+        if enough and not values.get("undecided") and rest >= patience:
             decided.add(consumer)
             code = "consumer-starved" if fact.what == STARVING else "consumer-not-acking"
-            report(code, fact.where._replace(time=values["since"]), text, _evidence(topic, fact, rest, count, thresholds, name))
+            report(code, fact.where._replace(time=values["since"]), text, _evidence(fact, rest, count, thresholds, name))
         elif rest >= max(thresholds.ns("consumer-undecided-seconds"), values["turn"]) and (
             fact.what == STARVING or consumer not in undecided
         ):
             undecided[consumer] = fact, text, rest
     for consumer, (fact, text, rest) in undecided.items():
         if consumer not in decided:
-            evidence = _evidence(topic, fact, rest, None, thresholds, "consumer-undecided-seconds")
+            evidence = _evidence(fact, rest, None, thresholds, "consumer-undecided-seconds")
             where = fact.where._replace(time=fact.values["since"])
             report("consumer-undecided", where, f"{text[:-1]}; a longer capture would show whether it goes on.", evidence)
 
 
-def evaluate_dropped(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the consumers of a non-persistent topic for which messages were dropped, as they had no permits."""
     consumers = [fact for fact in facts if fact.what == MISSING]
+    end = max(fact.where.time for fact in facts)
     for fact in consumers:
         values = fact.values
-        refilled = values["refilled"] and not values["lost"]
-        if values["permits"] > 0 and not refilled:
-            continue
-        since, until = (
-            values["begun" if refilled else "since"],
-            fact.where.time if values["closed"] else max(other.where.time for other in facts),
-        )
-        passed: dict[str, list[Fact]] = {}
-        for other in facts:
-            if other.what == PASSED and since < other.where.time <= until:
-                passed.setdefault(other.where.connection, []).append(other)
-        dropped = published = sum(seen[-1].values["position"][1] - seen[0].values["position"][1] for seen in passed.values())
+        until, since = fact.where.time if values["closed"] else end, values["since"]
+        passed = _passed(facts, since, until)
+        dropped = sum(count for count, _ in passed)
         text = f"{values['title']} had no permits when {dropped:,} messages or more were published: the broker keeps none of them for it."
-        if refilled:
+        if values["permits"] > 0 or dropped < thresholds["consumer-not-acking-messages"]:
+            if values["lost"] or (values["permits"] > 0 and not values["refilled"]):
+                continue
+            since = values["begun"]
+            passed = _passed(facts, since, until)
+            published = sum(count for count, _ in passed)
             got = sum(other.values["delivered"] for other in consumers if other.values["subscription"] == values["subscription"])
-            dropped -= got
-            text = f"{values['title']} ran out of permits {quantity(values['refilled'], 'time')}: of {published:,} entries that were "
-            text += f"published meanwhile, its subscription got at most {got:,}; the broker keeps none of the others for it."
+            dropped = published - got
+            times = f" {quantity(values['refilled'], 'time')}" if values["refilled"] else ""
+            text = f"{values['title']} ran out of permits{times}: of {published:,} entries that were published meanwhile, its subscription "
+            text += f"got at most {got:,}; the broker keeps none of the others for it."
         if dropped < thresholds["consumer-not-acking-messages"]:
             continue
-        evidence = _evidence(topic, fact, until - since, None, thresholds, "consumer-not-acking-messages")
-        frames = [fact.where.name, *(seen[-1].where.name for seen in passed.values())]
+        evidence = _evidence(fact, until - since, None, thresholds, "consumer-not-acking-messages")
+        frames = [fact.where.name, *(name for _, name in passed)]
         report("non-persistent-dropped", fact.where, text, {**evidence, "frames": frame_names(frames), "count": dropped})
+
+
+def _passed(facts: Sequence[Fact], since: int, until: int) -> list[tuple[int, str]]:
+    """Return how many entries each producer's connection is known to have published between two times, and its last receipt."""
+    passed: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.what == PASSED and since < fact.where.time <= until:
+            passed.setdefault(fact.where.connection, []).append(fact)
+    return [(seen[-1].values["position"][1] - seen[0].values["position"][1], seen[-1].where.name) for seen in passed.values()]
 
 
 def _published_behind(values: dict[str, Any], published: Sequence[Fact], until: int) -> int:
@@ -166,14 +175,14 @@ def _holding(values: dict[str, Any], rest: int, until: int) -> tuple[str, str]:
     return f"{text}, and its latest ACK was {duration(rest)} before.", "consumer-not-acking-stopped-seconds"
 
 
-def _evidence(topic: str, fact: Fact, rest: int, count: int | None, thresholds: Thresholds, name: str) -> dict[str, Any]:
+def _evidence(fact: Fact, rest: int, count: int | None, thresholds: Thresholds, name: str) -> dict[str, Any]:
     values = fact.values
     names = ("granted", "delivered", "permits", "unacknowledged", "oldest")
     return {
         "frames": [fact.where.name],
         "consumer_id": values["consumer_id"],
         "consumer_name": values["consumer_name"],
-        "topic": topic,
+        "topic": values["topic"],
         "subscription": values["subscription"],
         **{name: values[name] for name in names if name in values},
         **({"published_behind": count} if count else {}),

@@ -76,7 +76,7 @@ ENTRIES_MAX = 200_000
 
 
 RHYTHM_ACKS = 10
-"""ACKs that show how often a consumer sends them that was there before the capture; of others the end of the connection says as much."""
+"""ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
 
 
 class UnackedEntry(msgspec.Struct):
@@ -154,6 +154,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             if not consumer.reported or consumer.kind == "Key_Shared":
                 self._emit_holding(consumer, now)
             if not self.open:
+                emit_change(self.context, consumer, self.context.last, RELEASED, min(consumer.entries), max(consumer.entries))
                 self._emit_left(consumer, position, oldest.where, now)
 
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
@@ -246,7 +247,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Emit what a consumer holds that is no longer the active one."""
         consumer = self.find(row)
         if consumer is not None and consumer.entries and not (row.fields or {}).get("is_active"):
-            emit_change(self.context, consumer, row, RELEASED, min(consumer.entries), max(consumer.entries))
+            emit_change(self.context, consumer, where_of(row), RELEASED, min(consumer.entries), max(consumer.entries))
 
     def _redeliver(self, row: FrameRow) -> None:
         """Remove what the client returns; it is added when it is delivered again."""
@@ -267,8 +268,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Emit that a consumer ends with unacknowledged messages, which alone says little."""
         position, oldest = next(iter(consumer.entries.items()))
         enough = consumer.messages >= self.context.thresholds["consumer-not-acking-messages"]
-        unknown = consumer.connection and consumer.acks < RHYTHM_ACKS
-        if consumer.topic is None or unknown or not (enough or consumer.kind == "Key_Shared"):
+        if consumer.topic is None or not (enough or consumer.kind == "Key_Shared"):
             return
         values = {
             **consumer.evidence,
@@ -279,6 +279,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turn,
             "enough": enough,
+            "undecided": consumer.connection is not None and consumer.acks < RHYTHM_ACKS,
             "closed": not self.open,
             "reported": consumer.reported,
         }

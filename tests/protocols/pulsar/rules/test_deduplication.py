@@ -81,7 +81,7 @@ def test_what_is_kept_of_one_connection_is_bounded(tmp_path: Path, monkeypatch: 
 
 def test_a_producer_that_begins_anew_under_its_old_name(tmp_path: Path) -> None:
     first = sends(producing(stored=-1), 0, 1, 2).close()
-    second = producing(40001, SECOND, stored=2).client(send(1, 0)).server(dropped(0)).close()
+    second = producing(40001, SECOND, stored=2).client(send(1, 0, b"another")).server(dropped(0)).close()
     rows = findings_of(tmp_path, first, second)
     text, _ = only(rows, "sequence-regression")
     assert "begins with sequence id 0, though the broker has stored up to 2, 2 had its receipt: messages up to 2 will be dropped" in text

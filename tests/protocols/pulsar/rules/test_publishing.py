@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -52,9 +53,35 @@ def test_one_send_that_waits_a_third_of_its_time_out_is_enough() -> None:
     assert publishing(11 * SECOND, 1).codes() == ["slow-publish"]
 
 
-@pytest.mark.parametrize(("latency_ns", "count"), [(1_500 * MILLISECOND, 9), (900 * MILLISECOND, 50), (9 * SECOND, 1)])
+@pytest.mark.parametrize(
+    ("latency_ns", "count"), [(900 * MILLISECOND, 9), (900 * MILLISECOND, 50), (1_500 * MILLISECOND, 2), (9 * SECOND, 1)]
+)
 def test_what_does_not_hurt_is_not_said(latency_ns: int, count: int) -> None:
     assert publishing(latency_ns, count).codes() == []
+
+
+@pytest.mark.parametrize(("latency_ns", "count"), [*product((1_100 * MILLISECOND, 3 * SECOND), (3, 5, 9))])
+def test_a_few_that_wait_are_enough_when_most_do(latency_ns: int, count: int) -> None:
+    (row,) = [row for row in publishing(latency_ns, count).end() if row.code == "slow-publish"]
+    assert (row.evidence or {})["threshold"] == {"slow-publish-seconds": 1, "slow-publish-median-sends": 3}
+
+
+@pytest.mark.parametrize(
+    ("quick", "late", "pause", "told"),
+    [
+        *((quick, late, 3 * SECOND, True) for quick, late in product((1, 4, 8), (1, 2, 5))),  # a broker that paused
+        *((quick, 1, pause, False) for quick, pause in product((1, 2, 5), (500 * MILLISECOND, 2 * SECOND))),
+        *((0, late, 3 * SECOND, False) for late in (1, 2)),  # nothing to compare with
+    ],
+)
+def test_a_pause_of_the_broker_is_told_beside_what_was_quick(quick: int, late: int, pause: int, told: bool) -> None:
+    talk = publishing(5 * MILLISECOND, quick)
+    for number in range(quick, quick + late):
+        talk.client(send(sequence_id=number))
+    talk.wait(pause)
+    for number in range(quick, quick + late):
+        talk.server(receipt(sequence_id=number, entry=number))
+    assert ("slow-publish" in talk.codes()) == told
 
 
 def test_the_broker_that_stops_reading_is_named_beside_it() -> None:

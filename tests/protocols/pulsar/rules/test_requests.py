@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, error, lookup, lookup_response, producer
 from tests.scenarios.connections import connected
-from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
 
@@ -23,10 +23,18 @@ def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
     assert (row.severity, evidence["error"], len(evidence["frames"])) == ("error", "MetadataError", 2)
 
 
-@pytest.mark.parametrize(("waited", "codes"), [(2_500_000_000, []), (10_000_000_000, ["slow-exchange"])])
-def test_an_answer_is_slow_from_five_seconds_on(tmp_path: Path, waited: int, codes: list[str]) -> None:
-    talk = connected().client(lookup(1)).wait(waited).server(answer(1))
-    assert diagnose(tmp_path, talk.close()).codes == codes
+@pytest.mark.parametrize(
+    ("question", "response", "limit"),
+    [(lookup(1), answer(1), 2500 * MILLISECOND), (producer(), created(), 5 * SECOND)],
+    ids=["read", "made"],
+)
+@pytest.mark.parametrize("factor", [0.1, 0.9, 1.1, 4])
+def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, response: bytes, limit: int, factor: float) -> None:
+    talk = connected().client(question).wait(round(factor * limit)).server(response)
+    diagnosis = diagnose(tmp_path, talk.close())
+    assert len(diagnosis.of("slow-exchange")) == (factor > 1)
+    if factor > 1:
+        assert len(diagnosis.only("slow-exchange")[1]["frames"]) == 2
 
 
 @pytest.mark.parametrize(("waited", "codes"), [(SECOND, []), (2 * SECOND, ["slow-exchange"]), (4 * SECOND, ["slow-exchange"])])
@@ -39,6 +47,12 @@ def test_a_broker_that_is_slow_to_greet_is_told(tmp_path: Path, waited: int, cod
 def test_a_request_without_an_answer_is_told_when_the_connection_went_on(tmp_path: Path) -> None:
     talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(answer(2))
     assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
+
+
+@pytest.mark.parametrize(("waited", "told"), [(2, False), (3, True), (6, True)])
+def test_a_lookup_without_an_answer_is_told_when_the_capture_ends_first(tmp_path: Path, waited: int, told: bool) -> None:
+    talk = connected().client(lookup(1)).wait(waited * SECOND).client(PING).server(PONG)
+    assert ("request-unanswered" in diagnose(tmp_path, talk).codes) == told
 
 
 def test_a_capture_that_stops_within_a_request_alarms_nobody(tmp_path: Path) -> None:
