@@ -76,16 +76,26 @@ def divide(path: str, file: int, size: int) -> list[Portion]:
     """
     try:
         with Path(path).open("rb", buffering=0) as stream:
-            return _portions(stream, file, size)
+            return [*_portions(stream, file, size)]
     except (_IndivisibleError, OSError, ValueError):  # ValueError: a NUL in the path; the reader reports it
         return [Portion(file)]
 
 
-def _portions(stream: BinaryIO, file: int, size: int) -> list[Portion]:
+def portions(path: str, file: int, size: int) -> Iterator[Portion]:
+    """Give the portions of a file one by one, as its records are walked; none of one that `divide` leaves whole for what it is."""
+    try:
+        with Path(path).open("rb", buffering=0) as stream:
+            yield from _portions(stream, file, size)
+    except (_IndivisibleError, OSError, ValueError):
+        return
+
+
+def _portions(stream: BinaryIO, file: int, size: int) -> Iterator[Portion]:
     total = os.fstat(stream.fileno()).st_size
-    portions = [Portion(file)]
+    portion = Portion(file)
     if total <= size:
-        return portions
+        yield portion
+        return
     portion_bytes = -(-total // -(-total // size))
     border = portion_bytes
     headers: list[Span] = []
@@ -93,8 +103,8 @@ def _portions(stream: BinaryIO, file: int, size: int) -> list[Portion]:
     packets = headers_bytes = 0
     for start, end, kind in _records(stream):
         if start >= border:
-            portions[-1] = msgspec.structs.replace(portions[-1], end=start)
-            portions.append(Portion(file, start, None, packets, tuple(sorted(headers + last))))
+            yield msgspec.structs.replace(portion, end=start)
+            portion = Portion(file, start, None, packets, tuple(sorted(headers + last)))
             border = (start // portion_bytes + 1) * portion_bytes
         if kind == PACKET:
             packets += 1
@@ -104,7 +114,7 @@ def _portions(stream: BinaryIO, file: int, size: int) -> list[Portion]:
             headers_bytes += end - start
             if headers_bytes > PORTION_HEADERS_MAX_BYTES:
                 raise _IndivisibleError
-    return portions
+    yield portion
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[int, int, int]]:

@@ -16,6 +16,7 @@ from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_
 from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
+from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
@@ -30,9 +31,9 @@ from pulsarscope.output.registry import CHECKSUM_COLUMNS, EncodedOutput, Output,
 from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
+    from pulsarscope.cli.indexes import RowsRun
     from pulsarscope.engine.local import RowBatch
     from pulsarscope.engine.options import Options
-    from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import RowFilter
     from pulsarscope.filter.field_columns import FieldColumns
 
@@ -69,7 +70,9 @@ def run_command(request: CommandRequest) -> int:
     ) -> int:
         # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
         elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
-        run = start_run(files, options, request.jobs, encoding if elsewhere else None)
+        run = run_from_index(files, options, row_filter, quiet=request.quiet) or start_run(
+            files, options, request.jobs, encoding if elsewhere else None
+        )
         sink = command_output.open(request, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         once = CountedOnce() if request.once else None
@@ -95,7 +98,7 @@ def kinds_of(request: CommandRequest) -> tuple[str, ...]:
 def write_rows(
     request: CommandRequest,
     kinds: tuple[str, ...],
-    run: AnyRun,
+    run: RowsRun,
     row_filter: RowFilter | None,
     row_output: Output,
     encoding: AnyEncoding | None,
@@ -139,7 +142,7 @@ def write_rows(
 
 
 def limited_rows(
-    run: AnyRun,
+    run: RowsRun,
     kinds: tuple[str, ...],
     row_filter: RowFilter | None,
     limit: int | None,
@@ -289,7 +292,7 @@ def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
 
 
 def output_options(
-    request: CommandRequest, kinds: tuple[str, ...], run: AnyRun, row_filter: RowFilter | None, *, readable: bool = True
+    request: CommandRequest, kinds: tuple[str, ...], run: RowsRun, row_filter: RowFilter | None, *, readable: bool = True
 ) -> OutputOptions:
     """Return the options of the output; `readable`: the packets can be read again."""
     standard = request.out in (None, "-")

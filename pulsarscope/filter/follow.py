@@ -39,7 +39,8 @@ class FollowFilter:
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
         dissectors = tuple(dissectors)
-        self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
+        self._kind, self._name, self._topics = kind, name, join_topic_names(dissector.topics for dissector in dissectors)
+        self._subject = Subject(kind, name, self._topics)
         self._tests = [] if self._subject.test is None else [self._subject.test]
         self._message_tests: list[tuple[Dissector, MessageTest]] = []
         refusals: list[str] = []  # each protocol has its own form of names
@@ -122,6 +123,13 @@ class FollowFilter:
         self.kept[FrameRow.kind] += count
         return passed
 
+    def subject_column(self) -> tuple[str, FollowTest] | None:
+        """Return the column that alone tells the frames of the subject, and a test of it; None where more must be known."""
+        if self._kind not in ("connection", "topic") or len(self._tests) != 1 or self._message_tests:
+            return None
+        fresh = Subject(self._kind, self._name, self._topics)
+        return None if fresh.test is None else (self._kind, fresh.test)
+
     def absence(self) -> str | None:
         """Return in words what can be followed instead, when nothing has passed; else None."""
         if self.kept[FrameRow.kind]:
@@ -161,12 +169,12 @@ class JoinedFilter:
         self.learn = follow_filter.learn
         self.payload = follow_filter.payload
         self.seen, self.kept = follow_filter.seen, display_filter.kept
-        self._follow_filter = follow_filter
+        self.first = follow_filter
         self._display_filter = display_filter
 
     def absence(self) -> str | None:
         """Return in words what can be followed instead, when there is no frame of the subject; else None."""
-        return self._follow_filter.absence()
+        return self.first.absence()
 
     def begin(self, run: Timed) -> None:
         """Count times without a date from the first packet of a run."""
@@ -174,7 +182,7 @@ class JoinedFilter:
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass both."""
-        return self._display_filter.select(self._follow_filter.select(rows, endpoints), endpoints)
+        return self._display_filter.select(self.first.select(rows, endpoints), endpoints)
 
 
 RowFilter = Filter | FollowFilter | JoinedFilter

@@ -59,10 +59,11 @@ class Filter:
         """Number of rows that passed, by kind."""
         self._run: Timed | None = None
         self._removes_payload = reads_payload and payload is None
-        self._context = EvaluationContext(catalogue.codes, self.payload)
-        self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self._context) for kind, tree in self.trees.items()}
+        self.context = EvaluationContext(catalogue.codes, self.payload)
+        """What predicates know besides the row."""
+        self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self.context) for kind, tree in self.trees.items()}
         finding_tree = self.trees.get(FindingRow.kind) or checker.meaning(syntax_tree, FindingRow.kind)
-        self._matches_finding = compile_tree(finding_tree, self._context)
+        self._matches_finding = compile_tree(finding_tree, self.context)
         self._last_frame: tuple[int | None, int | None, int | None] | None = None
         self._asked: dict[str, dict[str, None]] = {}
         """Names that a record must have, by column."""
@@ -74,6 +75,7 @@ class Filter:
     def begin(self, run: Timed) -> None:
         """Count times without a date from the first packet of a run, instead of the first row."""
         self._run = run
+        self.context.start = run.start
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, in their order; `endpoints` are client and server of the connections known so far, by name.
@@ -81,8 +83,8 @@ class Filter:
         Rows of other kinds pass when they explain: the bytes of a frame with the frame; findings about the frame before or about the
         input, and those that match; connections always.
         """
-        self._context.endpoints = endpoints
-        if self._context.start is None:
+        self.context.endpoints = endpoints
+        if self.context.start is None:
             self._set_start(rows)
         predicates, seen, kept = self._predicates, self.seen, self.kept
         passed: list[Any] = []
@@ -135,10 +137,10 @@ class Filter:
                         there[name] = None
 
     def _set_start(self, rows: Sequence[Any]) -> None:
-        self._context.start = None if self._run is None else self._run.start
-        if self._context.start is None:
+        self.context.start = None if self._run is None else self._run.start
+        if self.context.start is None:
             times = (row.time for row in rows if isinstance(row, Row) and row.kind in self._predicates)
-            self._context.start = next((time for time in times if time is not None), None)
+            self.context.start = next((time for time in times if time is not None), None)
 
     def _explains(self, row: Any) -> bool:
         if type(row) is not FindingRow:

@@ -358,6 +358,15 @@ BROWSED_FRAMES_PER_CHUNK = 256
 BROWSED_CHUNKS_CACHED = 64
 """Such chunks in memory: some hundred screens; 30 MiB."""
 
+INDEXED_FRAMES_PER_CHUNK = 4_096
+"""Frames of a record batch of an index, which are compressed together: 200 KiB, of which a column is read within a millisecond."""
+
+INDEX_CHUNKS_CACHED = 16
+"""Such batches in memory, packed: a few MiB."""
+
+INDEX_PORTION_BYTES = 1 << 20
+"""Bytes of a capture between two places of an index from which it can be read."""
+
 BROWSED_FINDINGS_MAX = 10_000
 """Findings, and rows of any table, on a page of a screen; the verdict counts all."""
 

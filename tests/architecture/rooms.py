@@ -52,15 +52,20 @@ ROOMS = {
     "output": _room(
         "model dissect analysis", "`render` (text), `html` (pages) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"
     ),
+    "index": _room(
+        "model capture dissect engine filter", "the frames of captures in a file: written by a run, and found by their columns", "decoding"
+    ),
     "browse": _room(
-        "model dissect engine analysis filter output", "a screen: frames kept on disk, lines made when they are shown, pages", "decoding"
+        "model capture dissect engine analysis filter output index",
+        "a screen: frames kept on disk, lines made when they are shown, pages",
+        "decoding",
     ),
     "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),
     "spark": _room(
         "model capture inputs filter output engine api", "the pipeline on a cluster: the same rows, distributed by flow", "decoding"
     ),
     "cli": _room(
-        "pulsarscope model capture inputs dissect protocols engine analysis filter output browse live spark",
+        "pulsarscope model capture inputs dissect protocols engine analysis filter output index browse live spark",
         "the command line: options, one module a command, exit codes",
         "decoding",
     ),

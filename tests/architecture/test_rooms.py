@@ -44,6 +44,9 @@ HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy
 HEAVY_ON_USE = {
     "pulsarscope.output.export.arrow",
     "pulsarscope.output.export.parquet",
+    "pulsarscope.index.candidates",
+    "pulsarscope.index.reader",
+    "pulsarscope.index.writer",
     "pulsarscope.tls.certificate",
     "pulsarscope.tls.keys",
 } | {

@@ -420,8 +420,8 @@ function __pulsarscope_list
                 token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
-                findings library decode messages stats diagnose report compare browse follow extract sql mcp wireshark registry live \
-                pipeline findings fields help config selftest
+                findings library decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry \
+                live pipeline findings fields help config selftest
         case triggers
             printf '%s\n' any-error ack-after-close ack-each ack-failed ack-hole ack-unanswered ack-unknown-id acked-redelivered \
                 advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped batch-corrupt batch-partly-acked \
@@ -463,7 +463,7 @@ function __pulsarscope_of
     set -l line (commandline -opc)
     set -e line[1]
     test (count $line) -gt 0; or return 1
-    contains -- $line[1] decode messages stats diagnose report compare browse follow extract sql mcp wireshark registry live pipeline findings fields help config selftest; or set line decode
+    contains -- $line[1] decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline findings fields help config selftest; or set line decode
     contains -- $line[1] $argv
 end
 
@@ -494,6 +494,7 @@ complete -c pulsarscope -n __pulsarscope_first -a report -d 'Write a page to loo
 complete -c pulsarscope -n __pulsarscope_first -a compare -d 'Compare two captures, before and after.'
 complete -c pulsarscope -n __pulsarscope_first -a browse -d 'Browse captures on a screen.'
 complete -c pulsarscope -n __pulsarscope_first -a follow -d 'Follow a connection, producer, consumer, topic, message or txn.'
+complete -c pulsarscope -n __pulsarscope_first -a index -d 'Index captures, for browse, and for decode and follow to find frames.'
 complete -c pulsarscope -n __pulsarscope_first -a extract -d 'Copy the packets of matching records to a pcapng file.'
 complete -c pulsarscope -n __pulsarscope_first -a sql -d 'Query the records of captures in SQL.'
 complete -c pulsarscope -n __pulsarscope_first -a mcp -d 'Answer an assistant that speaks MCP.'
@@ -510,7 +511,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode live' -s V -d 'Show every fi
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the bytes of each frame, annotated.'
 complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all; and journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp, perfetto: journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare extract sql live' -s j -l jobs -d 'Decode in N processes; 0: one per core.' -x
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare index extract sql live' -s j -l jobs -d 'Decode in N processes; 0: one per core.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare follow extract sql registry live findings fields' -s o -l output -d 'Write to OUT instead of standard output.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages live' -l columns -d 'Only these columns, in this order.' -x -a '(__pulsarscope_several columns "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow live' -l time -d 'How text shows times.' -x -a 'relative delta utc local epoch'
@@ -519,19 +520,19 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages diagnose browse fol
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose compare browse follow sql registry live findings help config' -l no-color -d 'Disable colours; NO_COLOR and FORCE_COLOR work, too.'
 complete -c pulsarscope -n '__pulsarscope_of decode stats compare browse follow extract live' -s Y -l filter -d 'Only records that match, as in \'latency > 50ms\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow extract live' -l limit -d 'Stop after N records.' -x
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats report follow sql registry live' -s q -l quiet -d 'Omit headings, progress and warnings.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats report follow index sql registry live' -s q -l quiet -d 'Omit headings, progress and warnings.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose extract live pipeline' -l fail-on -d 'Exit with code 1 if there is a finding of this severity or worse.' -x -a 'error warning note never'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l port -d 'Treat server port N as Pulsar without recognition; repeatable.' -x
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -s d -l decode-as -d 'Decode a port as a protocol, as in 9093=kafka07; repeatable.' -x -a '(__pulsarscope_behind dissectors)'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l tls-keylog -d 'Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l private-key -d 'Decrypt messages encrypted for this RSA key (PEM, DER); repeatable.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l ledger-password -d 'Verify HMAC digests of BookKeeper with the password in this file; the empty one is always tried; repeatable.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l schema -d 'Decode the payloads of a topic by this schema (see pulsarscope help schemas); repeatable.' -x -a '(__pulsarscope_file_behind)'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l names -d 'Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l threshold -d 'Set a limit that decides findings (see findings CODE); repeatable.' -x -a '(__pulsarscope_list thresholds | string replace -r \\$ =)'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql live pipeline' -l source-by -d 'Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.' -x -a 'none dir interface'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql mcp wireshark registry live pipeline findings fields help config selftest' -l profile -d 'Take defaults from this profile of the configuration (see pulsarscope help config).' -x
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow extract sql mcp wireshark registry live pipeline findings fields help config selftest' -s h -l help -d 'Show this message and exit.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l port -d 'Treat server port N as Pulsar without recognition; repeatable.' -x
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -s d -l decode-as -d 'Decode a port as a protocol, as in 9093=kafka07; repeatable.' -x -a '(__pulsarscope_behind dissectors)'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l tls-keylog -d 'Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l private-key -d 'Decrypt messages encrypted for this RSA key (PEM, DER); repeatable.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l ledger-password -d 'Verify HMAC digests of BookKeeper with the password in this file; the empty one is always tried; repeatable.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l schema -d 'Decode the payloads of a topic by this schema (see pulsarscope help schemas); repeatable.' -x -a '(__pulsarscope_file_behind)'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l names -d 'Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l threshold -d 'Set a limit that decides findings (see findings CODE); repeatable.' -x -a '(__pulsarscope_list thresholds | string replace -r \\$ =)'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l source-by -d 'Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.' -x -a 'none dir interface'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline findings fields help config selftest' -l profile -d 'Take defaults from this profile of the configuration (see pulsarscope help config).' -x
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline findings fields help config selftest' -s h -l help -d 'Show this message and exit.'
 complete -c pulsarscope -n '__pulsarscope_of messages' -l payload -d 'Include the payloads.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of messages' -s Y -l filter -d 'Only records that match, as in \'payload_size > 1KB\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
@@ -557,6 +558,7 @@ complete -c pulsarscope -n '__pulsarscope_of follow' -l consumer -d 'Consumer id
 complete -c pulsarscope -n '__pulsarscope_of follow' -l topic -d 'Topic; its last part is enough where that is unique.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l message -d 'LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l txn -d 'The two numbers of a transaction id.' -x
+complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Put it beside the capture, as FILE.psidx, not into the cache.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l records -d 'Record kinds to search; by default frame with -Y, else connection.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l context -d 'Include the packets that open and close the connections.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy.'

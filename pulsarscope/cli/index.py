@@ -1,0 +1,110 @@
+"""The command `index`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from pulsarscope.cli.command_output import run_with_output
+from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.engine_run import start_run
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.indexes import find_index
+from pulsarscope.cli.options import CommandRequest, Files, JobsOption, QuietOption, ReadOptions
+from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.read_options import engine_options
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.output.export.arrow import require_pyarrow
+from pulsarscope.output.render.view import count_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pulsarscope.cli.command_output import CommandOutput
+    from pulsarscope.engine.parallel import AnyRun
+    from pulsarscope.index.identity import Identity
+
+
+class IndexRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `index`."""
+
+    files: Files
+    beside: Annotated[bool, typer.Option("--beside", help="Put it beside the capture, as FILE.psidx, not into the cache.")] = False
+    quiet: QuietOption = False
+    jobs: JobsOption = 1
+    reading: ReadOptions = ReadOptions()
+
+
+def index(request: IndexRequest) -> int:
+    """Index captures, for browse, and for decode and follow to find frames.
+
+    An index holds the frames of the captures that are named, all together. It is used while they are what they were; -Y on time, topic,
+    connection and command, follow --topic and --connection then read the frames asked for alone.
+    """
+    require_pyarrow()
+    return run_with_output(lambda output: _index(request, output))
+
+
+def _index(request: IndexRequest, output: CommandOutput) -> int:
+    options = msgspec.structs.replace(engine_options(request.reading), records=indexed_kinds(), rules=True, rows_max=ROWS_MAX)
+    run = start_run(request.files, options, request.jobs)
+    known, identity = find_index(run.inputs, options, quiet=request.quiet)
+    place = place_of(identity, beside=request.beside)
+    if known is not None and known.path == place:
+        count, code = len(known), EXIT_DAMAGED if known.totals.damaged else EXIT_DONE
+        said = "up to date"
+    else:
+        count = _write(request, run, identity, place, output)
+        code = EXIT_DAMAGED if run.damaged else EXIT_DONE
+        said = "written"
+    if not request.quiet:
+        warn(f"{said}: {place}, {count_text(count, 'frame')}, {place.stat().st_size:,} bytes")
+    return code
+
+
+def indexed_kinds() -> frozenset[str]:
+    """Return the kinds of records that an index holds."""
+    from pulsarscope.index.run import SERVED  # noqa: PLC0415 - an extra
+
+    return SERVED
+
+
+def place_of(identity: Identity | None, *, beside: bool) -> Path:
+    """Return where the index of captures goes. Raises UsageError when they may not have one there."""
+    from pulsarscope.index.identity import cache_folder, places_of  # noqa: PLC0415 - an extra
+
+    if identity is None:
+        raise UsageError("pipes have no index, nor captures read with keys, key logs or passwords: it would hold what these reveal")
+    places = places_of(identity, os.environ)
+    if beside and len(identity.captures) != 1:
+        raise UsageError("--beside is for one capture: the index of several is in the cache")
+    if not beside and cache_folder(os.environ) is None:
+        raise UsageError("there is no folder for the index: set HOME or XDG_CACHE_HOME, or give --beside")
+    return places[0] if beside else places[-1]
+
+
+def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place: Path, output: CommandOutput) -> int:
+    """Read the captures into an index, and return the number of frames."""
+    from pulsarscope.index.writer import IndexWriter, Totals  # noqa: PLC0415 - an extra
+
+    assert identity is not None  # noqa: S101 - place_of raises
+    try:
+        writer = IndexWriter(place, identity)
+        with ExitStack() as stack, Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
+            stack.callback(writer.abandon)
+            for batch in run:
+                for line in () if request.quiet else damage(batch.rows):
+                    warn(line)
+                with output.interrupts.deferred():
+                    writer.add(batch.rows)
+                progress.advance(batch.file, batch.bytes_read)
+            writer.finish(Totals(run.packets, run.connections, run.damaged, run.start))
+            return writer.frames
+    except OSError as error:
+        raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error

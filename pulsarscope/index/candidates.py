@@ -1,0 +1,147 @@
+"""The frames of an index that a filter may pass, by its columns alone: a superset, of which the filter then sees the whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsarscope.filter import Filter, FollowFilter, JoinedFilter
+from pulsarscope.filter import expression as tree
+from pulsarscope.filter.predicate import EvaluationContext, compile_tree
+from pulsarscope.index.reader import Index
+from pulsarscope.model.frame_name import FrameName, frame_name
+from pulsarscope.model.records import FrameRow
+
+_OF_CONNECTIONS = ("connection", "ip", "port")
+_COLUMN_OF = {**dict.fromkeys(_OF_CONNECTIONS, "connection"), "command": "command", "frame.topic": "topic"}
+"""Column of an index whose value decides what a field of frames is."""
+
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "==": pc.equal}
+
+COLUMNS = ("file", "packet", "sub", "time", "connection", "command", "topic", "topics", "request")
+
+Mask = Callable[[pa.RecordBatch], Any]
+"""Gives for each frame of a batch whether it may pass."""
+
+
+def candidates(index: Index, row_filter: Filter | FollowFilter | JoinedFilter) -> dict[int, list[int]] | None:
+    """Return the positions in each chunk of the frames that may pass; None when columns do not tell."""
+    if isinstance(row_filter, JoinedFilter):
+        row_filter = row_filter.first
+    if isinstance(row_filter, FollowFilter):
+        return None if (subject := row_filter.subject_column()) is None else _followed(index, *subject)
+    mask = _mask(row_filter.trees[FrameRow.kind], row_filter.context) if [*row_filter.trees] == [FrameRow.kind] else None
+    if mask is None:
+        return None
+    found = {}
+    for number in range(index.chunks):
+        if positions := _positions(mask(index.columns(number, COLUMNS))):
+            found[number] = positions
+    return found
+
+
+def _followed(index: Index, column: str, test: Callable[[Any], bool]) -> dict[int, list[int]]:
+    """Return the frames of a subject, with what answers them, and what they answer."""
+    mask = _by_value(column, lambda value: test(_row(column, value)))
+    found: dict[int, set[int]] = {}
+    asked: set[str] = set()
+    passed: set[str] = set()
+    for number in range(index.chunks):
+        batch = index.columns(number, COLUMNS)
+        positions = _positions(mask(batch))
+        for at in positions:
+            passed.add(frame_name(*(batch.column(name)[at].as_py() for name in ("file", "packet", "sub"))))
+            if (request := batch.column("request")[at].as_py()) is not None:
+                asked.add(request)
+        if positions:
+            found[number] = set(positions)
+    for number in range(index.chunks) if passed else ():
+        batch = index.columns(number, COLUMNS)
+        answers = pc.is_in(batch.column("request"), value_set=pa.array(sorted(passed | asked), pa.string()))
+        packets = sorted({name.packet for name in map(FrameName.parse, asked) if name is not None})
+        requests = pc.is_in(batch.column("packet"), value_set=pa.array(packets, pa.int64()))
+        found.setdefault(number, set()).update(_positions(pc.or_(answers, requests)))
+    return {number: sorted(positions) for number, positions in found.items() if positions}
+
+
+def _positions(mask: Any) -> list[int]:
+    """Return where a mask holds."""
+    return [at for at in pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist() if at is not None]
+
+
+def _mask(expression: tree.Expression, context: EvaluationContext) -> Mask | None:
+    """Return the mask of what columns tell of an expression; None when they tell nothing."""
+    if isinstance(expression, tree.And):
+        parts = [mask for part in expression.parts if (mask := _mask(part, context)) is not None]
+        return _joined(parts, pc.and_kleene) if parts else None
+    if isinstance(expression, tree.Or):
+        every = [_mask(part, context) for part in expression.parts]
+        known = [mask for mask in every if mask is not None]
+        return _joined(known, pc.or_kleene) if len(known) == len(every) else None
+    if isinstance(expression, tree.Always):
+        return None
+    leaf = expression.part if isinstance(expression, tree.Not) else expression
+    field = leaf.field
+    if field.steps or field.command or field.slice or field.function or field.quantifier:
+        return None
+    if field.column == "time" and isinstance(expression, tree.Compare) and expression.operator in _ORDERS:
+        return _compared(expression.operator, expression.value, context)
+    if field.column == "time" and isinstance(expression, tree.Within):
+        return _within(expression.items, context)
+    if (column := _COLUMN_OF.get(field.column)) is None:
+        return None
+    passes = compile_tree(expression, context)
+    return _by_value(column, lambda value: passes(_row(column, value)))
+
+
+def _row(column: str, value: str | None) -> Any:
+    """Return as much of a frame as a predicate on this column reads."""
+    return SimpleNamespace(**{"kind": FrameRow.kind, "topics": None, "topic": None, "connection": None, column: value})
+
+
+def _by_value(column: str, test: Callable[[str | None], bool]) -> Mask:
+    """Return the mask of a test of one column, which sees each value once; frames with several topics may pass any test of one."""
+    known: dict[str | None, bool] = {}
+
+    def mask(batch: pa.RecordBatch) -> Any:
+        values = batch.column(column)
+        for value in pc.unique(values).to_pylist():
+            if value not in known:
+                known[value] = test(value)
+        wanted = pa.array([value for value, passes in known.items() if passes], values.type)
+        found = pc.is_in(values, value_set=wanted)
+        return pc.or_(found, pc.is_valid(batch.column("topics"))) if column == "topic" else found
+
+    return mask
+
+
+def _compared(order: str, value: tree.Value, context: EvaluationContext) -> Mask | None:
+    bound = (context.start or 0) + value.nanoseconds if isinstance(value, tree.Since) else value
+    if not isinstance(bound, int):
+        return None
+    return lambda batch: _ORDERS[order](batch.column("time"), bound)
+
+
+def _within(items: tuple[tree.Value | tree.Interval, ...], context: EvaluationContext) -> Mask | None:
+    masks = []
+    for item in items:
+        ends = (item.low, item.high) if isinstance(item, tree.Interval) else (item, item)
+        pair = [_compared(order, end, context) for order, end in zip((">=", "<="), ends, strict=True)]
+        if None in pair:
+            return None
+        masks.append(_joined([mask for mask in pair if mask is not None], pc.and_kleene))
+    return _joined(masks, pc.or_kleene)
+
+
+def _joined(masks: list[Mask], join: Callable[[Any, Any], Any]) -> Mask:
+    def mask(batch: pa.RecordBatch) -> Any:
+        result = masks[0](batch)
+        for other in masks[1:]:
+            result = join(result, other(batch))
+        return result
+
+    return mask

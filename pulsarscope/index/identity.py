@@ -1,0 +1,112 @@
+"""What an index is of: captures, told by their sizes, times and ends, and what decides how they are read; where it is kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from pulsarscope.engine.options import Options
+
+ENDS_BYTES = 1 << 16
+"""Bytes at the head and at the tail of a capture that are compared: a capture that grew, was cut or replaced differs in them."""
+
+SUFFIX = ".psidx"
+
+
+class CaptureMark(msgspec.Struct, frozen=True):
+    """What tells one state of a capture from another."""
+
+    path: str
+    """Without links."""
+    size: int
+    modified: int
+    """Nanoseconds since the epoch."""
+    ends: str
+    """Hash of head and tail."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Captures, and how they are read."""
+
+    captures: tuple[CaptureMark, ...]
+    reading: str
+    """Hash of the options that decide the rows, and of the version."""
+
+    @property
+    def place(self) -> str:
+        """Name of its file in a folder: the same for every state of the captures."""
+        paths = [capture.path for capture in self.captures]
+        return blake2b(msgspec.json.encode((paths, self.reading)), digest_size=16).hexdigest() + SUFFIX
+
+    def difference(self, other: Identity) -> str | None:
+        """Return in words what another identity has different; None when it is the same. Time alone is no difference in content."""
+        if self.reading != other.reading:
+            return "was made with other options, or by another version"
+        if len(self.captures) != len(other.captures):
+            return "is of other captures"
+        for mine, its in zip(self.captures, other.captures, strict=True):
+            if (mine.size, mine.ends) != (its.size, its.ends):
+                return f"is of another file, or of another state of {mine.path}"
+            if mine.modified != its.modified:
+                return f"is older than {mine.path}"
+        return None
+
+
+def identity_of(paths: Sequence[str], options: Options, version: str) -> Identity | None:
+    """Return the identity of captures, read so by this version of the package.
+
+    None where no index may be: of pipes, and with secrets of the user's, which it would keep.
+    """
+    if options.show_secrets or options.key_logs.secrets or options.private_keys or options.passwords:
+        return None
+    marks = [_mark(path) for path in paths]
+    if None in marks:
+        return None
+    chosen = (
+        version,
+        sorted(options.ports),
+        sorted(options.decode_as.items()),
+        options.source_by,
+        sorted(options.thresholds.items()),
+        sorted(options.names.items()),
+        [msgspec.structs.astuple(schema) for schema in options.schemas],
+    )
+    reading = blake2b(msgspec.json.encode(chosen), digest_size=16).hexdigest()
+    return Identity(tuple(mark for mark in marks if mark is not None), reading)
+
+
+def _mark(path: str) -> CaptureMark | None:
+    try:
+        real = Path(path).resolve()
+        if not real.is_file():
+            return None
+        with real.open("rb") as stream:
+            status = os.fstat(stream.fileno())
+            ends = blake2b(stream.read(ENDS_BYTES), digest_size=16)
+            stream.seek(max(status.st_size - ENDS_BYTES, 0))
+            ends.update(stream.read(ENDS_BYTES))
+    except (OSError, ValueError):
+        return None
+    return CaptureMark(str(real), status.st_size, status.st_mtime_ns, ends.hexdigest())
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path | None:
+    """Return the folder for indexes in the user's cache, which may not be there yet; None without any."""
+    if sys.platform == "win32":
+        folder = environment.get("LOCALAPPDATA", "")
+    else:
+        home = environment.get("HOME", "")
+        folder = environment.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")
+    return Path(folder) / "pulsarscope" if folder else None
+
+
+def places_of(identity: Identity, environment: Mapping[str, str]) -> list[Path]:
+    """Return where an index may be: beside a single capture, and in the user's cache."""
+    beside = [Path(identity.captures[0].path + SUFFIX)] if len(identity.captures) == 1 else []
+    folder = cache_folder(environment)
+    return beside if folder is None else [*beside, folder / identity.place]

@@ -1,0 +1,127 @@
+"""Reading an index: frames by their position, columns of them, and what the run said besides."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope.capture.portions import Portion
+from pulsarscope.index.identity import Identity
+from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, Totals
+from pulsarscope.model.limits import INDEX_CHUNKS_CACHED, INDEXED_FRAMES_PER_CHUNK
+from pulsarscope.model.records import ROWS, FrameRow
+
+
+class IndexUnusable(Exception):  # noqa: N818 - a state, as its text says
+    """An index that must not be used; the text is the end of a sentence that begins with it."""
+
+
+class Index:
+    """The frames of captures, by their position in the run. Threads may share it."""
+
+    def __init__(self, path: Path, identity: Identity | None = None) -> None:
+        """Open a file. Raises IndexUnusable when it is damaged, or of others than `identity` says."""
+        self.path = path
+        try:
+            self._map = pa.memory_map(str(path))
+            self._arrow = pa.ipc.open_file(self._map)
+            self.identity = msgspec.json.decode((self._arrow.schema.metadata or {}).get(IDENTITY, b""), type=Identity)
+            if self._arrow.schema.names != SCHEMA.names or not self._arrow.num_record_batches:
+                raise IndexUnusable("is none of this version")
+            others = self._arrow.get_batch(self._arrow.num_record_batches - 1).to_pylist()
+        except (OSError, pa.ArrowException, msgspec.DecodeError) as error:
+            raise IndexUnusable("is damaged, or cut") from error
+        if identity is not None and (difference := self.identity.difference(identity)) is not None:
+            raise IndexUnusable(difference)
+        self.chunks = self._arrow.num_record_batches - 1
+        """Number of chunks of frames."""
+        self._read_others(others)
+        self._readers: dict[tuple[str, ...], Any] = {}
+        self._cache: OrderedDict[int, Any] = OrderedDict()
+        self._decode = msgspec.msgpack.Decoder(FrameRow).decode
+        self._lock = Lock()
+
+    def _read_others(self, others: Sequence[Mapping[str, Any]]) -> None:
+        """Take the rows behind the frames."""
+        decoders = {kind: msgspec.msgpack.Decoder(row_type) for kind, row_type in ROWS.items()}
+        self.others: list[tuple[int, Any]] = []
+        """Rows of other kinds in their order, each with the number of frames before it."""
+        self.tables: dict[str, list[dict[str, Any]]] = {}
+        """Records of tables of statistics, by name."""
+        self.portions: list[Portion] = []
+        """Where captures can be read from; empty for compressed ones."""
+        try:
+            for other in others:
+                kind, data = other["record"], other["row"]
+                if kind == TABLE:
+                    table = msgspec.msgpack.decode(data)
+                    self.tables[table["name"]] = table["records"]
+                elif kind == PORTION:
+                    self.portions.append(msgspec.msgpack.decode(data, type=Portion))
+                elif kind == TOTALS:
+                    self.totals = msgspec.msgpack.decode(data, type=Totals)
+                    self._count = int(other["at"])
+                else:
+                    self.others.append((other["at"], decoders[kind].decode(data)))
+        except (msgspec.DecodeError, KeyError) as error:
+            raise IndexUnusable("is damaged") from error
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> FrameRow:
+        """Return the frame at a position, from 0. Raises IndexError."""
+        number, at = divmod(index, INDEXED_FRAMES_PER_CHUNK)
+        return self._decode(self._rows(number)[at].as_py())
+
+    def start(self, number: int) -> int:
+        """Return the position of the first frame of a chunk."""
+        return number * INDEXED_FRAMES_PER_CHUNK
+
+    def chunk(self, number: int) -> list[FrameRow]:
+        """Return the frames of a chunk. Raises IndexError."""
+        return self.some(number, None)
+
+    def some(self, number: int, positions: Sequence[int] | None) -> list[FrameRow]:
+        """Return the frames at some positions in a chunk, None: all."""
+        decode, rows = self._decode, self._rows(number)
+        if positions is not None:
+            rows = rows.take(pa.array(positions, pa.int64()))
+        return [decode(data) for data in rows.to_pylist()]
+
+    def columns(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
+        """Return columns of a chunk; the others are not read."""
+        with self._lock:
+            if (reader := self._readers.get(tuple(names))) is None:
+                fields = [SCHEMA.get_field_index(name) for name in names]
+                options = pa.ipc.IpcReadOptions(included_fields=fields)
+                reader = self._readers[tuple(names)] = pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
+            return reader.get_batch(number)
+
+    def _rows(self, number: int) -> Any:
+        if not 0 <= number < self.chunks:
+            raise IndexError(number)
+        if (rows := self._cache.get(number)) is None:
+            rows = self._cache[number] = self.columns(number, ("row",)).column("row")
+            if len(self._cache) > INDEX_CHUNKS_CACHED:
+                self._cache.popitem(last=False)
+        return rows
+
+
+def open_index(places: Sequence[Path], identity: Identity) -> tuple[Index | None, list[str]]:
+    """Return the first index of captures that can be trusted, and in words why others cannot."""
+    refusals: list[str] = []
+    for place in places:
+        if not place.exists():
+            continue
+        try:
+            return Index(place, identity), refusals
+        except IndexUnusable as reason:
+            refusals.append(f"the index {place} {reason}")
+    return None, refusals

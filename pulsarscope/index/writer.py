@@ -1,0 +1,161 @@
+"""Writing an index while a run goes on: a table of frames in Arrow's file format, and at its end all other rows and the totals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope.capture.portions import Portion, portions
+from pulsarscope.index.identity import Identity
+from pulsarscope.model.limits import INDEX_PORTION_BYTES, INDEXED_FRAMES_PER_CHUNK
+from pulsarscope.model.records import FrameRow
+
+PORTION, TABLE, TOTALS = "portion", "table", "totals"
+"""Kinds of rows besides those of records: where to read a capture from, a table of statistics, the totals of the run."""
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("record", pa.string(), metadata={"description": "Kind of the row: frame; behind all frames the others."}),
+    pa.field("at", pa.int64(), metadata={"description": "Number of frames before the row."}),
+    pa.field("file", pa.int32()),
+    pa.field("offset", pa.int64(), metadata={"description": "Position in the file from which its packet is read; null: compressed."}),
+    pa.field("packet", pa.int64()),
+    pa.field("sub", pa.int32()),
+    pa.field("time", pa.int64(), metadata={"description": "Nanoseconds since the epoch."}),
+    pa.field("connection", pa.string()),
+    pa.field("command", pa.string()),
+    pa.field("topic", pa.string()),
+    pa.field("topics", pa.list_(pa.string()), metadata={"description": "Of a frame with several topics."}),
+    pa.field("request", pa.string(), metadata={"description": "Name of the frame that it answers."}),
+    pa.field("latency_ns", pa.int64()),
+    pa.field("findings", pa.list_(pa.string())),
+    pa.field("row", pa.binary(), metadata={"description": "The whole row, in MessagePack."}),
+]
+
+SCHEMA = pa.schema(_FIELDS)
+
+IDENTITY = b"pulsarscope"
+"""Key of the identity in the metadata."""
+
+
+class Totals(msgspec.Struct):
+    """What a run says at its end."""
+
+    packets: int
+    connections: int
+    damaged: bool
+    start: int | None
+
+
+class IndexWriter:
+    """An index in the making: under another name until it is whole."""
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        """Open a file beside the place. Raises OSError when it cannot be written."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = path
+        self._unfinished = path.with_name(f"{path.name}.{os.getpid()}.incomplete")
+        descriptor = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        self._file = os.fdopen(descriptor, "wb")
+        schema = SCHEMA.with_metadata({IDENTITY: msgspec.json.encode(identity)})
+        self._arrow = pa.ipc.new_file(self._file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
+        self._waiting: list[FrameRow] = []
+        self._others: list[tuple[Any, ...]] = []
+        self.frames = 0
+        """Number of frames that are written."""
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._places = [_Places(capture.path, file) for file, capture in enumerate(identity.captures)]
+
+    def add(self, rows: Iterable[Any]) -> None:
+        """Take the rows of a run in their order. Raises OSError when they cannot be written."""
+        for row in rows:
+            if isinstance(row, FrameRow):
+                self._waiting.append(row)
+                if len(self._waiting) == INDEXED_FRAMES_PER_CHUNK:
+                    self._write_frames()
+            else:
+                self._other(row.kind, row)
+
+    def finish(self, totals: Totals, tables: Iterable[tuple[str, Any]] = ()) -> None:
+        """Write the rest, and put the index in its place. Raises OSError when it cannot be written."""
+        if self._waiting:
+            self._write_frames()
+        for name, records in tables:
+            self._other(TABLE, {"name": name, "records": records})
+        for places in self._places:
+            for portion in places.passed:
+                self._other(PORTION, portion)
+        self._other(TOTALS, totals)
+        self._arrow.write_batch(_batch(self._others))
+        self._arrow.close()
+        self._file.close()
+        self._unfinished.replace(self.path)
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        with suppress(OSError, pa.ArrowException):
+            self._file.close()
+        with suppress(OSError):
+            self._unfinished.unlink(missing_ok=True)
+
+    def _other(self, kind: str, row: Any) -> None:
+        where = (getattr(row, name, None) for name in ("file", "packet", "sub", "time", "connection"))
+        file, packet, sub, time, connection = where
+        at = self.frames + len(self._waiting)
+        codes = [row.code] if kind == "finding" else None
+        self._others.append((kind, at, file, None, packet, sub, time, connection, None, None, None, None, None, codes, self._encode(row)))
+
+    def _write_frames(self) -> None:
+        encode, places = self._encode, self._places
+        rows = [
+            (
+                row.kind,
+                self.frames + at,
+                row.file,
+                places[row.file or 0].offset(row.packet or 0),
+                row.packet,
+                row.sub,
+                row.time,
+                row.connection,
+                row.command,
+                row.topic,
+                None if row.topics is None else list(row.topics),
+                row.request,
+                row.latency_ns,
+                row.findings,
+                encode(row),
+            )
+            for at, row in enumerate(self._waiting)
+        ]
+        self._arrow.write_batch(_batch(rows))
+        self.frames += len(rows)
+        self._waiting.clear()
+
+
+def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+class _Places:
+    """Positions in one capture from which packets can be read, found as far as they are asked for."""
+
+    def __init__(self, path: str, file: int) -> None:
+        self.passed: list[Portion] = []
+        self._coming: Iterator[Portion] = portions(path, file, INDEX_PORTION_BYTES)
+        self._next = next(self._coming, None)
+
+    def offset(self, packet: int) -> int | None:
+        """Return the start of the portion of a packet; numbers mostly ascend, and a late one is found from an earlier portion, too."""
+        while self._next is not None and self._next.packets < packet:
+            self.passed.append(self._next)
+            self._next = next(self._coming, None)
+        at = len(self.passed) - 1
+        while at >= 0 and self.passed[at].packets >= packet:
+            at -= 1
+        return self.passed[at].start if at >= 0 else None
