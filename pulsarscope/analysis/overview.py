@@ -11,7 +11,7 @@ from pulsarscope.analysis.activity import Activity
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import Course, CourseFold, Lane, LaneFold, ReportFold, ReportTable
+from pulsarscope.dissect.capabilities import Course, CourseFold, Lane, LaneFold, LegFold, ReportFold, ReportTable
 
 FIRST_INTERVAL = 1_000_000
 """Nanoseconds of an interval of the time series at first; it grows with the capture."""
@@ -39,6 +39,13 @@ class Overview(msgspec.Struct):
         self.activity.feed(rows)
         for fold in self.folds.values():
             fold.feed(rows, endpoints)
+
+    def feed_inner(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Count rows of connections that are inner legs."""
+        self.statistics.feed_inner(rows)
+        for fold in self.folds.values():
+            if isinstance(fold, LegFold):
+                fold.feed_inner(rows, endpoints)
 
     def table_records(self, outer_of: Mapping[str, str]) -> dict[str, list[ReportRecord]]:
         """Return the records of each table, without connections that are inner legs."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import IntervalFold, ReportTable
+from pulsarscope.dissect.capabilities import IntervalFold, LegFold, ReportTable
 from pulsarscope.model.records import FindingRow
 
 
@@ -51,7 +51,11 @@ class Sections:
         else:
             statistics.feed(row for row in selected if type(row) is not FindingRow)
             statistics.feed(row for row in rows if type(row) is FindingRow)
-        statistics.feed_inner(self.once.inner if selection is None else selection.select(self.once.inner, endpoints))
+        inner = self.once.inner if selection is None else selection.select(self.once.inner, endpoints)
+        statistics.feed_inner(inner)
+        for fold in self._folds.values():
+            if isinstance(fold, LegFold):
+                fold.feed_inner(inner, endpoints)
 
     def records(self) -> dict[str, list[ReportRecord]]:
         """Return the records of each section."""

@@ -83,7 +83,8 @@ def report(request: ReportPageRequest) -> int:
         def consume(rows: Sequence[Any]) -> None:
             overview.diagnosis.feed(rows)
             overview.feed(rows if row_filter is None else list(row_filter.select(rows, run.endpoints)), run.endpoints)
-            statistics.feed_inner(once.inner if row_filter is None else row_filter.select(once.inner, run.endpoints))
+            inner = once.inner if row_filter is None else list(row_filter.select(once.inner, run.endpoints))
+            overview.feed_inner(inner, run.endpoints)
 
         read_all(run, request, consume, once)
         overview.diagnosis.start = overview.diagnosis.start if run.start is None else run.start

@@ -312,6 +312,7 @@ def output_options(
         readable=readable,
         payload=request.payload,
         selection=row_filter,
+        subject=request.subject[0] if request.subject is not None else None,
     )
 
 

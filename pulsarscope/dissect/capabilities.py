@@ -238,6 +238,14 @@ class IntervalFold(ReportFold, Protocol):
         """Make them of intervals of so many nanoseconds, before any row; they double when they would be too many."""
 
 
+@runtime_checkable
+class LegFold(ReportFold, Protocol):
+    """A fold that also looks at the inner legs of paths through proxies, of which others count the outer one only."""
+
+    def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Take rows of connections that are inner legs, maybe behind or before those of the outer ones."""
+
+
 class Step(NamedTuple):
     """A step of a journey."""
 

@@ -34,7 +34,7 @@ from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.model.findings import FRAME, SESSION, Code, table
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.model.masked_names import MaskedNames  # few runs need it
@@ -223,6 +223,10 @@ class Dissector:
     def explain(self) -> Callable[[str, Any], str | None]:
         """Function that gives a field (name, value) with its meaning in words where the value alone says too little, else None."""
         return _explain_nothing
+
+    def message_checksum(self, row: FrameRow) -> Checksum | None:
+        """Return the checksum that a message keeps on all its way, of a frame that brings it: that of the frame, unless it has others."""
+        return row.checksum
 
     def completes(self, row: FrameRow) -> bool:
         """Return True when the messages that a frame counts end with it, False for a part that other frames continue."""

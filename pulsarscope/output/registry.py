@@ -134,6 +134,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     payload: str | None = None
     selection: RowSelection | None = None
     """The filter that selected the rows."""
+    subject: str | None = None
+    """Kind of the one thing that the rows are about, as `follow` names it."""
     fields: RowFields | None = None
     """Fields in the place of columns, and how to write them: csv, json, ndjson, None for text."""
     format: str | None = None

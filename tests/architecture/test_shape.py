@@ -23,6 +23,7 @@ TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 OF_THE_WHOLE = {
     "tests/cli/test_report_in_browser.py",
+    "tests/broker/test_cluster.py",
     "tests/broker/test_live_messages.py",
     "tests/broker/test_pytest.py",
     "tests/dissect/test_payload_decoders.py",

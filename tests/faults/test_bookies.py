@@ -79,6 +79,18 @@ def test_a_bookie_that_is_much_slower_than_the_others_is_named(tmp_path: Path, o
     assert all(len((row.evidence or {})["frames"]) == 2 for row in found)
 
 
+def hiccups(number: int) -> float:
+    """A bookie on a busy disk: few ADDs take long."""
+    return 450.0 + number % 7 if number % 50 < 2 else healthy(number)
+
+
+@pytest.mark.parametrize(("latency", "expected"), [(stopped(50, 40, 2_000), {"10.0.1.1:3181"}), (hiccups, set()), (healthy, set())])
+def test_a_bookie_that_is_often_slow_is_named_though_others_have_hiccups(tmp_path: Path, latency: Latency, expected: set[str]) -> None:
+    bookies = {"a": latency, "b": hiccups, "c": hiccups}
+    found = diagnosed(tmp_path / "a.pcap", adds(bookies), codes=frozenset({"slow-bookie"}))
+    assert {(row.evidence or {})["bookie"] for row in found} == expected
+
+
 @pytest.mark.parametrize(
     "bookies",
     [

@@ -1,21 +1,23 @@
 """The lanes of `follow`: a line for each frame, an arrow from its sender to its receiver.
 
-One lane, clients left and the broker right; or two, with the broker in the middle: the connection of the first frame at its left,
-all others at its right. To a storage the broker is the client. The layout is decided by the first frames.
+One lane, clients left and the broker right; or several, with the broker in the middle: the connection of the first frame at its left,
+maybe through a proxy, other clients and each server of a storage at its right. The first frames decide the layout. Below a message stands
+whether all frames brought the same bytes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
 from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
+from pulsarscope.output.render.contents import Contents
+from pulsarscope.output.render.lifelines import Lifelines
 from pulsarscope.output.render.view import NARROWEST, View
 
 HELD_FRAMES = 64
@@ -23,9 +25,6 @@ HELD_FRAMES = 64
 
 PIPE_WIDTH = 132
 """Cells of a line without a terminal."""
-
-LANE_MIN = 42
-"""Least cells of a lane for two lanes."""
 
 ENDS = 4
 """Cells of an arrow beside its shaft and its text: the first dash, a space on either side of the text, the head."""
@@ -45,17 +44,19 @@ class LanesOutput:
         """Frames, findings and headings until the layout is decided."""
         self._started = False
         self._last: FrameRow | None = None
-        self._left: str | None = None
-        """Connection of the left lane, None with one lane."""
+        self._lifelines: Lifelines | None = None
+        self._ends: dict[str, tuple[str, str]] = {}
+        """Client and server of the connections of held frames, which may have ended."""
         self._topic: str | None = None
         """Topic of all held frames, which is shown once above them."""
         self._numbered = False
-        self._widths = (0, 0)
-        """Cells between the lifelines of the left and the right lane; -1 for no right lane."""
+        self._gaps: list[int] = []
+        """Cells between the lifelines."""
         self._measured = 0
-        """Margin for which `_widths` is computed."""
-        self._least = (0, 0)
-        """Least cells of the lanes, with which the held frames fit, in a file."""
+        """Margin for which `_gaps` is computed."""
+        self._least: dict[tuple[int, int], int] = {}
+        """Least cells between two lifelines, with which the held frames fit, in a file."""
+        self._contents = Contents() if options.subject == "message" else None
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
@@ -79,10 +80,12 @@ class LanesOutput:
         lines: list[str] = []
         if not self._started:
             self._start(lines)
-        self._view.emit([*lines, *self._view.closing([])])
+        told = [] if self._contents is None else self._contents.lines(self._view)
+        self._view.emit([*lines, *told, *self._view.closing([])])
 
     def _introduce(self, row: FrameRow) -> None:
         """Introduce the connection of a frame while its endpoints are known, and hold its heading."""
+        self._ends[row.connection] = self._ends.get(row.connection) or self._view.ends(row.connection)
         if row.connection not in self._view.introduced:
             heading: list[str] = []
             self._view.introduce(row.connection, heading, row.source)
@@ -92,27 +95,31 @@ class LanesOutput:
         """Decide the layout, and append the lines of the held rows."""
         self._started = True
         view = self._view
-        frames = [row for row in self._held if isinstance(row, FrameRow)]
-        connections = list(dict.fromkeys(row.connection for row in frames))
+        headings = [row for row in self._held if isinstance(row, str)]
+        rows = sorted((row for row in self._held if not isinstance(row, str)), key=_place)  # a request comes with its answer
+        frames = [row for row in rows if isinstance(row, FrameRow)]
         topics = {row.topic for row in frames if row.topic is not None}
         self._topic = view.short_topic(topics.pop()) if len(topics) == 1 else None
-        self._numbered = len(connections) > 1
+        self._numbered = len({row.connection for row in frames}) > 1
         longest = max((len(view.name(row)) for row in frames), default=0)
         view.name_width = max(view.name_width, longest)
-        if self._numbered and self._room() - 3 >= 2 * LANE_MIN:
-            self._left = next((name for name in connections if not self._stores(name)), None)
-        if view.width is None:
-            arrows = [(self._is_left(row), self._cells(row, view.summary("summary", row, lines))) for row in frames]
-            left, right = (max((cells for is_left, cells in arrows if is_left is side), default=0) for side in (True, False))
-            self._least = left, right
+        lifelines = Lifelines(frames, view.dissector, self._ends_of)
+        if lifelines.gaps(self._room()) is None:
+            lifelines = Lifelines(frames, view.dissector, self._ends_of, several=False)
+        self._lifelines = lifelines
+        for row in frames if view.width is None else ():
+            ends = lifelines.of(row.connection)
+            self._least[ends] = max(self._least.get(ends, 0), self._cells(row, view.summary("summary", row, lines)))
         self._measure()
-        lines += [row for row in self._held if isinstance(row, str)]
+        lines += headings
         if frames and not view.options.quiet:
-            self._titles(connections, lines)
-        for row in self._held:
-            if not isinstance(row, str):
-                self._line(row, lines)
+            self._titles(lines)
+        for row in rows:
+            self._line(row, lines)
         self._held.clear()
+
+    def _ends_of(self, connection: str) -> tuple[str, str]:
+        return self._ends.get(connection) or self._view.ends(connection)
 
     def _margin(self) -> int:
         """Return the cells before the first lifeline."""
@@ -123,15 +130,16 @@ class LanesOutput:
         return max((self._view.width or PIPE_WIDTH) - self._margin(), NARROWEST)
 
     def _measure(self) -> None:
-        """Divide the room into lanes."""
+        """Divide the room."""
         self._measured = self._margin()
-        room = self._room()
-        widths = (room - 2, -1) if self._left is None else ((room - 3) // 2, (room - 2) // 2)
-        self._widths = max(widths[0], self._least[0]), max(widths[1], self._least[1]) if widths[1] >= 0 else -1
+        gaps = self._gaps = (self._lifelines.gaps(self._room()) if self._lifelines is not None else None) or self._gaps
+        for ends, least in sorted(self._least.items()):
+            first, last = sorted(ends)
+            gaps[first] += max(least - self._span(first, last), 0)
 
-    def _is_left(self, row: FrameRow) -> bool:
-        """Return True for a frame of the left lane."""
-        return self._left is None or row.connection == self._left
+    def _span(self, first: int, last: int) -> int:
+        """Return the cells between two lifelines."""
+        return sum(self._gaps[first:last]) + last - first - 1
 
     def _cells(self, row: FrameRow, summary: str) -> int:
         """Return the cells that the arrow of a frame needs to be whole."""
@@ -139,29 +147,21 @@ class LanesOutput:
         after = self._view.warnings(row)[1] or (2 if row.checksum is not None else 0)
         return ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0) + after + self._text(row, summary, UNLIMITED)[1]
 
-    def _stores(self, connection: str | None) -> bool:
-        """Return True for a connection of a broker to a storage."""
-        dissector = self._view.dissector(connection)
-        return dissector is not None and dissector.stores
-
-    def _titles(self, connections: Sequence[str | None], lines: list[str]) -> None:
-        """Name the two sides, as the dissectors of these connections do, above their lifelines."""
-
-        def sides(connection: str | None) -> tuple[str, str]:
-            dissector = self._view.dissector(connection)
-            return (CLIENT, SERVER) if dissector is None else dissector.sides
-
-        client, server = sides(connections[0] if self._left is None else self._left)
-        others = ", ".join(dict.fromkeys(sides(name)[self._stores(name)] for name in connections if name != self._left))
-        look = self._view.palette
-        left, right = self._widths
+    def _titles(self, lines: list[str]) -> None:
+        """Name those whose lifelines follow, above these: the first from its lifeline on, the last up to it, others around theirs."""
+        look, lifelines = self._view.palette, self._lifelines
         if self._topic is not None:
             lines.append(f"{look.bold}topic{look.reset} {escape(self._topic)}")
-        if right < 0:
-            titles = f"{client}{server:>{left + 2 - len(client)}}"
-        else:
-            half = len(server) // 2
-            titles = f"{client}{server:>{left + 2 + half - len(client)}}{others:>{right + 1 - half}}"
+        if lifelines is None:
+            return
+        dot = f" {self._view.symbols.dot} "
+        if lifelines.legend:
+            lines.append(f"{look.dim}{escape(dot.join(lifelines.legend))}{look.reset}")
+        titles, end, at = "", len(lifelines.titles) - 1, 0
+        for number, title in enumerate(lifelines.titles):
+            stop = at + 1 + (0 if number == end else len(title) // 2)
+            titles += title if number == 0 else f"{title:>{stop - len(titles)}}"
+            at += 1 + (self._gaps[number] if number < end else 0)
         lines.append(f"{' ' * self._margin()}{look.bold}{titles}{look.reset}")
 
     def _line(self, row: Any, lines: list[str]) -> None:
@@ -169,6 +169,8 @@ class LanesOutput:
             self._view.finding(row, lines, notes="finding" in self._view.options.kinds, last=self._last)
         elif isinstance(row, FrameRow):
             self._frame(row, lines)
+            if self._contents is not None:
+                self._contents.add(row, self._view)
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
@@ -195,25 +197,22 @@ class LanesOutput:
             return
         look, marks = self._view.palette, self._view.symbols
         text = f"{duration_text(row.time - before, marks.micro)} later"
-        left, right = self._widths
         pause = f"{look.dim}{marks.pause}{look.reset}"
-        spaces = [f"{look.dim}{text:^{left}}{look.reset}", *([" " * right] if right >= 0 else [])]
+        spaces = [f"{look.dim}{text:^{self._gaps[0]}}{look.reset}", *(" " * gap for gap in self._gaps[1:])]
         lines.append(" " * self._margin() + pause + pause.join(spaces) + pause)
 
     def _lanes(self, row: FrameRow, summary: str, color: str) -> str:
         """Return the lifelines with the arrow of a frame between two of them."""
         look, marks = self._view.palette, self._view.symbols
-        left, right = self._widths
         lane, reset = f"{look.dim}{marks.lane}{look.reset}", look.reset if color else ""
-        by_server = row.direction == SERVER
+        client, server = (0, 1) if self._lifelines is None else self._lifelines.of(row.connection)
+        sender, receiver = (server, client) if row.direction == SERVER else (client, server)
+        first, last = sorted((sender, receiver))
+        arrow = self._arrow(row, summary, self._span(first, last), color, rightward=sender < receiver)
         from_left, from_right = f"{color}{marks.from_left}{reset}", f"{color}{marks.from_right}{reset}"
-        if self._is_left(row):
-            arrow = self._arrow(row, summary, left, color, rightward=not by_server)
-            drawn = f"{lane}{arrow}{from_right}" if by_server else f"{from_left}{arrow}{lane}"
-            return drawn if right < 0 else f"{drawn}{' ' * right}{lane}"
-        by_broker = by_server != self._stores(row.connection)
-        arrow = self._arrow(row, summary, right, color, rightward=by_broker)
-        return f"{lane}{' ' * left}" + (f"{from_left}{arrow}{lane}" if by_broker else f"{lane}{arrow}{from_right}")
+        drawn = f"{from_left}{arrow}{lane}" if sender < receiver else f"{lane}{arrow}{from_right}"
+        before = "".join(f"{lane}{' ' * gap}" for gap in self._gaps[:first])
+        return before + drawn + "".join(f"{' ' * gap}{lane}" for gap in self._gaps[last:])
 
     def _arrow(self, row: FrameRow, summary: str, width: int, color: str, *, rightward: bool) -> str:
         """Return an arrow of `width` cells: text at the sender, head at the receiver, and the latency of an answer beside it."""
@@ -254,3 +253,8 @@ class LanesOutput:
             cells = cell_width(text)
         color = look.bad if command.endswith(self._view.refusals) else self._view.family_color(row.command or "") or look.bold
         return f"{color}{text[: len(command)]}{look.reset if color else ''}{text[len(command) :]}", cells
+
+
+def _place(row: Row) -> tuple[str, int, int, int]:
+    """Return the place by which rows are drawn; a finding stands behind its frame."""
+    return row.source or "", row.file or 0, row.packet or 0, row.sub or 0

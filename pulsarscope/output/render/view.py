@@ -141,11 +141,15 @@ class View:
     def heading(self, connection: str, source: str | None = None) -> str:
         """Return the line that introduces a connection, with its vantage point."""
         look = self.palette
-        ends = self.run.endpoints.get(connection) or self._endpoints.get(connection)
-        endpoints = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
+        ends = self.ends(connection)
+        endpoints = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if any(ends) else ""
         place = f"  in {self.file_name(connection.partition(':')[0])}" if self.several_files else ""
         place += f"  at {escape(source)}" if source else ""
         return f"{self.color(connection)}{look.bold}connection {self.label(connection)}{look.reset}{endpoints}{look.dim}{place}{look.reset}"
+
+    def ends(self, connection: str) -> tuple[str, str]:
+        """Return the client and the server of a connection, empty when they are not known."""
+        return self.run.endpoints.get(connection) or self._endpoints.get(connection) or ("", "")
 
     def file_name(self, file: int | str | None) -> str:
         """Return the name of a file of the run, without its folder."""

@@ -12,7 +12,7 @@ from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper import boundary
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
 from pulsarscope.protocols.bookkeeper.findings import CODES
@@ -79,6 +79,11 @@ class BookkeeperDissector(Dissector):
         from pulsarscope.protocols.bookkeeper.summary import message_summary  # noqa: PLC0415
 
         return message_summary
+
+    def message_checksum(self, row: FrameRow) -> Checksum | None:
+        """See the contract: it is in the data of the entry; the digest is the entry's own."""
+        data = (row.fields or {}).get("data") or {}
+        return Checksum(data["checksum"], data["crc32c"]) if "crc32c" in data else None
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -53,7 +54,13 @@ THRESHOLDS = (
     Threshold(
         "slow-bookie-longest-seconds", 1, SECONDS, "Latency of a single ADD, or of three when no other bookie is seen.", ("slow-bookie",)
     ),
-    Threshold("slow-bookie-times", 5, "times the others'", "What slows all bookies alike is not one of them.", ("slow-bookie",)),
+    Threshold(
+        "slow-bookie-times",
+        5,
+        "times the others'",
+        "What slows all bookies alike is not one of them: their slowest ADDs, or their 95th percentiles.",
+        ("slow-bookie",),
+    ),
     Threshold("slow-broker-seconds", 1, SECONDS, "Latency of a publish: brokers pass entries on in milliseconds.", ("slow-broker",)),
     Threshold(
         "slow-broker-times", 5, "times the others'", "The slowest ADD, and the fastest publish, took so much less.", ("slow-broker",)
@@ -101,7 +108,8 @@ class BookieRule(ConnectionRule):
         self._context = context
         self._host = context.client.rpartition(":")[0]
         self._window = -1
-        self._adds = 0
+        self._latencies: Counter[int] = Counter()
+        """ADDs of the window by latency, in nanoseconds rounded to three bits."""
         self._slowest: list[tuple[int, Where, str, str]] = []
         """(latency, ADD, its answer, entry) of the window, the slowest first."""
         self._latest = "", ""
@@ -139,7 +147,8 @@ class BookieRule(ConnectionRule):
         if window > self._window:
             self._end_window()
             self._window = window
-        self._adds += 1
+        rest = max(row.latency_ns.bit_length() - 3, 0)
+        self._latencies[row.latency_ns >> rest << rest] += 1
         slowest = self._slowest
         if len(slowest) < SLOWEST_KEPT or row.latency_ns > slowest[-1][0]:
             answer = frame_name(row.response_file, row.response_packet, row.response_sub)
@@ -155,7 +164,8 @@ class BookieRule(ConnectionRule):
             values = {
                 "bookie": self._context.server,
                 "host": self._host,
-                "adds": self._adds,
+                "adds": self._latencies.total(),
+                "latencies": [*self._latencies.items()],
                 "slowest": [latency for latency, *_ in self._slowest],
                 "entries": [[entry, asked.time, asked.name, name] for _, asked, name, entry in self._slowest],
                 "frames": [where.name, answer],
@@ -163,7 +173,7 @@ class BookieRule(ConnectionRule):
             for window, what in ((self._window, ADDS), (self._window + 1, EARLIER)):
                 self._context.emit_fact(ADDS, f"{self._host} {window}", where, what, values)
                 self._context.emit_fact(PUBLISHES, str(window), where, what, values)
-        self._slowest, self._adds = [], 0
+        self._slowest, self._latencies = [], Counter()
 
     def _add(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -248,14 +258,17 @@ def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thres
         if fact.what == ADDS:
             bookies.setdefault(fact.values["bookie"], []).append(fact)
     slowest = {name: _slowest(each) for name, each in bookies.items()}
+    usual = {name: _percentile_95(each) for name, each in bookies.items()}
+    times = thresholds["slow-bookie-times"]
     for name, latencies in slowest.items():
         others = {other: slow for other, slow in slowest.items() if other != name}
         longest = max((slow[0] for slow in others.values()), default=0)
         several = max((slow[-1] for slow in others.values()), default=0)
-        times = thresholds["slow-bookie-times"]
         alone_ns = thresholds.ns("slow-bookie-longest-seconds")
         least_ns = thresholds.ns("slow-bookie-seconds") if others else alone_ns
-        is_slow = len(latencies) == SLOWEST_KEPT and latencies[-1] >= max(least_ns, times * several)
+        often_ns = max(least_ns, times * max((usual[other] for other in others), default=0))
+        is_often = bool(others) and usual[name] >= often_ns and latencies[-1] >= several  # the others have hiccups
+        is_slow = len(latencies) == SLOWEST_KEPT and latencies[-1] >= least_ns and (is_often or latencies[-1] >= times * several)
         if not is_slow and not (others and latencies[0] >= max(alone_ns, times * longest)):
             continue
         worst = max(bookies[name], key=lambda fact: fact.values["slowest"][0])
@@ -304,6 +317,17 @@ def _evaluate_publishes(key: str, facts: Sequence[Fact], report: ReportFinding, 
 def _slowest(facts: Iterable[Fact]) -> list[int]:
     """Return the latencies of the slowest ADDs over all connections to a bookie."""
     return sorted((latency for fact in facts for latency in fact.values["slowest"]), reverse=True)[:SLOWEST_KEPT]
+
+
+def _percentile_95(facts: Iterable[Fact]) -> int:
+    """Return what 95 of 100 ADDs took at most over all connections to a bookie."""
+    counts = sorted(pair for fact in facts for pair in fact.values["latencies"])
+    left = sum(count for _, count in counts) * 95 / 100
+    for latency, count in counts:
+        left -= count
+        if left <= 0:
+            return int(latency)
+    return 0
 
 
 def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

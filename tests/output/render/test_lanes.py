@@ -142,3 +142,55 @@ def test_lines_fit_the_terminal(width: int, time: str) -> None:
 def test_control_characters_of_the_wire_do_not_reach_the_terminal() -> None:
     text = "\n".join(lanes([rows.send(topic="a\x1b]0;x\x07b"), rows.frame(6, "X\x1b[2J")]))
     assert "\x1b" not in text
+
+
+PROXIED = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650"), "0:5": ("10.9.0.2:41000", "10.9.0.3:6650")}
+
+
+def handed_on(ends: dict[str, tuple[str, str]]) -> list[str]:
+    """The drawing of a message that is on two connections, with these ends."""
+    some = [
+        rows.send(),
+        rows.send(5, connection="0:5"),
+        rows.receipt(7, connection="0:5", latency_ns=1_000),
+        rows.receipt(8),
+    ]
+    return lanes(some, width=120, endpoints=ends)
+
+
+def test_a_proxy_stands_between_the_client_and_the_broker() -> None:
+    title, *lines = [line for line in handed_on(PROXIED) if "client" in line or re.match(r" +\d\.1 ", line)]
+    assert title.split() == ["client", "proxy", "broker"]
+    assert [re.sub(r"[^├┤│◀▶]", "", line) for line in lines] == ["├▶││", "│├▶│", "││◀┤", "│◀┤│"]
+    assert [len(line) for line in lines] == [120] * 4
+
+
+def test_two_clients_of_one_broker_are_no_proxy() -> None:
+    ends = PROXIED | {"0:5": ("10.9.0.2:41000", "10.0.0.2:6650")}
+    title = next(line for line in handed_on(ends) if "client" in line)
+    assert title.split() == ["client", "broker", "client"]
+
+
+def test_a_request_that_comes_with_its_answer_is_drawn_before_what_came_meanwhile() -> None:
+    lines = lanes([delivered(5), rows.send(), rows.receipt()], width=114)
+    assert [line.split()[0] for line in lines if line[:7].strip().endswith(".1")] == ["4.1", "5.1", "6.1"]
+
+
+@pytest.mark.parametrize(
+    ("checksums", "words"),
+    [
+        ([("good", "aa"), ("good", "aa")], "✓ the same bytes at each of 2 hops: SEND, MESSAGE (CRC32-C aa)"),
+        ([("good", "aa"), ("bad", "aa"), ("bad", "aa")], "✗ damaged in MESSAGE 8.1, MESSAGE 9.1; whole in SEND 4.1"),
+        ([("good", "aa"), ("good", "bb")], "✗ the bytes differ: SEND 4.1 has aa, MESSAGE 8.1 has bb"),
+        ([("good", "aa")], None),
+        ([("absent", None), ("absent", None)], None),
+    ],
+)
+def test_it_is_said_whether_all_hops_have_the_same_bytes(checksums: list[tuple[str, str | None]], words: str | None) -> None:
+    some = [
+        rows.send(checksum=Checksum(*each)) if number == 0 else delivered(7 + number, checksum=Checksum(*each))
+        for number, each in enumerate(checksums)
+    ]
+    lines = lanes(some, subject="message")
+    assert [line for line in lines if line.startswith(("✓", "✗"))] == ([] if words is None else [words])
+    assert not [line for line in lanes(some, subject="topic") if line.startswith(("✓", "✗"))]

@@ -48,7 +48,7 @@ def test_the_broker_stands_between_its_clients_and_the_bookies(capsys: pytest.Ca
     assert follow(FollowRequest(files=[str(CAPTURES / "bookkeeper" / "e3.pcap.zst")], message="8:3")) == 0
     lines = capsys.readouterr().out.splitlines()
     (title,) = [line.split() for line in lines if line.split()[:1] == ["client"]]
-    assert title == ["client", "broker", "bookie"]
+    assert title == ["client", "broker", "bookie", "1", "bookie", "2"]
     drawn = [re.sub(r".*?[├│]", "|", line, count=1) for line in lines if re.match(r" +\d+\.\d+ ", line)]
     hops = [
         "SEND ",
@@ -65,7 +65,17 @@ def test_the_broker_stands_between_its_clients_and_the_bookies(capsys: pytest.Ca
         "ACK",
     ]
     assert [hop for line, hop in zip(drawn, hops, strict=True) if hop in line] == hops
-    for line, hop in zip(drawn, hops, strict=True):
+    rows = [line for line in lines if re.match(r" +\d+\.\d+ ", line)]
+    first, *_, last_bookie = (at for at, mark in enumerate(rows[0]) if mark in "│├┤")
+    broker = rows[0].index("│", first + 1)
+    for line, hop in zip(rows, hops, strict=True):
         is_stored = hop.startswith(("ADD", "READ"))
-        assert line.rstrip().endswith(("▶│", "─┤")) == is_stored, line
+        assert (set(line[first:broker]) == {"│", " "}) == is_stored, line
         assert ("▶" in line) == (hop in ("SEND ", "ADD ", "READ ", "ACK")), line
+    of_second = [hop for line, hop in zip(rows, hops, strict=True) if hop.startswith("ADD") and line[last_bookie - 1] in "▶─"]
+    assert of_second == ["ADD ", "ADD_RESPONSE"]
+
+
+def test_the_bytes_of_a_message_are_compared_on_all_its_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(FollowRequest(files=[str(CAPTURES / "bookkeeper" / "e3.pcap.zst")], message="8:3")) == 0
+    assert "the same bytes at each of 6 hops: SEND, 2 ADD, 2 MESSAGE, READ_RESPONSE (CRC32-C 91329659)" in capsys.readouterr().out

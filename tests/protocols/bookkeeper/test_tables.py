@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.dissect.capabilities import ReportTable
+from pulsarscope.dissect.capabilities import LegFold, ReportTable
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.bookkeeper.tables import legs
@@ -98,6 +98,31 @@ def test_an_answer_beyond_the_quorum_of_its_ledger_delays_nobody() -> None:
     first = (added("a", 0, 2, 5), added("b", 0, 2, 6), receipt(0, 1, 7))
     topic, *_ = records(*first, added("a", 1, 12, 15), added("b", 1, 12, 16), added("d", 1, 12, 18), receipt(1, 11, 19))
     assert topic["bookies_max_ns"] == 4 * MS
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_what_proxies_take_is_a_leg_of_its_own(order: tuple[int, ...]) -> None:
+    """A client, two proxies and a broker: three receipts, each around the other, in whatever order they are told."""
+    receipts = receipt(0, 10, 80), receipt(0, 15, 70), receipt(0, 17, 60)
+    fold = given("legs").make()
+    assert isinstance(fold, LegFold)
+    fold.feed([added("a", 0, 20, 50)], BOOKIES)
+    for number in order:
+        (fold.feed_inner if number else fold.feed)([receipts[number]], BOOKIES)
+    topic, _ = fold.records()
+    assert {leg: topic[f"{leg}_max_ns"] // MS for leg in ("publish", *legs.LEGS)} == {
+        "publish": 70,
+        "proxy": 27,
+        "broker": 3,
+        "bookies": 30,
+        "answer": 10,
+    }
+
+
+def test_without_a_proxy_there_is_no_leg_of_it() -> None:
+    topic, *_ = records(added("a", 0, 2, 5), receipt(0, 1, 10))
+    assert topic["proxy_max_ns"] is None
+    assert topic["slowest"][0]["proxy_ns"] == 0
 
 
 def test_an_answer_that_does_not_name_its_ledger_joins_nothing() -> None:

@@ -1,7 +1,8 @@
-"""Legs of publishing: in the broker, at the bookies, and the answer; each bookie; and who was slowest.
+"""Legs of publishing: through proxies, in the broker, at the bookies, and the answer; each bookie; and who was slowest.
 
-Publish → first ADD, first ADD → answer that makes the ack quorum, that answer → receipt. Every time is one of the capture, so that the
-three legs of an entry add up to its time from publish to receipt.
+Publish → first ADD, first ADD → answer that makes the ack quorum, that answer → receipt; what goes by until a proxy has handed on the
+publish, and its receipt, stands apart when both of its sides are there. Every time is one of the capture, so that the legs of an entry add
+up to its time from publish to receipt.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pulsarscope.model.tables import remember
 from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, response
 from pulsarscope.protocols.bookkeeper.session import LEDGERS_MAX
 
-LEGS = ("broker", "bookies", "answer")
+LEGS = ("proxy", "broker", "bookies", "answer")
 
 SLOWEST_MAX = 5
 """Slowest entries that are kept of each topic."""
@@ -44,6 +45,8 @@ class _Receipt(msgspec.Struct, frozen=True):
     received: int
     frame: str
     """Name of the frame that published it."""
+    inner: tuple[int, int] | None = None
+    """When the last proxy on the way handed it on, and got its receipt."""
 
 
 class _Entry(msgspec.Struct):
@@ -106,11 +109,14 @@ class LegsFold:
             entry = self._entries[place] = _Entry(writes=[])
         return entry
 
+    def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Take rows of inner legs, see `LegFold`."""
+        self.feed(rows, endpoints)
+
     def _receive(self, place: tuple[int, int], row: FrameRow, latency: int) -> None:
         entry = self._entry(place)
-        if entry.receipt is not None:
-            return  # on another leg of a path through proxies
-        entry.receipt = _Receipt(row.topic, row.time - latency, row.time, row.request or "")
+        receipt = _Receipt(row.topic, row.time - latency, row.time, row.request or "")
+        entry.receipt = receipt if entry.receipt is None else _joined(entry.receipt, receipt)
         answers = sum(answered <= row.time for _, answered, _ in entry.writes)
         if answers:
             remember(self._quorums, place[0], min(answers, self._quorums.get(place[0], answers)), LEDGERS_MAX)
@@ -126,24 +132,26 @@ class LegsFold:
                 return
             topic = self._topics[receipt.topic] = _Topic()
         topic.receipts += 1
-        answers = sorted(answered for _, answered, _ in entry.writes if answered <= receipt.received)
+        sent, received = receipt.inner or (receipt.sent, receipt.received)
+        answers = sorted(answered for _, answered, _ in entry.writes if answered <= received)
         begun = min((asked for asked, _, _ in entry.writes), default=0)
-        if not answers or begun < receipt.sent:
+        if not answers or begun < sent:
             return
         topic.joined += 1
         stored = answers[min(self._quorums.get(place[0], 1), len(answers)) - 1]
-        legs = dict(zip(LEGS, (begun - receipt.sent, stored - begun, receipt.received - stored), strict=True))
         whole = receipt.received - receipt.sent
+        legs = dict(zip(LEGS, (whole - (received - sent), begun - sent, stored - begun, received - stored), strict=True))
         for name, time in (*legs.items(), (_ALL, whole)):
-            topic.times[name].add(time)
+            if name != LEGS[0] or receipt.inner is not None:
+                topic.times[name].add(time)
         topic.longest[max(legs, key=legs.__getitem__)] += 1
-        self._count_bookies(topic, receipt, entry.writes)
+        self._count_bookies(topic, received, entry.writes)
         slow = whole, -topic.joined, _slow(place, receipt, legs, entry.writes)
         (heappush if len(topic.slowest) < SLOWEST_MAX else heappushpop)(topic.slowest, slow)
 
-    def _count_bookies(self, topic: _Topic, receipt: _Receipt, writes: Sequence[_Write]) -> None:
+    def _count_bookies(self, topic: _Topic, received: int, writes: Sequence[_Write]) -> None:
         last = max(writes, key=lambda write: write[1])
-        hidden = last[1] > receipt.received
+        hidden = last[1] > received
         topic.hidden += hidden
         for write in writes:
             asked, answered, name = write
@@ -170,6 +178,15 @@ class LegsFold:
                 times = _percentiles({name: writes.latencies if name == "bookies" else Latencies() for name in (_ALL, *LEGS)})
                 records.append({"topic": name, "bookie": bookie, **numbers, **times, **dict.fromkeys(shares), "slowest": []})
         return records
+
+
+def _joined(one: _Receipt, other: _Receipt) -> _Receipt:
+    """Return what two legs of a path through a proxy have of an entry: the outer one, with what the innermost has."""
+    outer, inner = (one, other) if one.sent <= other.sent else (other, one)
+    if inner.received > outer.received:
+        return one
+    innermost = max((each.inner or (each.sent, each.received) for each in (one, other)), key=lambda times: times[0])
+    return msgspec.structs.replace(outer, inner=innermost)
 
 
 def _percentiles(times: Mapping[str, Latencies]) -> dict[str, int | None]:
@@ -205,6 +222,8 @@ def table(receipts: Sequence[ReadReceipt]) -> ReportTable:
             ReportColumn("joined", "entries"),
             ReportColumn("publish_p50_ns", "publish p50", "duration"),
             ReportColumn("publish_p99_ns", "p99", "duration"),
+            ReportColumn("proxy_p50_ns", "proxy p50", "duration", spare=True),
+            ReportColumn("proxy_p99_ns", "p99", "duration", spare=True),
             ReportColumn("broker_p50_ns", "broker p50", "duration"),
             ReportColumn("broker_p99_ns", "p99", "duration"),
             ReportColumn("bookies_p50_ns", "bookies p50", "duration"),

@@ -82,7 +82,10 @@ def _message(heads: PayloadHeadReader, data: bytes, start: int, end: int) -> Sto
     entry, checksum, metadata, payload_at = heads.read(data, start, end, notes)
     if metadata is None or payload_at < 0:
         return None
-    return Stored("message", {} if checksum is None else {"checksum": checksum.status}, entry, metadata, payload_at)
+    fields = {} if checksum is None else {"checksum": checksum.status}
+    if checksum is not None and checksum.stored is not None:
+        fields["crc32c"] = checksum.stored
+    return Stored("message", fields, entry, metadata, payload_at)
 
 
 def _known(data: bytes, start: int, end: int, plan: Plan) -> dict[str, Any] | None:

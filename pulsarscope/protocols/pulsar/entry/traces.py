@@ -1,7 +1,8 @@
 """Trace and span that the properties of a message name, in the ways in which tracers write them.
 
-W3C Trace Context (`traceparent`), B3 (https://github.com/openzipkin/b3-propagation: one header, or several), Jaeger (`uber-trace-id`) and
-SkyWalking (`sw8`). The first one counts, in this order; what is not exactly of its form names nothing.
+W3C Trace Context (`traceparent`), B3 (https://github.com/openzipkin/b3-propagation: one header, or several), Jaeger (`uber-trace-id`),
+SkyWalking (`sw8`), Datadog (`x-datadog-trace-id` and `x-datadog-parent-id`), and each of the first three, or the plain ids, under
+`messaging.`. The first one counts, in this order; what is not exactly of its form names nothing.
 """
 
 from __future__ import annotations
@@ -69,6 +70,30 @@ def _skywalking(named: Mapping[str, str]) -> Trace | None:
     return (trace, f"{segment}-{match[3]}") if match and trace.isprintable() and segment.isprintable() else None
 
 
-_B3_HEADERS = (("X-B3-TraceId", "X-B3-SpanId"), ("x-b3-traceid", "x-b3-spanid"))
-_READERS = (_ids("traceparent", _TRACEPARENT), _ids("b3", _B3), _b3_headers, _ids("uber-trace-id", _UBER), _skywalking)
-_NAMES = frozenset({"traceparent", "b3", "uber-trace-id", "sw8", *(trace for trace, _ in _B3_HEADERS)})
+def _datadog(named: Mapping[str, str]) -> Trace | None:
+    """Return the ids of Datadog: decimal numbers of 64 bits, the upper half of a longer trace id among the tags, in hex."""
+    trace, span = (named.get(f"x-datadog-{name}-id", "") for name in ("trace", "parent"))
+    if not (re.fullmatch(_DECIMAL, trace) and re.fullmatch(_DECIMAL, span) and max(int(trace), int(span)) < 1 << 64):
+        return None
+    upper = re.search(_UPPER_HALF, named.get("x-datadog-tags", "")[:_TAGS_MAX])
+    return _hex(f"{upper[1] if upper else ''}{int(trace):016x}", f"{int(span):016x}")
+
+
+_DECIMAL = "[0-9]{1,20}"
+_UPPER_HALF = f"(?:^|,)_dd\\.p\\.tid=({_HEX}{{16}})(?:,|$)"
+_TAGS_MAX = 512
+"""Characters of tags, as tracers bound them."""
+
+_B3_HEADERS = (("X-B3-TraceId", "X-B3-SpanId"), ("x-b3-traceid", "x-b3-spanid"), ("messaging.trace_id", "messaging.span_id"))
+_FORMS = {"traceparent": _TRACEPARENT, "b3": _B3, "uber-trace-id": _UBER}
+_PREFIX = "messaging."
+_READERS = (
+    _ids("traceparent", _TRACEPARENT),
+    _ids("b3", _B3),
+    _b3_headers,
+    _ids("uber-trace-id", _UBER),
+    _skywalking,
+    _datadog,
+    *(_ids(f"{_PREFIX}{name}", form) for name, form in _FORMS.items()),
+)
+_NAMES = frozenset({*_FORMS, *(f"{_PREFIX}{name}" for name in _FORMS), "sw8", "x-datadog-trace-id", *(trace for trace, _ in _B3_HEADERS)})

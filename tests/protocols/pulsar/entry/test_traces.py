@@ -29,6 +29,16 @@ def sw8(trace: bytes, segment: bytes) -> str:
         {"x-b3-traceid": TRACE, "x-b3-spanid": SPAN},
         {"uber-trace-id": f"{TRACE}:{SPAN}:0:1"},
         {"uber-trace-id": f"{TRACE}%3A{SPAN.lstrip('0')}%3A0%3A1"},
+        {"messaging.traceparent": W3C},
+        {"messaging.b3": f"{TRACE}-{SPAN}-1"},
+        {"messaging.uber-trace-id": f"{TRACE}:{SPAN}:0:1"},
+        {"messaging.trace_id": TRACE, "messaging.span_id": SPAN},
+        {
+            "x-datadog-trace-id": str(int(TRACE[16:], 16)),
+            "x-datadog-parent-id": str(int(SPAN, 16)),
+            "x-datadog-tags": f"_dd.p.dm=-1,_dd.p.tid={TRACE[:16]}",
+        },
+        {"traceparent": W3C, "messaging.traceparent": f"00-{'1' * 32}-{'2' * 16}-01"},
         {"traceparent": W3C, "b3": f"{'1' * 32}-{'2' * 16}"},
         {"traceparent": "damaged", "b3": f"{TRACE}-{SPAN}"},
     ],
@@ -40,6 +50,10 @@ def test_the_dialects_of_tracers_name_one_trace(properties: dict[str, str]) -> N
 def test_short_ids_have_zeros_before_them() -> None:
     assert trace_of({"uber-trace-id": "abc:1:0:1"}) == ("abc".zfill(32), "1".zfill(16))
     assert trace_of({"b3": f"{SPAN}-{SPAN}"}) == (SPAN.zfill(32), SPAN)
+
+
+def test_a_trace_of_datadog_without_tags_has_64_bits() -> None:
+    assert trace_of({"x-datadog-trace-id": "255", "x-datadog-parent-id": "16"}) == ("ff".zfill(32), "10".zfill(16))
 
 
 def test_ids_of_skywalking_are_text() -> None:
@@ -65,6 +79,11 @@ def test_ids_of_skywalking_are_text() -> None:
         {"uber-trace-id": f"{TRACE}:{SPAN}:0"},
         {"uber-trace-id": "0:0:0:0"},
         {"sw8": "1-a-b-c"},
+        {"messaging.trace_id": TRACE},
+        {"messaging.system": "pulsar", "messaging.message.id": "1:2"},
+        {"x-datadog-trace-id": str(1 << 64), "x-datadog-parent-id": "1"},
+        {"x-datadog-trace-id": "12", "x-datadog-parent-id": "0"},
+        {"x-datadog-trace-id": "9" * 1_000_000, "x-datadog-parent-id": "1"},
         {"sw8": sw8(b"\xff", b"b")},
         {"sw8": sw8(b"a\x1b[31m", b"b")},
         {"sw8": "1-" + "A" * 1_000_000},

@@ -1,0 +1,69 @@
+"""Java programs of Pulsar's Maven artifacts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+RESOLVE_SECONDS = 600
+START_SECONDS = 180
+
+OPENED_PACKAGES = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.nio",
+    "java.base/java.util.zip",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.platform",
+    "java.base/sun.nio.ch",
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+"""What the broker looks into of the Java runtime (its own start script opens them, too)."""
+
+
+def missing() -> str | None:
+    """What a broker needs and is not there."""
+    lacking = [name for name in ("java", "mvn") if shutil.which(name) is None]
+    return f"a broker needs {' and '.join(lacking)}" if lacking else None
+
+
+def class_path(folder: Path) -> str:
+    """Return the class path of a broker; the folder holds what Maven tells."""
+    told = folder / "classpath"
+    arguments = ["-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath", f"-Dmdep.outputFile={told}"]
+    try:
+        subprocess.run([str(shutil.which("mvn")), *arguments], check=True, timeout=RESOLVE_SECONDS)
+    except subprocess.SubprocessError as error:
+        pytest.skip(f"Maven does not bring a broker: {error}")
+    return told.read_text().strip()
+
+
+def java(path: str, *arguments: str, heap: str = "1g") -> list[str]:
+    """Return the command of a program, its class or source first, with this class path."""
+    command = [str(shutil.which("java")), f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", "-Dio.netty.tryReflectionSetAccessible=true"]
+    for package in OPENED_PACKAGES:
+        command += ["--add-opens", f"{package}=ALL-UNNAMED"]
+    return [*command, "-cp", path, *arguments]
+
+
+def wait_until_healthy(broker: subprocess.Popen[bytes], web_port: int, log: Path) -> None:
+    """Return when a broker says that it is healthy; raise RuntimeError when it does not come to that."""
+    address = f"http://127.0.0.1:{web_port}/admin/v2/brokers/health"
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and broker.poll() is None:
+        with suppress(OSError), urllib.request.urlopen(address, timeout=10) as answer:
+            if answer.read() == b"ok":
+                return
+        time.sleep(0.5)
+    message = f"the broker did not start: {log.read_text(errors='replace')[-2000:]}"
+    raise RuntimeError(message)
