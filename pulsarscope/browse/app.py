@@ -110,7 +110,8 @@ class BrowseApp(App[None]):
         for name, (table, _) in self.browsed.tables.items():
             self._table(name).add_columns(*(column.heading for column in table.columns))
         self.list.focus()
-        self._read()
+        if not self.browsed.ended:
+            self._read()
         if self.filter_text:
             self._filter(self.filter_text)
         self.set_interval(REFRESH_SECONDS, self._show_progress)
@@ -185,8 +186,8 @@ class BrowseApp(App[None]):
                 )
                 self._table(page).add_row(*(Text(escape(str(cell))) for cell in cells), key=each.connection)
         elif page in self.browsed.tables and not self._table(page).row_count and self.browsed.ended:
-            table, fold = self.browsed.tables[page]
-            for record in fold.records()[:BROWSED_FINDINGS_MAX]:
+            table, _ = self.browsed.tables[page]
+            for record in self.browsed.table(page)[:BROWSED_FINDINGS_MAX]:
                 self._table(page).add_row(*(cell(record.get(column.key), column.form) for column in table.columns))
 
     # ---- the selected frame

@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.browse.frame_store import FrameStore
+from pulsarscope.browse.near import read_near
 from pulsarscope.dissect.capabilities import ReportFold, ReportTable
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame
 
 if TYPE_CHECKING:
+    from pulsarscope.capture.portions import Portion
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
 
 TABLES = ("consumers",)
 """Tables of statistics that have a page, where a protocol has them."""
+
+
+def browsed_tables(dissectors: Iterable[Dissector]) -> list[ReportTable]:
+    """Return the tables of protocols that have a page."""
+    return [table for dissector in dissectors for table in dissector.tables if table.name in TABLES]
+
+
+class Frames(Protocol):
+    """Frames by their position in the run, in chunks."""
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> FrameRow: ...
+
+    def start(self, number: int) -> int:
+        """Return the position of the first frame of a chunk."""
+
+    def chunk(self, number: int) -> list[FrameRow]:
+        """Return the frames of a chunk."""
+
+
+class Keeper(Protocol):
+    """What keeps the rows of a run for the next time."""
+
+    def add(self, rows: list[Any]) -> None:
+        """Take rows."""
+
+    def finish(self, browsed: Browsed) -> None:
+        """Keep them: all has been read."""
+
+    def abandon(self) -> None:
+        """Forget them."""
 
 
 class Browsed:
@@ -32,28 +70,33 @@ class Browsed:
         options: Options,
         diagnosis: Diagnosis,
         make_filter: Callable[[str], Filter],
-        file: BinaryIO,
+        frames: Frames,
         *,
         extract: Callable[[str | None, str], str],
+        keeper: Keeper | None = None,
     ) -> None:
-        """Keep frames in `file`; `extract` copies the packets of a filter to a path, and says what it wrote."""
+        """Keep frames in a `FrameStore`, and all rows in `keeper`; `extract` copies the packets of a filter to a path, and says so."""
         self.run = run
         self.make_filter = make_filter
         self.extract = extract
-        self.frames = FrameStore(file)
+        self.frames = frames
+        self.portions: list[Portion] = []
+        """Where captures can be read from, if that is known."""
+        self._keeper = keeper
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.diagnosis = diagnosis
         self.findings: list[FindingRow] = []
         self.connections: list[ConnectionRow] = []
         self.bytes_read = 0
         self.size = run.inputs.sizes or 0
+        self.records: dict[str, list[dict[str, Any]]] = {}
+        """Records of tables that are complete, by name."""
         self.ended = False
         self.failure = ""
         """What ended the reading before its end."""
         self._options = options
-        self._dissector_of: dict[str, Dissector] = {}
-        tables = {table.name: table for dissector in run.dissectors.values() for table in dissector.tables if table.name in TABLES}
-        self.tables: dict[str, tuple[ReportTable, ReportFold]] = {name: (table, table.make()) for name, table in tables.items()}
+        tables = browsed_tables(run.dissectors.values())
+        self.tables: dict[str, tuple[ReportTable, ReportFold]] = {table.name: (table, table.make()) for table in tables}
 
     @property
     def start(self) -> int | None:
@@ -71,30 +114,65 @@ class Browsed:
 
     def read(self, cancelled: Callable[[], bool]) -> Iterator[None]:
         """Read the capture; yield when there is something new. What is raised by the run goes on."""
+        assert isinstance(self.frames, FrameStore)  # noqa: S101 - others have what there is to read
+        try:
+            yield from self._read(self.frames, cancelled)
+            if self.ended and self._keeper is not None:
+                self._keeper.finish(self)
+        finally:
+            if self._keeper is not None:
+                self._keeper.abandon()
+
+    def _read(self, store: FrameStore, cancelled: Callable[[], bool]) -> Iterator[None]:
         read_before, file = 0, 0
         for batch in self.run:
             if cancelled():
                 return
             frames = [row for row in batch.rows if isinstance(row, FrameRow)]
             self.endpoints.update(self.run.endpoints)
-            self.frames.add(frames)
+            store.add(frames)
+            if self._keeper is not None:
+                self._keeper.add(batch.rows)
             self.diagnosis.feed(batch.rows)
             for _, fold in self.tables.values():
                 fold.feed(batch.rows, self.run.endpoints)
-            for row in batch.rows:
-                if isinstance(row, FindingRow) and len(self.findings) < BROWSED_FINDINGS_MAX:
-                    self.findings.append(row)
-                elif isinstance(row, ConnectionRow) and len(self.connections) < BROWSED_CONNECTIONS_MAX:
-                    self.connections.append(row)
+            self._list(batch.rows)
             if batch.file != file:
                 read_before, file = self.bytes_read, batch.file
             self.bytes_read = read_before + batch.bytes_read
             yield
         self.ended = True
 
+    def know(self, rows: list[Any], tables: dict[str, list[dict[str, Any]]], portions: list[Portion]) -> None:
+        """Take what an index tells besides its frames: all has been read."""
+        self.diagnosis.feed(rows)
+        self._list(rows)
+        for row in rows:
+            if isinstance(row, ConnectionRow) and row.connection is not None:
+                self.endpoints[row.connection] = (row.client or "?", row.server or "?")
+        self.records = tables
+        self.portions = portions
+        self.bytes_read = self.size
+        self.ended = True
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """Return the records of a table, when all has been read."""
+        if name not in self.records:
+            self.records[name] = self.tables[name][1].records()
+        return self.records[name]
+
+    def _list(self, rows: list[Any]) -> None:
+        for row in rows:
+            if isinstance(row, FindingRow) and len(self.findings) < BROWSED_FINDINGS_MAX:
+                self.findings.append(row)
+            elif isinstance(row, ConnectionRow) and len(self.connections) < BROWSED_CONNECTIONS_MAX:
+                self.connections.append(row)
+
     def raw(self, wanted: FrameRow, cancelled: Callable[[], bool]) -> RawFrame | None:
-        """Return the bytes of a frame, by reading the captures again up to it; None when they are not found."""
+        """Return the bytes of a frame, by reading the captures again: near it where that is enough, else up to it; None: not found."""
         options = msgspec.structs.replace(self._options, records=frozenset({FrameRow.kind}), rules=False, raw=True)
+        if (near := read_near(self.portions, self.run.inputs, options, wanted)) is not None:
+            return near
         found = False
         for batch in self.run.again(options):
             for row in batch.rows:
@@ -120,8 +198,8 @@ class Browsed:
         low, high = 0, self.frames.chunks
         while low < high:
             middle = (low + high) // 2
-            rows = self.frames.chunk(middle)
-            low, high = (
-                (middle + 1, high) if rows and (rows[0].file or 0, rows[0].packet or 0, rows[0].sub or 0) <= wanted else (low, middle)
-            )
+            at = self.frames.start(middle)
+            row = self.frames[at] if at < len(self.frames) else None
+            is_before = row is not None and (row.file or 0, row.packet or 0, row.sub or 0) <= wanted
+            low, high = (middle + 1, high) if is_before else (low, middle)
         return range(max(low - 1, 0), self.frames.chunks)

@@ -14,8 +14,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from pulsarscope.browse.capture import Frames
 from pulsarscope.browse.frame_lines import FrameLines
-from pulsarscope.browse.frame_store import FrameStore
 from pulsarscope.model.records import FrameRow
 
 _SELECTED, _MARKED = Style(reverse=True), Style(bold=True, underline=True)
@@ -40,7 +40,7 @@ class FrameList(ScrollView, can_focus=True):
             super().__init__()
             self.row = row
 
-    def __init__(self, store: FrameStore, lines: FrameLines, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, store: Frames, lines: FrameLines, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.lines = lines
         self.matches: array[int] | None = None

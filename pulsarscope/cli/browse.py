@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import typer
 
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.indexes import find_index, index_keeper
 from pulsarscope.cli.options import CommandRequest, Files, FilterOption, NoColorOption, ReadOptions, SecretsOption
 from pulsarscope.cli.read_options import engine_options, filter_of
 from pulsarscope.cli.reports import diagnosis_of
@@ -33,6 +35,7 @@ class BrowseRequest(CommandRequest, frozen=True, kw_only=True):
     filter: FilterOption = None
     show_secrets: SecretsOption = False
     no_color: NoColorOption = False
+    index: Annotated[bool, typer.Option("--index", help="Keep the index beside the capture, as FILE.psidx, not in the cache.")] = False
     reading: ReadOptions = ReadOptions()
 
 
@@ -61,6 +64,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
     from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - as above
+    from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
 
@@ -72,15 +76,27 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
         rules=True,
     )
     run = start_run(request.files, options, 1)
+    index, identity = find_index(run.inputs, options, quiet=False)
     known = catalogue()
+
+    def make_filter(text: str) -> Filter:
+        made = Filter(text, (FrameRow.kind,), known)
+        made.begin(run)
+        return made
+
     browsed = Browsed(
         run,
         options,
         diagnosis_of(run, options),
-        lambda text: Filter(text, (FrameRow.kind,), known),
-        kept,
+        make_filter,
+        FrameStore(kept) if index is None else index,
         extract=_extract(request, run.inputs.paths),
+        keeper=None if identity is None or index is not None else index_keeper(identity, beside=request.index),
     )
+    if index is not None:
+        totals = index.totals
+        run.start, run.packets, run.connections, run.damaged = totals.start, totals.packets, totals.connections, totals.damaged
+        browsed.know([row for _, row in index.others], index.tables, index.portions)
     refusals = tuple(ending for dissector in run.dissectors.values() for ending in dissector.refusals)
     names = sorted({*known.commands, *(name for name, _ in known.names(FrameRow.kind))})
     color = wants_color(sys.stdout, os.environ, request.no_color)

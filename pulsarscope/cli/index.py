@@ -13,7 +13,7 @@ from pulsarscope.cli.command_output import run_with_output
 from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
-from pulsarscope.cli.indexes import find_index
+from pulsarscope.cli.indexes import find_index, prune
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, QuietOption, ReadOptions
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options
@@ -91,11 +91,13 @@ def place_of(identity: Identity | None, *, beside: bool) -> Path:
 
 def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place: Path, output: CommandOutput) -> int:
     """Read the captures into an index, and return the number of frames."""
+    from pulsarscope.browse.capture import browsed_tables  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.index.writer import IndexWriter, Totals  # noqa: PLC0415 - an extra
 
     assert identity is not None  # noqa: S101 - place_of raises
     try:
         writer = IndexWriter(place, identity)
+        folds = {table.name: table.make() for table in browsed_tables(run.dissectors.values())}
         with ExitStack() as stack, Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
             stack.callback(writer.abandon)
             for batch in run:
@@ -103,8 +105,13 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
                     warn(line)
                 with output.interrupts.deferred():
                     writer.add(batch.rows)
+                    for fold in folds.values():
+                        fold.feed(batch.rows, run.endpoints)
                 progress.advance(batch.file, batch.bytes_read)
-            writer.finish(Totals(run.packets, run.connections, run.damaged, run.start))
+            writer.finish(
+                Totals(run.packets, run.connections, run.damaged, run.start), [(name, fold.records()) for name, fold in folds.items()]
+            )
+            prune(place.parent)
             return writer.frames
     except OSError as error:
         raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error

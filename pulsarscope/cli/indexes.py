@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.cli.standard_error import warn
+from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.limits import INDEX_CACHE_MAX_BYTES
 from pulsarscope.model.records import FrameRow
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from pulsarscope.browse.capture import Browsed
     from pulsarscope.capture import Inputs
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from pulsarscope.index.identity import Identity
     from pulsarscope.index.reader import Index
     from pulsarscope.index.run import IndexRun
+    from pulsarscope.index.writer import IndexWriter
 
     RowsRun: TypeAlias = AnyRun | IndexRun
     """A run that reads captures, or an index of them."""
@@ -53,6 +58,80 @@ def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index 
     for refusal in refusals if not quiet else ():
         warn(f"{refusal}: it is not used")
     return index, identity
+
+
+class IndexKeeper:
+    """An index that is made while captures are looked at. When it cannot be written there is none."""
+
+    def __init__(self, writer: IndexWriter) -> None:
+        self._writer: IndexWriter | None = writer
+        self.failure = ""
+
+    def add(self, rows: list[Any]) -> None:
+        """Take rows."""
+        with self._noting():
+            if self._writer is not None:
+                self._writer.add(rows)
+
+    def finish(self, browsed: Browsed) -> None:
+        """Put the index in its place."""
+        from pulsarscope.index.writer import Totals  # noqa: PLC0415 - an extra
+
+        run, writer = browsed.run, self._writer
+        with self._noting():
+            if writer is not None:
+                totals = Totals(run.packets, run.connections, run.damaged, run.start)
+                writer.finish(totals, [(name, browsed.table(name)) for name in browsed.tables])
+                self._writer = None
+                prune(writer.path.parent)
+
+    def abandon(self) -> None:
+        """Remove what was written, if it is not in its place."""
+        if self._writer is not None:
+            self._writer.abandon()
+            self._writer = None
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+            self.abandon()
+
+
+def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
+    """Return what keeps an index of captures; None when there is no place for it."""
+    from pulsarscope.index.identity import places_of  # noqa: PLC0415 - an extra
+    from pulsarscope.index.writer import IndexWriter  # noqa: PLC0415 - an extra
+
+    places = places_of(identity, os.environ)
+    if beside and len(identity.captures) != 1:
+        raise UsageError("--index is for one capture: the index of several is in the cache")
+    place = places[0] if beside else places[-1]
+    if not beside and place.name.startswith(Path(identity.captures[0].path).name):
+        return None  # no cache
+    try:
+        return IndexKeeper(IndexWriter(place, identity))
+    except OSError as error:
+        if beside:
+            raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error
+        return None
+
+
+def prune(folder: Path) -> None:
+    """Remove the indexes of the cache that were made longest ago, until the others fit."""
+    from pulsarscope.index.identity import SUFFIX, cache_folder  # noqa: PLC0415 - as above
+
+    if folder != cache_folder(os.environ):
+        return
+    with suppress(OSError):
+        files = sorted(((path.stat().st_mtime, path.stat().st_size, path) for path in folder.glob(f"*{SUFFIX}")), reverse=True)
+        size = 0
+        for _, own, path in files:
+            size += own
+            if size > INDEX_CACHE_MAX_BYTES:
+                path.unlink(missing_ok=True)
 
 
 def _has_any(files: Sequence[str]) -> bool:

@@ -364,6 +364,9 @@ INDEXED_FRAMES_PER_CHUNK = 4_096
 INDEX_CHUNKS_CACHED = 16
 """Such batches in memory, packed: a few MiB."""
 
+INDEX_CACHE_MAX_BYTES = 8 << 30
+"""Indexes in the user's cache; beyond, those made longest ago go when one is made."""
+
 INDEX_PORTION_BYTES = 1 << 20
 """Bytes of a capture between two places of an index from which it can be read."""
 

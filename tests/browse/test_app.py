@@ -60,7 +60,7 @@ def test_frames_are_listed_with_their_fields_below(captures: Path) -> None:
         await until(lambda: "answers" in text_of(app), pilot)
         shown = text_of(app)
         assert "94 frames" in shown
-        assert "1 ← PARTITIONED_METADATA_RESPONSE not partitioned" in shown
+        assert "#1 ← PARTITIONED_METADATA_RESPONSE not partitioned" in shown
         await pilot.press("G")
         assert app.list.at == 93
         await pilot.press("g")
@@ -164,6 +164,42 @@ def test_frames_are_found_by_name_time_and_text(captures: Path) -> None:
         assert app.list.at == at
 
     on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_the_second_opening_reads_an_index_and_shows_the_same(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = captures / "stuck-consumer.pcap"
+    screens: list[list[str]] = []
+
+    async def steps(app: Any, pilot: Any) -> None:
+        shown = []
+        for page in ("2", "3", "4", "1"):
+            await pilot.press(page)
+            await pilot.pause(0.5)
+            shown.append(text_of(app))
+        await pilot.press("x")
+        await until(lambda: "commandSize" in text_of(app), pilot)
+        screens.append([*shown, text_of(app)])
+
+    on_screen(steps, path)
+    assert len([*tmp_path.glob("pulsarscope/*.psidx")]) == 1
+    monkeypatch.setattr("pulsarscope.browse.capture.Browsed.read", None)
+    on_screen(steps, path)
+    assert screens[0] == screens[1]
+    assert not [*tmp_path.glob("pulsarscope/*.incomplete")]
+    assert not capsys.readouterr().err
+
+
+def test_an_index_can_stand_beside_the_capture(captures: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes((captures / "ipv6.pcap").read_bytes())
+
+    async def steps(_app: Any, pilot: Any) -> None:
+        await until((tmp_path / "a.pcap.psidx").exists, pilot)
+
+    on_screen(steps, path, index=True)
 
 
 def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None:

@@ -552,6 +552,7 @@ complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseud
 complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize-key -d 'As --anonymize, with the same pseudonyms wherever this file is the key.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of compare findings' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson'
 complete -c pulsarscope -n '__pulsarscope_of compare' -l fail-on -d 'Exit with code 1 if something got slower, or there are more errors or warnings.' -x -a 'regression never'
+complete -c pulsarscope -n '__pulsarscope_of browse' -l index -d 'Keep the index beside the capture, as FILE.psidx, not in the cache.'
 complete -c pulsarscope -n '__pulsarscope_of follow' -l connection -d 'Its first packet, as in 17 for #17, or FILE:PACKET for #FILE:PACKET.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l producer -d 'Producer name; includes its deliveries.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l consumer -d 'Consumer id, name or subscription.' -x
