@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from benchmarks.measure import OURS, Measurement, Tool, run
 from benchmarks.traffic import CLIENT, SERVER, Capture, Connection, Frames, prelude
 from tests.scenarios import Single, batch, command_frame, compress, message_metadata, payload_frame
+from tests.scenarios.bookkeeper import add, added, ledger_entry
 
 LIMIT_MIB = 350
 
@@ -26,6 +30,13 @@ LARGE_MSS = 64_000
 
 FRAME_BYTES = 4_900_000
 """Of a frame almost as large as brokers allow by default."""
+
+
+ENTRIES_TOGETHER = 50
+"""Entries that are on their way at a time."""
+
+FIRST_ENTRY = 1 << 21
+"""First number of an entry of which all take as many bytes."""
 
 
 class Shape(NamedTuple):
@@ -118,6 +129,43 @@ def large_names(capture: Capture, count: int) -> None:
         connection.write(CLIENT, command_frame("LOOKUP", topic=topic, request_id=10 + number))
 
 
+def stored_entries(capture: Capture, count: int) -> None:
+    """Write entries that a client publishes, and its broker stores at two bookies."""
+    client = Connection(capture, 0, LARGE_MSS)
+    bookies = [Connection(capture, 1 + number, LARGE_MSS, (f"10.9.0.{number + 1}", 3181)) for number in range(2)]
+    for connection in (client, *bookies):
+        connection.open()
+    for write in prelude(1000):
+        client.write(*write)
+    entries = numbered_entries()
+    for _ in range(count // ENTRIES_TOGETHER or 1):
+        sent, stored, answers, receipts = map(b"".join, zip(*islice(entries, ENTRIES_TOGETHER), strict=True))
+        client.write(CLIENT, sent)
+        for bookie in bookies:
+            bookie.write(CLIENT, stored)
+        for bookie in bookies:
+            bookie.write(SERVER, answers)
+        client.write(SERVER, receipts)
+
+
+def numbered_entries() -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+    """Yield SEND, ADD, its answer and the receipt of one entry after the other: the first one with other numbers, for building is slow."""
+    first = varint(FIRST_ENTRY)
+    sent = send(FIRST_ENTRY, b"x" * 100)
+    receipt = command_frame("SEND_RECEIPT", producer_id=1, sequence_id=FIRST_ENTRY, message_id={"ledgerId": 7, "entryId": FIRST_ENTRY})
+    magic = sent.index(b"\x0e\x01")
+    for number in count(FIRST_ENTRY):
+        now = varint(number)
+        head, covered = sent[:magic].replace(first, now), sent[magic + 6 :].replace(first, now)
+        data = b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") + covered
+        yield head + data, add(ledger_entry(7, number, data)), added(7, number), receipt.replace(first, now)
+
+
+def varint(number: int) -> bytes:
+    """Return a number from FIRST_ENTRY on as protobuf writes it."""
+    return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14 & 127 | 128, number >> 21 & 127))
+
+
 SHAPES = {
     "dense-batches": Shape(dense_batches, 4, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
     "wide-batches": Shape(wide_batches, 8, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
@@ -125,6 +173,11 @@ SHAPES = {
     "unfinished-frames": Shape(unfinished_frames, 80, ("decode {} -f ndjson", "diagnose {}")),
     "unfinished-chunks": Shape(unfinished_chunks, 8, ("messages {} -f ndjson", "diagnose {}")),
     "idle-connections": Shape(idle_connections, 50_000, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
+    "stored-entries": Shape(
+        stored_entries,
+        1_000_000,
+        ("stats {} --by legs", "stats {} --by bookies,ledgers", "diagnose {}", "decode {} --records journey -f ndjson"),
+    ),
     "large-names": Shape(large_names, 64, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
 }
 

@@ -93,11 +93,11 @@ class Capture:
 class Connection:
     """Cuts writes into packets. The Ethernet and IP headers, which depend on the length alone, are made once per length."""
 
-    def __init__(self, capture: Capture, number: int, mss: int = MSS) -> None:
+    def __init__(self, capture: Capture, number: int, mss: int = MSS, server: tuple[str, int] = ("10.0.0.1", 6650)) -> None:
         self._capture = capture
         self._mss = mss
-        self._addresses = (f"10.{1 + (number >> 16)}.{number >> 8 & 255}.{number & 255}", "10.0.0.1")
-        self._ports = (40_000 + number % 20_000, 6650)
+        self._addresses = (f"10.{1 + (number >> 16)}.{number >> 8 & 255}.{number & 255}", server[0])
+        self._ports = (40_000 + number % 20_000, server[1])
         self._next = [1_000_000 + number * 7_919, 2_000_000 + number * 104_729]
         self._headers: dict[tuple[int, int], bytes] = {}
 

@@ -376,8 +376,8 @@ function __pulsarscope_list
                 non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped \
                 one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped \
                 partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed producer-busy \
-                producer-churn producer-fenced producer-id-reused proxy-legs published-before-subscription quorum-lost quota-exceeded \
-                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
+                producer-churn producer-fenced producer-id-reused proxy-leg-failed proxy-legs published-before-subscription quorum-lost \
+                quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
                 redirect-not-followed replication-stalled request-failed request-id-reused request-retried request-storm \
                 request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
                 retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
@@ -407,17 +407,18 @@ function __pulsarscope_list
                 failover-flapping-returns idle-cut-connections idle-cut-seconds keepalive-lost-seconds key-shared-blocked-entries \
                 key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
                 never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds \
-                produce-lost-seconds producer-churn-frames published-before-seconds read-from-storage-entries reader-behind-seconds \
-                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
-                redelivery-storm-count redelivery-storm-lives redelivery-storm-requests-for-all redelivery-storm-unresolved \
-                redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
-                redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
-                replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
-                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
-                send-unanswered-seconds send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
-                slow-broker-seconds slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds unload-burst-seconds unload-burst-topics
+                produce-lost-seconds producer-churn-frames proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
+                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
+                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-requests-for-all \
+                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
+                redelivery-storm-window-seconds redirect-not-followed-lookups replication-lag-seconds replication-lag-sends \
+                replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate \
+                request-storm-requests request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals \
+                response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-seconds slow-bookie-longest-seconds \
+                slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-connect-seconds \
+                slow-exchange-lookup-seconds slow-exchange-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
+                slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
+                topic-unloaded-seek-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry \
@@ -440,8 +441,8 @@ function __pulsarscope_list
                 non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped \
                 one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped \
                 partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed producer-busy \
-                producer-churn producer-fenced producer-id-reused proxy-legs published-before-subscription quorum-lost quota-exceeded \
-                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
+                producer-churn producer-fenced producer-id-reused proxy-leg-failed proxy-legs published-before-subscription quorum-lost \
+                quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
                 redirect-not-followed replication-stalled request-failed request-id-reused request-retried request-storm \
                 request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
                 retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \

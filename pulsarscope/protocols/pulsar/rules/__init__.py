@@ -28,6 +28,7 @@ from pulsarscope.protocols.pulsar.rules import (
     legs,
     lookups,
     partitions,
+    path_ends,
     permits,
     poison,
     positions,
@@ -93,6 +94,7 @@ THEMES = (
     chunks,
     clock,
     legs,
+    path_ends,
 )
 """Modules with codes, in the order of the codes."""
 
@@ -135,6 +137,7 @@ RULES = Rules(
         publishing.PublishRule,
         chunks.ChunkRule,
         clock.ClockRule,
+        path_ends.PathRule,
     ),
     keys=(
         *producers.KEYS,
@@ -158,6 +161,7 @@ RULES = Rules(
         *publish_legs.KEYS,
         *chunks.KEYS,
         *clock.KEYS,
+        *path_ends.KEYS,
     ),
     messages=False,
     needs_both=_NEED_BOTH,

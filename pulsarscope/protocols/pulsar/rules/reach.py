@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Address, ip_address
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -44,6 +44,12 @@ THRESHOLDS = (
 )
 
 REACH = "brokers-of-client"
+
+WANTED = "wanted"
+"""Fact, by the host of a proxy, of a client that asked it for a connection to a broker, and got none."""
+
+WANTED_NS = 60_000_000_000
+"""Time for which a proxy tries."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
@@ -158,7 +164,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     def is_broker(server: str) -> bool:
         return host(server) in hosts or any(_may_be(address, server) for address in addresses)
 
-    connections = [fact for fact in facts if fact.what != "told"]
+    connections = [fact for fact in facts if fact.what not in ("told", WANTED)]
     judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     failed: dict[str, list[Fact]] = {}
     spoken = []
@@ -167,6 +173,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             spoken.append(fact)
         elif _failure(fact):
             failed.setdefault(fact.values["server"], []).append(fact)
+    _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     for server, failures in failed.items():
         _judge_outages(client, server, failures, [fact for fact in spoken if fact.values["server"] == server], report)
         named = [fact for fact in told if any(_may_be(address, server) for address in fact.values["addresses"])]
@@ -175,6 +182,33 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         if led and _is_certain(led, thresholds.ns("broker-unreachable-seconds")) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
     _report_odd(client, [fact for fact in told if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report)
+
+
+def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], report: ReportFinding) -> None:
+    """Report brokers that a proxy did not reach for a client, once for each."""
+    told: set[str] = set()
+    for fact in wanted:
+        target, proxy, begun = fact.values["target"], fact.values["proxy"], fact.where.time
+        for server, failures in failed.items():
+            tried = [failure for failure in failures if begun <= failure.where.time <= begun + WANTED_NS]
+            if server in told or not tried or not _may_be(target.partition("://")[2] or target, server):
+                continue
+            told.add(server)
+            kinds = " or ".join(dict.fromkeys(_failure(failure) or "" for failure in tried))
+            answer = f"answers CONNECT {fact.where.name} with {fact.values['answer']}" if fact.values["answer"] else "does not connect it"
+            text = (
+                f"The proxy {proxy} does not reach broker {target} for client {fact.values['client']}: "
+                f"{quantity(len(tried), 'connection')} to {server} {'was' if len(tried) == 1 else 'were'} {kinds}; it {answer}."
+            )
+            evidence = {
+                "frames": [fact.where.name],
+                "connections": [each.where.connection for each in (fact, *tried)][:DIAGNOSIS_NAMES_MAX],
+                "leg": "broker",
+                "broker": server,
+                "client": fact.values["client"],
+                "count": len(tried),
+            }
+            report("proxy-leg-failed", fact.where, text, evidence)
 
 
 def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding) -> None:
