@@ -34,8 +34,8 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
 
-REPORTED_MAX = 25
-"""Findings of one code that a connection's rules can look up: as many as a stream says one by one."""
+REPORTED_MAX = 52
+"""Findings of one code that a connection's rules can look up: as many as both streams say one by one, and how many more there are."""
 
 
 EmitFact = Callable[[str, str, Fact], None]

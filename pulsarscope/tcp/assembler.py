@@ -27,7 +27,7 @@ from pulsarscope.tcp.copies import Identity, identity, note_handshake_copy
 from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays, begins_another, is_stray
-from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, UNKNOWN, Stream
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
@@ -214,7 +214,7 @@ class Assembler(ConnectionTable):
             stream.receive(segment, file)
             if stream.fin != UNKNOWN:
                 connection.closing = True
-                if connection.closed_by is None:
+                if connection.closed_by is None or (flags & FIN and time < connection.closing_time):  # captured out of order
                     connection.closed_by, connection.closing_time = index, time
                 if stream.ended and other.ended:
                     self._close(connection, "fin")

@@ -58,9 +58,10 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
     if not server_end:
         return None
     connection.client = 0
-    connection.closed_by = 0 if client_end < server_end else 1
-    first = min(client_end, server_end)
-    connection.closing_time = next(segment[1] for segment in (client, server)[connection.closed_by] if segment[0] == first)
+    ends = zip((client, server), (client_end, server_end), strict=True)
+    times = [next(segment[1] for segment in segments if segment[0] == end) for segments, end in ends]
+    connection.closed_by = 0 if (times[0], client_end) < (times[1], server_end) else 1
+    connection.closing_time = times[connection.closed_by]
     connection.packets = len(client) + len(server)
     connection.last_packet, connection.last_time, *_ = last
     connection.end = latest

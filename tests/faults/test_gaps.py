@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, created, producer, receipt, send
-from tests.scenarios.connections import connected
+from tests.faults.consumers import publishing
+from tests.scenarios.commands import PING, PONG, created, delivery, flow, producer, receipt, send
+from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes
 from tests.scenarios.frames import command_frame
@@ -80,3 +81,44 @@ def test_answers_that_come_before_a_held_up_producer_are_its_own(pause: int, cou
         talk.client(send(number, sequence)).wait(pause * MILLISECOND).server(receipt(number, sequence, entry=sequence))
     rows = findings_of(tmp_path, talk.wait(8 * SECOND).client(PING).server(PONG).close())
     assert not UNANSWERED & set(problem_codes(rows))
+
+
+@pytest.mark.parametrize(("lost", "size", "end"), [*product(("ACK", "FLOW", "SUBSCRIBE"), (40, 90), ("open", "fin"))])
+def test_a_consumer_whose_own_frames_the_capture_may_lack_is_not_accused(lost: str, size: int, end: str, tmp_path: Path) -> None:
+    """It gets more than its permits that are seen, or acknowledges all at its end."""
+    talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)]).wait(200 * MILLISECOND)
+    if lost == "SUBSCRIBE":
+        talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).handshake().server(delivery(0))
+    talk.lose("client", size).server(*[delivery(entry) for entry in range(20, 30)] if lost == "FLOW" else [PONG])
+    wait_until(talk, 6 * SECOND).server(PING).client(PONG)
+    codes = problem_codes(
+        findings_of(tmp_path, talk if end == "open" else talk.close(), publishing(70, 50 * MILLISECOND, until=6 * SECOND))
+    )
+    assert not {"consumer-not-acking", "consumer-starved"} & set(codes)
+
+
+@pytest.mark.parametrize(("length", "got", "before"), [*product((4, 8), (10, 60), (False, True))])
+def test_one_that_acknowledges_nothing_behind_a_hole_is_named(length: int, got: int, before: bool, tmp_path: Path) -> None:
+    """A hole before its messages, or in what the broker sent, hides no ACK."""
+    talk = connected()
+    if before:
+        talk.lose("client", 60)
+    talk = subscribed(talk).client(flow(1000)).server(*[delivery(entry) for entry in range(got)])
+    if not before:
+        talk.lose("server", 300)
+    wait_until(talk, length * SECOND).server(delivery(got))
+    codes = problem_codes(findings_of(tmp_path, talk, publishing(got, MILLISECOND, until=length * SECOND)))
+    assert "consumer-not-acking" in codes
+
+
+@pytest.mark.parametrize(("early", "late"), [*product((1, 3, 10), (1, 4))])
+def test_each_hole_excuses_what_was_asked_before_it(early: int, late: int, tmp_path: Path) -> None:
+    """Holes of earlier answers leave no room for later ones, which have holes of their own."""
+    talk = connected().client(producer()).server(created())
+    number = 0
+    for _ in range(early + late):
+        talk.client(send(1, number)).wait(5 * MILLISECOND).lose("server", 33).wait(50 * MILLISECOND)
+        talk.client(send(1, number + 1)).wait(5 * MILLISECOND).server(receipt(1, number + 1, entry=number + 1)).wait(50 * MILLISECOND)
+        number += 2
+    talk.wait(3 * SECOND).client(PING).server(PONG)
+    assert not UNANSWERED & set(problem_codes(findings_of(tmp_path, talk)))

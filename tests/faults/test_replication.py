@@ -27,7 +27,7 @@ def replicating(
     source: str | None = "west",
 ) -> Conversation:
     """A replicator that sends a message of each age, ms, `every` ms; the first `answered` are answered, all by default."""
-    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)) if midstream else connected()
     if not midstream:
         talk.client(producer(name=NAME)).server(created(name=NAME))
     for number, age in enumerate(ages):

@@ -26,6 +26,15 @@ def closed_by_client(tape: Tape) -> None:
     tape.send(CLIENT, 4)
 
 
+def fin_captured_behind_its_answer(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(SERVER, 6, flags=FIN | ACK, after=20 * 1_000_000)
+    tape.send(CLIENT, 3, flags=FIN | ACK, after=-10 * 1_000_000)
+    tape.send(CLIENT, 4)
+
+
 def stray_packets_after_the_end(tape: Tape) -> None:
     closed_by_client(tape)
     tape.send(SERVER, 6, flags=FIN | ACK)
@@ -233,6 +242,7 @@ def to_itself(tape: Tape) -> None:
 
 CASES = [
     Case("closed by the client", closed_by_client, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("FIN captured behind its answer", fin_captured_behind_its_answer, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("stray packets after the end", stray_packets_after_the_end, [(12, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("half closed", half_closed, [(6, "syn", "open", 0, 0, b"ask", b"answer")]),
     Case("FIN repeated", fin_repeated, [(6, "syn", "fin", 1, 0, b"last", b"")]),

@@ -101,7 +101,8 @@ THEMES = (
 _NEED_BOTH = frozenset(
     {
         "ack-unanswered", "consumer-id-reused", "consumer-not-acking", "consumer-starved", "keepalive-lost", "permits-negative",
-        "producer-id-reused", "request-id-reused", "request-unanswered", "response-unrequested", "retry-without-close", "send-unanswered",
+        "producer-id-reused", "replication-stalled", "request-id-reused", "request-unanswered", "response-unrequested",
+        "retry-without-close", "send-unanswered",
     }
 )  # fmt: skip
 """Findings about what the other side did not say."""

@@ -43,6 +43,8 @@ class ConsumerState(msgspec.Struct):
     """Its SUCCESS; None when that is not in the capture."""
     connection: str | None = None
     """Where it is, when its SUBSCRIBE is not in the capture."""
+    seen: int = 0
+    """Time of its first frame then, in nanoseconds."""
 
     @property
     def title(self) -> str:
@@ -89,7 +91,11 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         """Return the consumer that a frame names; add one whose SUBSCRIBE is not in the capture."""
         if (consumer := self.find(row)) is None:
             consumer = self._state(
-                (row.fields or {}).get("consumer_id", -1), row.topic, row.subscription, connection=self.context.connection
+                (row.fields or {}).get("consumer_id", -1),
+                row.topic,
+                row.subscription,
+                connection=self.context.connection,
+                seen=row.time,
             )
             self._add(consumer, row.time)
         return consumer
@@ -129,18 +135,17 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def _subscribe(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number = fields.get("consumer_id", -1)
-        self._remove(number, row.time)
-        consumer = self._state(
-            number,
-            row.topic,
-            row.subscription,
-            fields.get("subType"),
-            bounded_name(fields.get("consumer_name")),
-            fields.get("durable", True),
-            fields.get("read_compacted", False),
-            (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False),
-        )
-        self._add(consumer, row.time)
+        consumer = self.consumers.get(number)
+        if consumer is None or row.time >= consumer.seen or not consumer.connection:
+            self._remove(number, row.time)
+            consumer = self._add(self._state(number), row.time)
+        # Else it is the one that got messages: behind a hole of the capture its SUBSCRIBE was read late.
+        consumer.topic, consumer.subscription, consumer.kind = row.topic, row.subscription, fields.get("subType")
+        consumer.name = bounded_name(fields.get("consumer_name"))
+        consumer.durable = fields.get("durable", True)
+        consumer.compacted = fields.get("read_compacted", False)
+        consumer.out_of_order = (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False)
+        consumer.connection = None
         self.opened(consumer)
         if len(self._subscribing) < CONSUMERS_MAX:
             self._subscribing[where_of(row).name] = number

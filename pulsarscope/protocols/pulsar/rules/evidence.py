@@ -41,24 +41,33 @@ def gap_note(*, lost: bool) -> str:
 
 def answers_lost(context: RuleContext, since: int) -> int:
     """Return how many answers may be among the bytes of the server that the capture lacks, to what was asked at that time or before."""
-    stream = f" stream from {context.server}"
-    gaps = [
-        finding.evidence
+    return sum(-(-size // SHORTEST_ANSWER) for size in _gaps(context, context.server, since))
+
+
+def may_lack(context: RuleContext, since: int) -> bool:
+    """Return True when a frame of the client may be among the bytes that the capture lacks since that time."""
+    return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.client, since))
+
+
+def _gaps(context: RuleContext, sender: str, since: int) -> list[int]:
+    """Return the sizes of the gaps in what one side sent since that time."""
+    stream = f" stream from {sender} "
+    return [
+        finding.evidence.get("size") or finding.evidence.get("bytes", 0)
         for finding in context.reported("stream-gap")
-        if finding.where.time >= since and f"{stream} " in finding.text.replace(",", " ")
+        if finding.where.time >= since and stream in finding.text.replace(",", " ")
     ]
-    return sum(-(-(gap.get("size") or gap.get("bytes", 0)) // SHORTEST_ANSWER) for gap in gaps)
 
 
 def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
     """Return those requests, oldest first, that have no answer among the bytes that the capture lacks either."""
     excused, rest = 0, []
-    for where in asked:
+    for where in reversed([*asked]):  # for an answer to the latest the fewest bytes are left
         if excused < answers_lost(context, where.time):
             excused += 1
         else:
             rest.append(where)
-    return rest
+    return rest[::-1]
 
 
 def capitalized(text: str) -> str:

@@ -22,7 +22,7 @@ from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -202,6 +202,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             "first": list(held.first),
             "last": list(held.last),
             "lost": self.context.lost,
+            "unseen": may_lack(self.context, held.since.time),
         }
         fact_key = json.dumps([consumer.topic, consumer.subscription, *key])
         self.context.emit_fact(HOLDING, fact_key, held.since._replace(time=now), "held", values)
@@ -225,7 +226,7 @@ def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding, _thre
     for fact in facts:
         if longest is not None and _consumer(longest) != _consumer(fact) and fact.values["since"] < longest.where.time:
             pair = _consumer(longest), _consumer(fact)
-            if pair not in reported:
+            if pair not in reported and not longest.values["unseen"]:
                 reported.add(pair)
                 _report_overlap(longest, fact, report)
         if longest is None or fact.where.time > longest.where.time:

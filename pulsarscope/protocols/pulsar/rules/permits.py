@@ -19,6 +19,7 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
@@ -228,6 +229,8 @@ class PermitRule(ConsumerRule[PermitState]):
         rhythm = round(self.context.thresholds["consumer-rhythm-factor"] * consumer.turn)
         if now - max(since.time, consumer.active_at) < max(self.context.thresholds.ns(threshold), rhythm):
             return
+        if self._may_have_granted(consumer):
+            return
         consumer.reported = True
         starved = now - since.time
         if consumer.granted == 0:
@@ -246,6 +249,10 @@ class PermitRule(ConsumerRule[PermitState]):
             **self.context.thresholds.evidence(threshold, "consumer-rhythm-factor"),
         }
         self.context.report("consumer-starved", since, self.sentence(text), evidence)
+
+    def _may_have_granted(self, consumer: PermitState) -> bool:
+        """Return True when a FLOW may be among the bytes of the client that the capture lacks: permits are then more than are counted."""
+        return may_lack(self.context, 0 if consumer.ready is None else consumer.ready.time)
 
     # -- facts for the topic's other connections
 
@@ -340,7 +347,8 @@ class PermitRule(ConsumerRule[PermitState]):
             "permits": consumer.permits,
             "granted": consumer.granted,
             "refilled": consumer.refilled,
-            "lost": self.context.lost,
+            "lost": self.context.lost or self._may_have_granted(consumer),
+            "undecided": self._may_have_granted(consumer),
             "delivered": consumer.delivered,
             "last": consumer.last,
             "begun": (consumer.ready or since).time,

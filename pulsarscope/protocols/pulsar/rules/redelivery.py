@@ -171,7 +171,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if deciding:
             consumer.reported = True
             self._report_storm(consumer, deciding)
-        elif ending and self.open and not consumer.reported:
+        elif ending and not consumer.reported:
             self._report_undecided(consumer)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
@@ -302,7 +302,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             **self.context.thresholds.evidence("redelivery-storm-unresolved"),
         }
         where = consumer.highest_at or self.context.last
-        self.context.report("consumer-undecided", where, f"{text}; a longer capture would show whether it goes on.", evidence)
+        rest = "; a longer capture would show whether it goes on" if self.open else " before it ended"
+        self.context.report("consumer-undecided", where, f"{text}{rest}.", evidence)
 
     def _send(self, row: FrameRow) -> None:
         metadata, topic = row.metadata or {}, row.topic or ""

@@ -10,7 +10,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
-from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import error_text
 
@@ -167,6 +167,8 @@ class RequestRule(ConnectionRule):
         for where in unanswered(self._context, asked):
             waited = row.end - where.time
             command, title = asked[where]
+            if command == "AUTH_CHALLENGE" and may_lack(self._context, where.time):
+                continue
             limit = "request-unanswered-seconds"
             if row.closed == "open":
                 limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"

@@ -108,6 +108,8 @@ def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: T
     end = max(fact.where.time for fact in facts)
     for fact in consumers:
         values = fact.values
+        if values["undecided"]:
+            continue
         until, since = fact.where.time if values["closed"] else end, values["since"]
         passed = _passed(facts, since, until)
         dropped = sum(count for count, _ in passed)

@@ -13,7 +13,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.frame.tokens import shown_expiry
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import date, duration, error_text, host, quantity
 
 CODES = table(
@@ -53,7 +53,7 @@ _SECOND = 1_000_000_000
 class TokenRule(ConnectionRule):
     """Source of the facts on the tokens of one connection."""
 
-    __slots__ = ("_challenge", "_connected", "_context", "_error", "_refreshable", "_refreshes", "_token")
+    __slots__ = ("_answered_at", "_challenge", "_connected", "_context", "_error", "_refreshable", "_refreshes", "_token")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -65,6 +65,8 @@ class TokenRule(ConnectionRule):
         self._refreshes = 0
         self._challenge: Where | None = None
         """Challenge on an open connection that is not answered."""
+        self._answered_at = 0
+        """Time of the latest answer, in nanoseconds."""
         self._error: tuple[str, str] | None = None
         """Error in answer to a token, and its frame."""
 
@@ -83,11 +85,12 @@ class TokenRule(ConnectionRule):
         self._connected = True
 
     def _challenged(self, row: FrameRow) -> None:
-        if self._connected or row.direction != SERVER or self._refreshable is None:
+        due = self._connected or row.direction != SERVER or self._refreshable is None
+        if due and row.time >= self._answered_at:  # beside a hole its answer may be read first
             self._challenge = where_of(row)
 
     def _response(self, row: FrameRow) -> None:
-        self._challenge = None
+        self._challenge, self._answered_at = None, row.time
         self._refreshes += self._take(row, ((row.fields or {}).get("response") or {}).get("auth_data"))
 
     def _refused(self, row: FrameRow) -> None:
@@ -97,6 +100,8 @@ class TokenRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit what became of the tokens."""
+        if self._challenge is not None and (not row.client_bytes or may_lack(self._context, self._challenge.time)):
+            self._challenge = None  # the answer may be what the capture lacks
         if self._token is None and self._challenge is None:
             return
         where, expires = self._token or (self._challenge or last, None)

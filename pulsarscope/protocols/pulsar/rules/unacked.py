@@ -17,7 +17,7 @@ from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.poison import POISON
@@ -143,12 +143,12 @@ class UnackedRule(ConsumerRule[UnackedState]):
         age = now - oldest.where.time
         thresholds = self.context.thresholds
         limit = "consumer-not-acking-closed-seconds" if ending and not consumer.acknowledged_at else "consumer-not-acking-seconds"
-        silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit)
+        silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer)
         if silent and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif age >= thresholds.ns("ack-hole-seconds") and consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
-            if later >= thresholds["ack-hole-later"]:
+            if later >= thresholds["ack-hole-later"] and not may_lack(self.context, oldest.where.time):
                 self._report_hole(consumer, position, oldest, age, later)
         if ending:
             if not consumer.reported or consumer.kind == "Key_Shared":
@@ -279,11 +279,16 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turn,
             "enough": enough,
-            "undecided": consumer.connection is not None and consumer.acks < RHYTHM_ACKS,
+            "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer),
             "closed": not self.open,
             "reported": consumer.reported,
         }
         self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING, values)
+
+    def _may_have_acked(self, consumer: UnackedState) -> bool:
+        """Return True when an ACK may be among the bytes of the client that the capture lacks."""
+        oldest = next(iter(consumer.entries.values()))
+        return may_lack(self.context, max(oldest.where.time, consumer.acknowledged_at))
 
     def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
         """Emit the oldest entry that a consumer leaves unacknowledged."""
