@@ -165,8 +165,8 @@ class Capture:
         if selection is not None:
             selection.begin(run)
         for batch in run:
-            counted.feed(counted.once.kept(batch.rows), run.endpoints)
-        counted.feed(counted.once.rest(), run.endpoints)
+            counted.feed(counted.once.kept(batch.rows, run.endpoints))
+        counted.feed(counted.once.rest())
         return counted.records()
 
     def compare(self, after: Capture) -> Report:
@@ -238,7 +238,7 @@ class Capture:
 
         run, once = self._run(kinds, rules=True, anchors=True), CountedOnce()
         diagnosis = Diagnosis.of(run.dissectors.values(), self._options.ports.union(self._options.decode_as), self._options.thresholds)
-        for rows in chain((once.kept(batch.rows) for batch in run), (once.rest() for _ in range(1))):
+        for rows in chain((once.kept(batch.rows, run.endpoints) for batch in run), (once.rest() for _ in range(1))):
             diagnosis.feed(rows)
             if feed is not None:
                 feed(rows)

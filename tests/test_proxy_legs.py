@@ -33,6 +33,43 @@ def test_messages_are_given_once(jobs: str, more: tuple[str, ...]) -> None:
         assert rows == lines("messages", NAME, "-f", "ndjson")
 
 
+def later_part(name: str, percent: int, folder: Path) -> str:
+    """What remains of a capture without so much of its packets at its beginning."""
+    data = (CAPTURES / name).read_bytes()
+    packets, at = [], 24
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        packets.append(data[at:end])
+        at = end
+    path = folder / "later.pcap"
+    path.write_bytes(data[:24] + b"".join(packets[len(packets) * percent // 100 :]))
+    return str(path)
+
+
+def entry_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["direction"], row.get("ledger"), row.get("entry")
+
+
+@pytest.mark.parametrize("percent", [10, 50, 90])
+@pytest.mark.parametrize("name", [Path(NAME).name, "balancer.pcap"])
+def test_messages_are_given_once_wherever_the_capture_begins(name: str, percent: int, tmp_path: Path) -> None:
+    later = later_part(name, percent, tmp_path)
+    rows = lines("messages", later, "-f", "ndjson")
+    identities = [
+        (row["direction"], row.get("consumer_id"), row.get("producer_name"), row.get("sequence_id"), row["ledger"], row["entry"])
+        for row in rows
+        if "entry" in row
+    ]
+    assert len(identities) == len(set(identities)) > 0
+    legs = lines("decode", later, "-f", "ndjson", "--records", "message")
+    assert {entry_of(row) for row in legs} == {entry_of(row) for row in rows}
+    assert lines("messages", later, "-f", "ndjson", "--jobs", "2") == rows
+    assert lines("messages", later, "-f", "ndjson", "-Y", "message.payload_size >= 0") == rows
+    total = json.loads(execute("stats", later, "-f", "json").stdout)["total"]
+    delivered = sum(row["direction"] == "deliver" for row in rows)
+    assert total["server_messages"] == delivered or (percent >= 70 and total["server_messages"] <= 2 * delivered)  # one acknowledgment
+
+
 def test_a_limit_counts_what_is_given() -> None:
     assert len(lines("messages", NAME, "-f", "ndjson", "--limit", "100")) == 100
 

@@ -2,40 +2,109 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import ChainMap, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from pulsarscope.dissect.events import COPIES
+from pulsarscope.dissect.events import COPIES, DELIVER
 from pulsarscope.dissect.legs import AnchorRow, LegTable
-from pulsarscope.model.limits import EARLY_CONNECTIONS_MAX, EARLY_MESSAGES_MAX, HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import (
+    EARLY_CONNECTIONS_MAX,
+    EARLY_MESSAGES_MAX,
+    HELD_ROWS_MAX,
+    HELD_ROWS_NANOSECONDS,
+    LEGS_MAX,
+)
 from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
+
+CARRIED_MAX = 8_192
+"""Deliveries of which it is remembered on which connections they came, half a KiB each: a proxy hands them on within milliseconds."""
+
+CARRIERS_MAX = 16
+"""Connections remembered of one of them: each subscription of a topic gets it, on as many legs as the path has."""
+
+UNDECIDED_ROWS_MAX = 4_096
+"""Rows that wait until it is known whether a message before them comes a second time over a path."""
+
+UNDECIDED_NANOSECONDS_MAX = 1_000_000_000
+"""Longest time for which they wait: clients that collect acknowledgments send them ten times a second."""
+
+UNDECIDED_MAX_BYTES = 32 << 20
+"""Bytes of their frames and payloads from which they wait no longer."""
 
 _IDENTITY = ("direction", "producer_id", "consumer_id", "sequence_id", "ledger", "entry", "batch_index", "redelivery_count")
 """Columns of messages that are the same on all legs, and tell the messages of a connection from each other."""
 
 _identity = attrgetter(*_IDENTITY)
 
-IDENTIFYING = ("connection", *_IDENTITY)
+IDENTIFYING = ("connection", "time", "payload_size", *_IDENTITY)
 """Columns of messages that must be there."""
 
 _OF_THE_LEG = frozenset({"capture", "tcp", "tls"})
 """Layers of findings about one leg, whatever it carries."""
 
 
-class CountedOnce:
-    """Give it all rows, with those of anchors, in their order."""
+class Mark(NamedTuple):
+    """What tells whether a row comes a second time."""
 
-    def __init__(self, *, shown: frozenset[str] = frozenset(), holds: bool = False) -> None:
+    connection: str | None
+    """None: the row is about this leg only."""
+    message: Any
+    """Of messages: what they are the same by on all legs."""
+    time: int
+    size: int
+    """Bytes of a frame, or of a payload."""
+
+
+class CountedOnce:
+    """Give it all rows, with those of anchors, in their order.
+
+    Where the capture begins after the connections did, only acknowledgments show that two of them are legs of one path. So a delivery that
+    came on another connection before waits, and what follows it, until it is known whether it is the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        shown: frozenset[str] = frozenset(),
+        holds: bool = False,
+        waits: bool = True,
+        mark: Callable[[Any], Mark] | None = None,
+    ) -> None:
         """Begin.
 
         Args:
             shown: kinds of rows that stay on all legs.
             holds: the first frames of a connection wait until it can be known for a leg, so that the order of rows changes.
+            waits: rows may wait for the decision about one before them.
+            mark: returns what tells whether a row comes a second time, of rows in another form.
         """
         self._shown = shown
+        self._waits = waits
+        self._mark = mark or mark_of
+        self._looked: deque[Any] = deque()
+        """Rows that wait, and whose anchors have been taken out."""
+        self._unseen: deque[Any] = deque()
+        """Rows behind them."""
+        self._sizes: deque[int] = deque()
+        """Bytes of each of the rows that were looked at."""
+        self._looked_bytes = 0
+        self._ends: dict[str, tuple[str, str]] = {}
+        """Client and server of the connections of rows that wait: they may have ended meanwhile."""
+        self.endpoints: Mapping[str, tuple[str, str]] = {}
+        """Client and server of the connections of the rows kept last."""
+        self._carriers: dict[Any, list[str]] = {}
+        """Connections with a delivery among their first messages, by delivery."""
+        self._strangers: dict[tuple[str, str], None] = {}
+        """Pairs of connections that were not found to be legs in time."""
+        self._frames: dict[str, int] = {}
+        """Number of the first frames with messages, by connection."""
+        self._carried: set[str] = set()
+        """Connections with more of them."""
+        self._ended = False
         self._legs = LegTable()
         self._early: dict[str, list[Any]] = {}
         """First messages of connections that came last: they may be there before their connection is known for a leg."""
@@ -56,31 +125,42 @@ class CountedOnce:
         """The outer leg of each connection that is an inner one."""
         return self._legs.outer_of
 
-    def kept(self, rows: Iterable[Any]) -> list[Any]:
-        """Return the rows without anchors and without those that inner legs repeat."""
+    def kept(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]] = NOTHING) -> list[Any]:
+        """Return the rows without anchors and without those that inner legs repeat, up to one about which it is not decided."""
         self.inner = []
         out: list[Any] = []
-        held, begun, outer_of, settled = self._held, self._begun, self._legs.outer_of, self._settled
-        for row in rows:
+        held, begun, outer_of, settled, carried = self._held, self._begun, self._legs.outer_of, self._settled, self._carried
+        unseen = self._unseen
+        unseen.extend(rows)
+        self.endpoints = ChainMap(self._ends, endpoints) if self._ends else endpoints  # type: ignore[arg-type]  # nobody changes it
+        while self._sizes or unseen:
+            row = self._next_looked() if self._sizes else unseen.popleft()
             kind = type(row)
             if kind is FrameRow or kind is ExchangeRow:  # most are
                 if row.connection in outer_of and row.kind not in self._shown:
                     self.inner.append(row)
+                elif kind is FrameRow and row.num_messages and row.connection not in carried and self._frame_must_wait(row):
+                    return self._put_off(rows, endpoints, out)
                 elif held is None or row.connection in begun or not self._hold(held, row, out):
                     out.append(row)
             elif kind is MessageRow and row.connection in settled and row.direction not in COPIES:
                 out.append(row)
             elif kind is AnchorRow:
                 self.add(row)
-            elif kind is RawFrame or not self.repeats(*identified(row)) or row.kind in self._shown:
+            elif self._must_wait(row, mark := self._mark(row)):
+                return self._put_off(rows, endpoints, out)
+            elif not self._repeats(mark) or row.kind in self._shown:
                 if kind is ConnectionRow:
                     settled.discard(row.connection)
+                    carried.discard(row.connection)
+                    self._frames.pop(row.connection, None)
                     if held is not None:
                         self._begin(row.connection, held, out)
                         begun.discard(row.connection)
                 out.append(row)
             else:
                 self.inner.append(row)
+        self._ends = {}
         return out
 
     def add(self, anchor: AnchorRow) -> None:
@@ -91,8 +171,97 @@ class CountedOnce:
             if self._held is not None:
                 self.inner += self._held.pop(inner, ())
 
-    def repeats(self, connection: str | None, message: Any) -> bool:
-        """Return True for a row that another leg brings, too, as `identified` tells it, and for a copy of a message in a storage."""
+    def selected(self, rows: Iterable[Any]) -> list[Any]:
+        """Do as `kept` with rows in another form, of which frames are not held."""
+        out: list[Any] = []
+        unseen = self._unseen
+        unseen.extend(rows)
+        while self._sizes or unseen:
+            row = self._next_looked() if self._sizes else unseen.popleft()
+            if type(row) is AnchorRow:
+                self.add(row)
+            elif self._must_wait(row, mark := self._mark(row)):
+                break
+            elif not self._repeats(mark):
+                out.append(row)
+        return out
+
+    def _put_off(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]], out: list[Any]) -> list[Any]:
+        """Remember the ends of the connections of rows that wait, and return those that are kept."""
+        names = {self._mark(each).connection for each in rows if type(each) is not AnchorRow}
+        self._ends.update((name, endpoints[name]) for name in names if name is not None and name in endpoints)
+        return out
+
+    def _next_looked(self) -> Any:
+        self._looked_bytes -= self._sizes.popleft()
+        return self._looked.popleft()
+
+    def _frame_must_wait(self, row: FrameRow) -> bool:
+        """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""
+        name = row.connection
+        content = DELIVER, row.command, row.size, row.payload_size, row.num_messages, row.producer_name
+        if row.direction == SERVER and self._must_wait(row, Mark(name, content, row.time, row.size or 0)):
+            return True
+        self._frames[name] = number = self._frames.get(name, 0) + 1
+        if number >= EARLY_MESSAGES_MAX:
+            del self._frames[name]
+            self._carried.add(name)
+        return False
+
+    def _must_wait(self, row: Any, mark: Mark) -> bool:
+        """Look ahead until it is known whether a message comes a second time; put it back and return True where more rows are needed."""
+        connection, message, *_ = mark
+        if message is None or message[0] != DELIVER or connection is None or connection in self._settled or connection in self.outer_of:
+            return False
+        carriers = self._carriers.get(message)
+        if carriers is None:
+            remember(self._carriers, message, [connection], CARRIED_MAX)
+            return False
+        for other in carriers if self._waits else ():
+            if not self._decided(other, connection) and not self._look_ahead(mark, other, connection):
+                self._looked.appendleft(row)
+                self._sizes.appendleft(mark.size)
+                self._looked_bytes += mark.size
+                return True
+        if connection not in carriers and len(carriers) < CARRIERS_MAX:
+            carriers.append(connection)
+        return False
+
+    def _decided(self, first: str, second: str) -> bool:
+        """Return True when it is known whether a connection is the outer leg of one on which a message came first."""
+        return first == second or first in self.outer_of or (first, second) in self._strangers
+
+    def _look_ahead(self, mark: Mark, first: str, second: str) -> bool:
+        """Take anchors that come behind a message until it is decided about two connections, or too late; return False for too early."""
+        looked, unseen = self._looked, self._unseen
+        while self._looked_bytes <= UNDECIDED_MAX_BYTES and len(looked) < UNDECIDED_ROWS_MAX:
+            if not unseen:
+                if not self._ended:
+                    return False
+                break
+            row = unseen.popleft()
+            if type(row) is AnchorRow:
+                self.add(row)
+                time = row.fact.where.time
+            else:
+                looked.append(row)
+                seen = self._mark(row)
+                time = seen.time
+                self._sizes.append(seen.size)
+                self._looked_bytes += seen.size
+            if self._decided(first, second):
+                return True
+            if time - mark.time > UNDECIDED_NANOSECONDS_MAX:
+                break
+        if self._legs.weight(second, first) > 0:  # each acknowledgment so far speaks for it
+            remember(self._repeated, second, {*self._repeated.get(second, ()), *self._early.get(first, ())}, EARLY_CONNECTIONS_MAX)
+        else:
+            remember(self._strangers, (first, second), None, LEGS_MAX)
+        return True
+
+    def _repeats(self, mark: Mark) -> bool:
+        """Return True for a row that another leg brings, too, and for a copy of a message in a storage."""
+        connection, message, *_ = mark
         if connection is None:
             return False
         if connection in self.outer_of or (message is not None and message[0] in COPIES):
@@ -134,16 +303,25 @@ class CountedOnce:
 
     def rest(self) -> list[Any]:
         """Return the rows that still wait: the run has ended."""
-        rows = [row for held in (self._held or {}).values() for row in held]
+        self._ended = True
+        rows = self.kept(())
+        rows += [row for held in (self._held or {}).values() for row in held]
         self._held = None
         return rows
 
+    def rest_of_selected(self) -> list[Any]:
+        """Do as `rest` with rows in another form."""
+        self._ended = True
+        return self.selected(())
 
-def identified(row: Any) -> tuple[str | None, Any]:
-    """Return the connection of a row, None if the row is about this leg only, and of messages what they are the same by on all legs."""
-    kind = row.kind
-    if kind == MessageRow.kind:
-        shared = row.shared if type(row) is EntryMessages else row
-        return shared.connection, _identity(shared)
-    own = kind == ConnectionRow.kind or (kind == FindingRow.kind and row.layer in _OF_THE_LEG)
-    return None if own else row.connection, None
+
+def mark_of(row: Any) -> Mark:
+    """Return what tells whether a row comes a second time."""
+    kind = type(row)
+    if kind is RawFrame:
+        return Mark(None, None, 0, len(row.data))
+    if kind is EntryMessages or row.kind == MessageRow.kind:
+        shared = row.shared if kind is EntryMessages else row
+        return Mark(shared.connection, _identity(shared), shared.time, shared.payload_size or 0)
+    own = row.kind == ConnectionRow.kind or (row.kind == FindingRow.kind and row.layer in _OF_THE_LEG)
+    return Mark(None if own else row.connection, None, row.time, row.size or 0 if kind is FrameRow else 0)

@@ -40,9 +40,9 @@ class Sections:
         self.once = CountedOnce(holds=self.plain)  # others look at the order of rows, and at the ends of connections
         self.statistics = Statistics(interval=interval, filtered=selection is not None, outer_of=self.once.outer_of)
 
-    def feed(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+    def feed(self, rows: Sequence[Any]) -> None:
         """Count rows that `once` has kept."""
-        selection, statistics = self._selection, self.statistics
+        selection, statistics, endpoints = self._selection, self.statistics, self.once.endpoints
         selected = rows if selection is None else list(selection.select(rows, endpoints))
         for fold in self._folds.values():
             fold.feed(selected, endpoints)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pulsarscope.analysis.comparison import ComparedRun, Comparison
+from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
@@ -95,10 +96,11 @@ def _read(run: AnyRun, request: CommandRequest, options: Options) -> ComparedRun
     if row_filter is not None:
         row_filter.begin(run)
     compared = ComparedRun(Statistics(filtered=row_filter is not None), diagnosis_of(run, options))
+    once = CountedOnce()
 
     def consume(rows: Sequence[Any]) -> None:
         compared.diagnosis.feed(rows)
-        compared.statistics.feed(rows if row_filter is None else row_filter.select(rows, run.endpoints))
+        compared.statistics.feed(rows if row_filter is None else row_filter.select(rows, once.endpoints))
 
-    read_all(run, request, consume)
+    read_all(run, request, consume, once)
     return compared

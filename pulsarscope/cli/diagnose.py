@@ -10,6 +10,7 @@ import typer
 
 from pulsarscope import __version__
 from pulsarscope.analysis.baseline import Baseline
+from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
@@ -62,15 +63,15 @@ def diagnose(request: DiagnoseRequest) -> int:
         engine_options = run_options(request, EXPLAINING_KINDS, rules=True)
         run = start_run(request.files, engine_options, request.jobs)
         sink = output.open(request, run.inputs.paths)
-        diagnosis = diagnosis_of(run, engine_options)
+        diagnosis, once = diagnosis_of(run, engine_options), CountedOnce()
         if row_filter is not None:
             row_filter.begin(run)
 
         def consume(rows: Sequence[Any]) -> None:
-            rows = rows if row_filter is None else row_filter.select(rows, run.endpoints)
+            rows = rows if row_filter is None else row_filter.select(rows, once.endpoints)
             diagnosis.feed(rows if baseline is None else baseline.others(rows))
 
-        read_all(run, request, consume, warns=request.format is not None, interrupts=output.interrupts)
+        read_all(run, request, consume, once, warns=request.format is not None, interrupts=output.interrupts)
         diagnosis.start = diagnosis.start if run.start is None else run.start
         if run.stopped:
             diagnosis.coverage.stopped = run.packets

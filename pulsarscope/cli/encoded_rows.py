@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
-from pulsarscope.analysis.counted_once import CountedOnce, identified
+from pulsarscope.analysis.counted_once import CountedOnce, Mark, mark_of
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.model.findings import ERROR
 from pulsarscope.model.records import FindingRow
@@ -71,11 +72,11 @@ class Encoding:
 class OnceEncoding:
     """An encoding of the rows that `CountedOnce` keeps, of which other processes cannot know."""
 
-    def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset()) -> None:
-        """`shown` is that of `CountedOnce`."""
+    def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset(), *, waits: bool = True) -> None:
+        """`shown` and `waits` are those of `CountedOnce`."""
         self._encoding = encoding
         self._shown = shown
-        self._once = CountedOnce()
+        self._once = CountedOnce(waits=waits, mark=itemgetter(0))
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
         """As `Encoding`: of rows that were kept."""
@@ -84,19 +85,21 @@ class OnceEncoding:
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Encode each row by itself, as `Encoding`, and put before it what tells whether it is kept; anchors stay as they are."""
         shown = self._shown
-        marks = [None if type(row) is AnchorRow else (None, None) if row.kind in shown else identified(row) for row in rows]
+        marks = [None if type(row) is AnchorRow else _of_all_legs(row) if row.kind in shown else mark_of(row) for row in rows]
         values = iter(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow]))
         return [row if mark is None else (mark, next(values)) for row, mark in zip(rows, marks, strict=True)]
 
     def join(self, prepared: list[Any]) -> EncodedRows:
         """Join those that are kept, as `Encoding`."""
-        kept = []
-        for value in prepared:
-            if type(value) is AnchorRow:
-                self._once.add(value)
-            elif not self._once.repeats(*value[0]):
-                kept.append(value[1])
-        return self._encoding.join(kept)
+        return self._encoding.join([line for _, line in self._once.selected(prepared)])
+
+    def rest(self) -> EncodedRows:
+        """Join those that still wait: the run has ended."""
+        return self._encoding.join([line for _, line in self._once.rest_of_selected()])
+
+
+def _of_all_legs(row: Any) -> Mark:
+    return mark_of(row)._replace(connection=None, message=None)
 
 
 AnyEncoding = Encoding | OnceEncoding

@@ -82,7 +82,7 @@ class LiveCapture:
         """Description of the source and its filter, in one line."""
         self._request = request
         self._hidden = options.records - shown
-        self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE)
+        self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE, waits=False)
         """Takes out what comes a second time, over another leg of its path: messages and findings, on the screen all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)

@@ -82,9 +82,9 @@ def report(request: ReportPageRequest) -> int:
 
         def consume(rows: Sequence[Any]) -> None:
             overview.diagnosis.feed(rows)
-            overview.feed(rows if row_filter is None else list(row_filter.select(rows, run.endpoints)), run.endpoints)
-            inner = once.inner if row_filter is None else list(row_filter.select(once.inner, run.endpoints))
-            overview.feed_inner(inner, run.endpoints)
+            overview.feed(rows if row_filter is None else list(row_filter.select(rows, once.endpoints)), once.endpoints)
+            inner = once.inner if row_filter is None else list(row_filter.select(once.inner, once.endpoints))
+            overview.feed_inner(inner, once.endpoints)
 
         read_all(run, request, consume, once)
         overview.diagnosis.start = overview.diagnosis.start if run.start is None else run.start

@@ -80,7 +80,7 @@ def read_all(
     run: AnyRun,
     request: CommandRequest,
     consume: Callable[[Sequence[Any]], None],
-    once: CountedOnce | None = None,
+    once: CountedOnce,
     *,
     warns: bool = True,
     interrupts: Interrupts | None = None,
@@ -89,7 +89,6 @@ def read_all(
 
     With `interrupts`, a first signal stops the run, which then gives what it has; a pipe may never give more, and is left at once.
     """
-    once = once or CountedOnce()
     noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
     with noted, Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
         for batch in run:
@@ -100,7 +99,7 @@ def read_all(
             if warns and not request.quiet:
                 for line in damage(rows):
                     warn(line)
-            consume(once.kept(rows))
+            consume(once.kept(rows, run.endpoints))
             progress.advance(batch.file, batch.bytes_read)
         consume(once.rest())
 

@@ -130,6 +130,8 @@ def write_rows(
                     if flush:
                         sink.flush()
                 progress.advance(batch.file, batch.bytes_read)
+            if isinstance(encoding, OnceEncoding) and (rest := encoding.rest().rows):
+                cast("EncodedOutput", row_output).put(rest)
     except KeyboardInterrupt:
         row_output.close()
         if kept := sink.keep():
@@ -156,10 +158,11 @@ def limited_rows(
     with closing(iter(run)) as batches:
         for batch in batches:
             if once is not None and batch.prepared is None:
-                batch.rows = once.kept(batch.rows)
+                batch.rows = once.kept(batch.rows, run.endpoints)
             if watch is not None:
                 watch(batch)
-            rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, run.endpoints)
+            endpoints = run.endpoints if once is None else once.endpoints
+            rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, endpoints)
             if remaining is None:
                 yield batch, rows
                 continue
@@ -173,6 +176,9 @@ def limited_rows(
             yield batch, rows
             if remaining == 0:
                 return
+        if once is not None and (rest := once.rest()):
+            rows = rest if row_filter is None else row_filter.select(rest, once.endpoints)
+            yield msgspec.structs.replace(batch, rows=rest), rows if remaining is None else rows[:remaining]
 
 
 def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:

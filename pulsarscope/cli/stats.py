@@ -76,7 +76,7 @@ def stats(request: StatsRequest) -> int:
         if row_filter is not None:
             row_filter.begin(run)
         sink = output.open(request, run.inputs.paths)
-        read_all(run, request, lambda rows: counted.feed(rows, run.endpoints), counted.once, interrupts=output.interrupts)
+        read_all(run, request, counted.feed, counted.once, interrupts=output.interrupts)
         if request.plot is not None:
             _draw(request, counted.statistics, run.inputs.paths)
         records = counted.records()

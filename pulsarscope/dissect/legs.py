@@ -152,6 +152,11 @@ class LegTable:
         self._recent[key] = [*others[-ANCHORS_OF_KEY_MAX:], anchor]
         return found
 
+    def weight(self, outer: str, inner: str) -> int:
+        """Return what speaks for two connections being legs, less what speaks against it."""
+        legs = self._pairs.get((outer, inner))
+        return 0 if legs is None else legs.weight
+
     def _join(self, outer: Fact, inner: Fact) -> bool:
         names = outer.where.connection, inner.where.connection
         legs = self._pairs.get(names)

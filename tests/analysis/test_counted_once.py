@@ -1,0 +1,132 @@
+"""Rows that come a second time over a path that began before the capture: which are kept, in what order, and how long they wait."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path as FilePath
+from typing import Any
+
+import pytest
+
+from pulsarscope.analysis import counted_once as module
+from pulsarscope.analysis.counted_once import CountedOnce, mark_of
+from pulsarscope.dissect.legs import AnchorRow
+from pulsarscope.engine import parallel
+from pulsarscope.model.records import FrameRow, MessageRow
+from tests.places import CAPTURES
+from tests.scenarios.commands import ack, delivery
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.legs import HOSTS, Path
+from tests.scenarios.options import Options
+
+KINDS = frozenset({"frame", "message", "finding", "connection"})
+
+
+def rows_of(path: FilePath) -> list[Any]:
+    return [row for batch in parallel.run([str(path)], Options(KINDS, rules=True, anchors=True), 1) for row in batch.rows]
+
+
+def kept(rows: list[Any], sizes: tuple[int, ...] = (1_000_000,), **options: Any) -> list[Any]:
+    """What is kept of rows given so many at a time, in turn."""
+    once, at = CountedOnce(**options), 0
+    out: list[Any] = []
+    while at < len(rows):
+        size = sizes[len(out) % len(sizes)]
+        out += once.kept(rows[at : at + size])
+        at += size
+    return out + once.rest()
+
+
+def entries(rows: list[Any]) -> list[int | None]:
+    return [row.entry for row in rows if isinstance(row, MessageRow)]
+
+
+def path_without_beginning(folder: FilePath, count: int, *, hosts: str = "one host", together: int = 1) -> list[Any]:
+    """The rows of a consumer behind a proxy, which acknowledges so many messages at once."""
+    path = Path(hosts, midstream=True)
+    for first in range(0, count, together):
+        for entry in range(first, first + together):
+            path.server(delivery(entry))
+        path.wait(20 * MILLISECOND).client(ack(*range(first, first + together)))
+    diagnose(folder, path.outer, path.inner)
+    return rows_of(folder / "conversations.pcap")
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("together", [1, 5, 40])
+def test_deliveries_before_the_first_acknowledgment_are_kept_once(tmp_path: FilePath, hosts: str, together: int) -> None:
+    rows = path_without_beginning(tmp_path, 40, hosts=hosts, together=together)
+    assert len(entries(rows)) == 80
+    assert entries(kept(rows)) == [*range(40)]
+
+
+@pytest.mark.parametrize("sizes", [(1,), (7, 1, 30), (50,)])
+@pytest.mark.parametrize("name", ["proxy-keyshared.pcap", "balancer.pcap"])
+def test_however_rows_are_cut_into_batches_the_same_are_kept_in_their_order(name: str, sizes: tuple[int, ...]) -> None:
+    rows = rows_of(CAPTURES / name)
+    later = rows[len(rows) // 2 :]
+    want = kept(later)
+    assert kept(later, sizes) == want
+    places = [(row.file, row.packet, row.sub) for row in want if isinstance(row, FrameRow)]
+    assert all(first <= second for first, second in pairwise(places))
+
+
+def test_rows_in_another_form_are_selected_alike(tmp_path: FilePath) -> None:
+    rows = path_without_beginning(tmp_path, 20, together=5)
+    once = CountedOnce(mark=lambda value: mark_of(value[0]))
+    selected = [value for row in rows for value in once.selected([row if isinstance(row, AnchorRow) else (row, "form")])]
+    selected += once.rest_of_selected()
+    assert [row for row, _ in selected if isinstance(row, MessageRow)] == [row for row in kept(rows) if isinstance(row, MessageRow)]
+
+
+def two_subscriptions(folder: FilePath, count: int, pause: int) -> list[Any]:
+    """The rows of two consumers of one topic with the same id, at one broker, that acknowledge nothing."""
+    talks = [Conversation(("10.0.0.1", 40000 + number), ("10.0.0.2", 6650), acknowledge=False, step_ns=1000) for number in range(2)]
+    for entry in range(count):
+        for talk in talks:
+            talk.wait(pause).server(delivery(entry))
+    diagnose(folder, *talks)
+    return rows_of(folder / "conversations.pcap")
+
+
+def waiting(rows: list[Any]) -> tuple[list[Any], int]:
+    """What is kept of rows given one at a time, and how many wait at most."""
+    once, most = CountedOnce(), 0
+    out: list[Any] = []
+    for row in rows:
+        out += once.kept([row])
+        most = max(most, len(once._looked) + len(once._unseen))
+    return out + once.rest(), most
+
+
+@pytest.mark.parametrize(
+    ("bound", "value"), [("UNDECIDED_NANOSECONDS_MAX", SECOND // 2), ("UNDECIDED_ROWS_MAX", 30), ("UNDECIDED_MAX_BYTES", 1_000)]
+)
+def test_what_is_no_path_waits_once_and_all_of_it_is_kept(
+    tmp_path: FilePath, bound: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = two_subscriptions(tmp_path, 100, 10 * MILLISECOND)
+    monkeypatch.setattr(module, bound, value)
+    out, most = waiting(rows)
+    assert out == [row for row in rows if not isinstance(row, AnchorRow)]
+    assert 10 < most <= 210
+
+
+def test_nothing_waits_where_that_is_not_asked_for(tmp_path: FilePath) -> None:
+    rows = two_subscriptions(tmp_path, 10, 0)
+    once = CountedOnce(waits=False)
+    assert sum(len(once.kept([row])) for row in rows) == sum(not isinstance(row, AnchorRow) for row in rows)
+
+
+def test_the_ends_of_a_connection_are_known_while_its_rows_wait(tmp_path: FilePath) -> None:
+    rows = path_without_beginning(tmp_path, 3, together=3)
+    names = {row.connection for row in rows}
+    once = CountedOnce()
+    for row in rows:
+        once.kept([row], {name: (name, name) for name in names})
+        if once._looked or once._unseen:
+            break
+    once.kept([], {})
+    assert {once.endpoints[name] for name in once.endpoints} <= {(name, name) for name in names}
+    assert once.endpoints
