@@ -267,6 +267,9 @@ class JourneyRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     ack_frame: Annotated[str | None, Doc("Name of the ACK.")] = None
     ack_time: Annotated[int | None, Doc("Its time.", "time")] = None
     ack_ns: Annotated[int | None, Doc("Nanoseconds from the delivery that it acknowledges to the ACK.")] = None
+    replicated_from: Annotated[str | None, Doc("Cluster from which a replicator brought the message; null in that one itself.")] = None
+    origin: Annotated[str | None, Doc("LEDGER:ENTRY of the message there, when the replicator says so.")] = None
+    replications: Annotated[Any, Doc("SENDs that brought the message to other clusters: frame, time, connection, broker.", "json")] = None
 
 
 ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, ExchangeRow, ConnectionRow, FindingRow, JourneyRow)}

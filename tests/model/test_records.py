@@ -159,6 +159,9 @@ CONTRACT: dict[str, list[str]] = {
         "ack_frame",
         "ack_time",
         "ack_ns",
+        "replicated_from",
+        "origin",
+        "replications",
     ],
 }
 TYPES = {"int64", "string", "bool", "time", "bytes", "json", "strings", "checksum"}
@@ -196,6 +199,7 @@ def test_the_types_are_those_of_the_contract() -> None:
         ("frame", "topics"),
         ("journey", "deliveries"),
         ("journey", "writes"),
+        ("journey", "replications"),
     }
     assert {place for place, type_ in types.items() if type_ == "json"} == objects
     times = {(kind, "time") for kind in ROWS} | {("connection", "start"), ("connection", "end")}

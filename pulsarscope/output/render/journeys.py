@@ -25,6 +25,8 @@ def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
         _step(view, "delivered", row.delivery_ns) if row.delivery_frame else "not delivered",
         f"{len(row.deliveries)} times" if row.deliveries and len(row.deliveries) > 1 else "",
         _step(view, "acknowledged", row.ack_ns) if row.ack_frame or not row.delivery_frame else "not acknowledged",
+        f"from {row.replicated_from} {row.origin or ''}".rstrip() if row.replicated_from else "",
+        f"replicated to {', '.join(each['broker'] for each in row.replications)}" if row.replications else "",
         f"trace {row.trace_id}" if row.trace_id else "",
     ]
     summary = escape("  ".join(part for part in parts if part))

@@ -30,7 +30,10 @@ IDLE_NS = 300_000_000_000
 """Time without facts after which an entry is evaluated: acknowledgement time-outs and redelivery delays are about one minute."""
 
 RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confirmed"
-"""Kinds of facts: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE."""
+"""Kinds of facts: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE. Of a replicated message
+`SOURCE` is the cluster that it comes from."""
+
+SOURCE = "from"
 
 MESSAGES = "messages"
 """Kind of facts: what a SEND or a MESSAGE holds; messages, each (index in the batch, sequence id, trace, span), size of the batch,
@@ -73,6 +76,8 @@ class Journey(NamedTuple):
     checksum: str | None
     """Checksum status of SEND."""
     deliveries: tuple[EntryDelivery, ...]
+    source: str | None = None
+    """Cluster from which a replicator brought it."""
 
     def latency_ns(self, delivery: EntryDelivery) -> int | None:
         """Return the time from SEND to a delivery; None when the capture lacks SEND or has it after the delivery."""
@@ -85,37 +90,44 @@ def elapsed(begin: Where, end: Where) -> int | None:
 
 
 def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
-    """Return the journeys in the facts of one entry, one for each topic, because each cluster counts its ledgers on its own.
+    """Return the journeys in the facts of one entry, one for each topic and cluster that it comes from: clusters count their own ledgers.
 
     A frame whose topic is not in the capture belongs to the topic of the others, when that is the only one.
     """
     topics = {values["topic"] for _, what, values in facts if what in (RECEIVED, DELIVERED)} - {None}
     only = next(iter(topics)) if len(topics) == 1 else None
-    receipts: dict[str | None, Fact] = {}
+    receipts: dict[_Name, Fact] = {}
     deliveries: list[EntryDelivery] = []
+    sources: list[str | None] = []
     attempts: dict[tuple[str | None, str | None], int] = {}
     for fact in facts:
         where, what, values = fact
         if what == RECEIVED:
-            receipts[values["topic"] or only] = fact
+            receipts[values["topic"] or only, values.get(SOURCE)] = fact
         elif what == DELIVERED:
             group = values["topic"] or only, values["subscription"]
             attempts[group] = attempts.get(group, 0) + 1
+            sources.append(values.get(SOURCE))
             deliveries.append(EntryDelivery(where, *group, values["consumer_id"], attempts[group], values["checksum"]))
         elif what in (ACKED, CONFIRMED):
             _settle(deliveries, where, what, values)
-    by_topic: dict[str | None, list[EntryDelivery]] = {topic: [] for topic in receipts}
-    for delivery in deliveries:
-        by_topic.setdefault(delivery.topic, []).append(delivery)
-    return [_journey(entry, topic, receipts.get(topic), group) for topic, group in by_topic.items()]
+    by_name: dict[_Name, list[EntryDelivery]] = {name: [] for name in receipts}
+    for delivery, source in zip(deliveries, sources, strict=True):
+        by_name.setdefault((delivery.topic, source), []).append(delivery)
+    return [_journey(entry, name, receipts.get(name), group) for name, group in by_name.items()]
 
 
-def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Sequence[EntryDelivery]) -> Journey:
+_Name = tuple[str | None, str | None]
+"""Topic, and the cluster that the message comes from."""
+
+
+def _journey(entry: str, name: _Name, receipt: Fact | None, deliveries: Sequence[EntryDelivery]) -> Journey:
+    topic, source = name
     if receipt is None:
-        return Journey(entry, topic, None, None, None, None, tuple(deliveries))
+        return Journey(entry, topic, None, None, None, None, tuple(deliveries), source)
     values = receipt.values
     sent = None if values["sent"] is None else Where(*values["sent"])
-    return Journey(entry, topic, values["producer_name"], sent, receipt.where, values["checksum"], tuple(deliveries))
+    return Journey(entry, topic, values["producer_name"], sent, receipt.where, values["checksum"], tuple(deliveries), source)
 
 
 def _settle(deliveries: list[EntryDelivery], where: Where, what: str, values: Mapping[str, Any]) -> None:
@@ -137,8 +149,8 @@ class JourneyRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._sends: dict[str, tuple[list[Any], str]] = {}
-        """Place and checksum status of the SENDs without a receipt, by name."""
+        self._sends: dict[str, tuple[list[Any], str, str | None]] = {}
+        """Place and checksum status of the SENDs without a receipt, and the cluster that their message comes from, by name."""
         self._acks: dict[str, tuple[list[str], int]] = {}
         """Entries and consumer of the ACKs that ask for a response, by name."""
 
@@ -146,14 +158,18 @@ class JourneyRule(ConnectionRule):
         # As `where_of` and `remember`, without the calls: this is done for every SEND.
         file, packet, sub, checksum = row.file or 0, row.packet or 0, row.sub or 0, row.checksum
         place = [row.source, file, packet, sub, row.time or 0, row.connection or ""]
-        self._sends[f"{file}:{packet}.{sub}"] = place, "unverified" if checksum is None else checksum.status
+        metadata = row.metadata
+        source = None if metadata is None else metadata.get("replicated_from")
+        self._sends[f"{file}:{packet}.{sub}"] = place, "unverified" if checksum is None else checksum.status, source
         if len(self._sends) > PENDING_REQUESTS_MAX:
             drop_oldest(self._sends, PENDING_REQUESTS_MAX)
 
     def _receipt(self, row: FrameRow) -> None:
-        sent, checksum = self._sends.pop(row.request or "", (None, None))
+        sent, checksum, source = self._sends.pop(row.request or "", (None, None, None))
         if (key := entry_key((row.fields or {}).get("message_id"))) is not None:
             values = {"topic": named_topic(row.topic), "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
+            if source is not None:
+                values[SOURCE] = source
             self._context.emit_fact(JOURNEY, key, where_of(row), RECEIVED, values)
 
     def _send_error(self, row: FrameRow) -> None:
@@ -168,6 +184,8 @@ class JourneyRule(ConnectionRule):
                 "consumer_id": fields.get("consumer_id", -1),
                 "checksum": _checksum_status(row),
             }
+            if row.metadata is not None and (source := row.metadata.get("replicated_from")):
+                values[SOURCE] = source
             self._context.emit_fact(JOURNEY, key, where_of(row), DELIVERED, values)
 
     def _ack(self, row: FrameRow) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, RuleContext, Where, where_of
-from pulsarscope.model.limits import PENDING_MESSAGES_MAX
+from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
+from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.ack_sets import is_left
 from pulsarscope.protocols.pulsar.rules.journey import (
     ACKED,
@@ -22,8 +24,17 @@ from pulsarscope.protocols.pulsar.rules.journey import (
     evaluate,
     journeys,
 )
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, entry_key, position_of
 from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
+from pulsarscope.protocols.pulsar.topics import named_topic
+
+REPLICATED, ORIGIN = "replicated", "origin"
+"""Facts of an entry: a replicator brings it to another cluster, whose topic and broker are told; and where it was in the one it is from."""
+
+SOURCE_POSITION = "__MSG_PROP_REPL_SOURCE_POSITION"
+"""Property in which replicators say the ledger and entry of a message in its own cluster (brokers from 4.0 on)."""
+
+_POSITION = "[0-9]{1,19}:[0-9]{1,19}"
 
 
 class _Contents:
@@ -44,6 +55,27 @@ class MessagesRule(ConnectionRule):
         self._delivered: dict[int, Waiting[None]] = {}
         """Entries that wait for their ACK, by consumer."""
         self._waiting = 0
+        self._replicated: dict[str, str] = {}
+        """Positions in their own cluster of replicated messages without a receipt, by the name of their SEND."""
+
+    def _send(self, row: FrameRow) -> None:
+        self._emit()
+        metadata = row.metadata
+        if metadata is None or not metadata.get("replicated_from"):
+            return
+        origin = next((item.get("value") for item in metadata.get("properties") or () if item.get("key") == SOURCE_POSITION), None)
+        if origin is None or not re.fullmatch(_POSITION, str(origin)):
+            return
+        where = where_of(row)
+        remember(self._replicated, where.name, str(origin), PENDING_REQUESTS_MAX)
+        values = {"topic": named_topic(row.topic), "broker": self._context.server}
+        self._context.emit_fact(JOURNEY, str(origin), where, REPLICATED, values)
+
+    def _receipt(self, row: FrameRow) -> None:
+        self._emit()
+        origin = self._replicated.pop(row.request or "", None)
+        if origin is not None and (key := entry_key((row.fields or {}).get("message_id"))) is not None:
+            self._context.emit_fact(JOURNEY, key, where_of(row), ORIGIN, {"origin": origin})
 
     def _message(self, row: MessageRow) -> None:
         if row.ledger is None or row.entry is None or row.acknowledged or not is_stored((row.ledger, row.entry)):
@@ -100,7 +132,7 @@ class MessagesRule(ConnectionRule):
         del row, last
         self._emit()
 
-    frames: ClassVar[Handlers] = {"MESSAGE": _delivery, "ACK": _ack, "*": _other}
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _delivery, "ACK": _ack, "*": _other}
     messages: ClassVar[Any] = _message
 
 
@@ -116,7 +148,8 @@ def journey_rows(key: str, facts: Sequence[Fact]) -> Iterator[JourneyRow]:
         # Which cluster's bookies have the entry cannot be told when several have one of this name.
         stored = [fact for fact in facts if fact.what == WRITTEN] if len(found) == 1 else []
         for journey in found:
-            yield from _rows(journey, contents, _storage(stored, journey.received))
+            storage = _storage(stored, journey.received) | _replication(journey, facts)
+            yield from _rows(journey, contents, storage)
 
 
 def _rows(journey: Journey, contents: Mapping[Place, Mapping[str, Any]], storage: Mapping[str, Any]) -> Iterator[JourneyRow]:
@@ -174,7 +207,20 @@ def _acks(delivery: EntryDelivery, index: int | None) -> Iterator[Where]:
             yield where
 
 
-def _storage(stored: Sequence[Fact], received: Where | None) -> Mapping[str, Any]:
+def _replication(journey: Journey, facts: Sequence[Fact]) -> dict[str, Any]:
+    """Return the columns of the way from cluster to cluster: where a message comes from, or to which brokers it is replicated."""
+    if journey.source is not None:
+        origins = (fact.values["origin"] for fact in facts if fact.what == ORIGIN and fact.where == journey.received)
+        return {"replicated_from": journey.source, "origin": next(origins, None)}
+    sends = [
+        {"frame": where.name, "time": where.time, "connection": where.connection, "broker": values["broker"]}
+        for where, what, values in facts
+        if what == REPLICATED and values["topic"] in (None, journey.topic)
+    ]
+    return {"replications": sends} if sends else {}
+
+
+def _storage(stored: Sequence[Fact], received: Where | None) -> dict[str, Any]:
     """Return the columns of the writes of an entry to its bookies."""
     if not stored:
         return {}

@@ -61,6 +61,35 @@ def test_a_message_has_a_row_for_each_subscription_with_the_times_of_its_steps()
     assert (audit.trace_id, audit.span_id, mail.dissector) == (TRACE, SPAN, "pulsar")
 
 
+def replicated(dialogue: RuleDialogue, origin: str = "7:0", *, ledger: int = 7, entry: int = 0) -> RuleDialogue:
+    """A replicator brings a message to the broker of another cluster, which delivers it."""
+    properties = [{"key": "__MSG_PROP_REPL_SOURCE_POSITION", "value": origin}] if origin else []
+    metadata: dict[str, Any] = {"producer_name": "billing", "replicated_from": "east", "properties": properties}
+    dialogue.client(producer(name="pulsar.repl.east-->west", topic=TOPIC), send(metadata=metadata), on="0:70")
+    dialogue.server(receipt(ledger=ledger, entry=entry), on="0:70").client(subscribe(1, topic=TOPIC, subscription="mail"), on="0:80")
+    return dialogue.server(message(ledger=ledger, entry=entry, metadata=metadata), on="0:80")
+
+
+@pytest.mark.parametrize(("ledger", "entry"), [(7, 0), (7, 5), (90, 0)])
+def test_a_message_is_followed_from_cluster_to_cluster_though_both_may_count_alike(ledger: int, entry: int) -> None:
+    dialogue = talk().client(send()).server(receipt()).server(message(), on="0:50")  # 4 to 6
+    replicated(dialogue, ledger=ledger, entry=entry).end()  # 7 to 11
+    local, copy = sorted(dialogue.journeys, key=lambda row: row.packet)
+    assert (local.ledger, local.entry, local.subscription, local.send_frame) == (7, 0, "audit", "0:4.1")
+    assert [(each["frame"], each["connection"]) for each in local.replications] == [("0:8.1", "0:70")]
+    assert (local.replicated_from, local.origin) == (None, None)
+    assert (copy.ledger, copy.entry, copy.subscription, copy.send_frame, copy.delivery_frame) == (ledger, entry, "mail", "0:8.1", "0:11.1")
+    assert (copy.replicated_from, copy.origin, copy.replications) == ("east", "7:0", None)
+
+
+@pytest.mark.parametrize("origin", ["", "7", "7:x", "\x1b[31m7:0", "7:0:0"])
+def test_a_replicator_that_does_not_say_the_place_in_its_cluster_tells_the_cluster_only(origin: str) -> None:
+    dialogue = talk().client(send()).server(receipt())
+    replicated(dialogue, origin, ledger=90).end()
+    local, copy = sorted(dialogue.journeys, key=lambda row: row.packet)
+    assert (local.replications, copy.replicated_from, copy.origin) == (None, "east", None)
+
+
 def test_a_message_that_nobody_gets_has_one_row_and_one_without_a_receipt_none() -> None:
     (row,) = journeys(talk().client(send()).server(receipt()).client(send(sequence_id=1))).values()
     assert (row.subscription, row.delivery_frame, row.receipt_ns, row.entry) == (None, None, MILLISECOND, 0)
