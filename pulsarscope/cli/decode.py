@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from pulsarscope.cli.options import DecodeFormatOption, DetailOption, Files, HexOption, JobsOption, RecordsOption, RowsRequest
+from pulsarscope.cli.options import (
+    DecodeFormatOption,
+    DetailOption,
+    Files,
+    HexDumpOption,
+    HexOption,
+    JobsOption,
+    RawStreamsOption,
+    RecordsOption,
+    RowsRequest,
+    TailOption,
+)
 from pulsarscope.cli.run_command import run_command
 
 
@@ -14,6 +25,9 @@ class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     hex: HexOption = False
     records: RecordsOption = "frame"
     format: DecodeFormatOption = None  # type: ignore[assignment]  # more than the others have
+    tail: TailOption = None
+    raw_streams: RawStreamsOption = False
+    hexdump: HexDumpOption = False
     jobs: JobsOption = 1
 
 

@@ -53,6 +53,13 @@ SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not reda
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="Disable colours; NO_COLOR and FORCE_COLOR work, too.")]
 FilterOption = Annotated[str | None, filter_option("latency > 50ms")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
+TailOption = Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N records.")]
+RawStreamsOption = Annotated[
+    bool, typer.Option("--raw", help="The files are no captures but what a client sent, and what the server sent.")
+]
+HexDumpOption = Annotated[
+    bool, typer.Option("--hexdump", help="The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty's logs.")
+]
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N rows of each list; 10 by default.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Omit headings, progress and warnings.")]
 VerdictOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show only the verdict.")]
@@ -171,6 +178,14 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     """File with the key of masks, or pseudonyms."""
     baseline: str | None = None
     """File with findings that are accepted."""
+    tail: int | None = None
+    """Number of the last rows to write."""
+    export: str | None = None
+    """Folder for the payloads of messages."""
+    raw_streams: bool = False
+    """The files are streams: the client's, the server's."""
+    hexdump: bool = False
+    """The files are hex dumps."""
     once: bool = False
     """Leave out messages that come a second time, over another leg of their path."""
 

@@ -19,6 +19,7 @@ from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.raw_input import streams_as_capture
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.signals import Interrupts
@@ -43,6 +44,9 @@ TRACES = ("otlp", "perfetto")
 PAYLOAD_FORM = "base64"
 """Form of payloads that only a field reads."""
 
+FILES_OUTPUT = "payload_files"
+"""The output that writes a file for each payload."""
+
 FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
 
@@ -54,10 +58,18 @@ def run_command(request: CommandRequest) -> int:
     name = output_name(request, kinds)
 
     def run_rows(command_output: CommandOutput) -> int:
+        with streams_as_capture(request) as files:
+            return run_files(command_output, msgspec.structs.replace(request, files=files))
+
+    def run_files(command_output: CommandOutput, request: CommandRequest) -> int:
         row_filter = row_filter_of(request, kinds)
         rows_encoding = encoding_of(request, kinds, name)
         encoding = OnceEncoding(rows_encoding) if request.once and rows_encoding is not None else rows_encoding
         options = run_options(request, kinds, row_filter)
+        if request.tail is not None:
+            with rereadable(request.files, command_output.interrupts) as files:
+                skip = max(_number_of_rows(request, kinds, files, options) - request.tail, 0)
+                return run_once(command_output, files, row_filter, encoding, options, skip)
         if row_filter is None or row_filter.learn is None:
             return run_once(command_output, request.files, row_filter, encoding, options)
         with rereadable(request.files, command_output.interrupts) as files:
@@ -66,17 +78,22 @@ def run_command(request: CommandRequest) -> int:
             return run_once(command_output, files, row_filter, encoding, options)
 
     def run_once(
-        command_output: CommandOutput, files: Sequence[str], row_filter: RowFilter | None, encoding: AnyEncoding | None, options: Options
+        command_output: CommandOutput,
+        files: Sequence[str],
+        row_filter: RowFilter | None,
+        encoding: AnyEncoding | None,
+        options: Options,
+        skip: int = 0,
     ) -> int:
         # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
-        elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
+        elsewhere = row_filter is None and request.limit is request.tail is None and name != FOLDER_OUTPUT
         run = run_from_index(files, options, row_filter, quiet=request.quiet) or start_run(
             files, options, request.jobs, encoding if elsewhere else None
         )
-        sink = command_output.open(request, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+        sink = command_output.open(request, run.inputs.paths, folder=(name == FOLDER_OUTPUT and len(kinds) > 1) or name == FILES_OUTPUT)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         once = CountedOnce() if request.once else None
-        code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once)
+        code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, skip=skip)
         told = request.subject is not None or not request.quiet
         if told and row_filter is not None and (absence := row_filter.absence()) is not None:
             warn(absence)
@@ -106,16 +123,18 @@ def write_rows(
     interrupts: Interrupts,
     once: CountedOnce | None = None,
     watch: Callable[[RowBatch], None] | None = None,
+    skip: int = 0,
 ) -> int:
     """Write the rows of a run until it ends, the limit is reached or a signal comes, and return the exit code.
 
     Signals wait while a batch is written. `watch` gets each batch of a live run first, and may remove rows; the rows that remain are
-    flushed at once. With an `encoding`, the output takes encoded rows. `once` takes out what comes a second time.
+    flushed at once. With an `encoding`, the output takes encoded rows. `once` takes out what comes a second time,
+    `skip` so many rows at the beginning.
     """
     flush = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
     progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=watch is None and not request.quiet and _allows_progress(request))
     try:
-        with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch)) as batches:
+        with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch, skip)) as batches:
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
@@ -150,8 +169,12 @@ def limited_rows(
     limit: int | None,
     once: CountedOnce | None = None,
     watch: Callable[[RowBatch], None] | None = None,
+    skip: int = 0,
 ) -> Generator[tuple[Any, list[Any]], None, None]:
-    """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed."""
+    """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed.
+
+    The first `skip` of them are left out, with all rows before the next one.
+    """
     remaining = limit
     if row_filter is not None:
         row_filter.begin(run)
@@ -163,6 +186,8 @@ def limited_rows(
                 watch(batch)
             endpoints = run.endpoints if once is None else once.endpoints
             rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, endpoints)
+            if skip:
+                rows, skip = _behind(rows, kinds, skip)
             if remaining is None:
                 yield batch, rows
                 continue
@@ -177,12 +202,32 @@ def limited_rows(
             if remaining == 0:
                 return
         if once is not None and (rest := once.rest()):
-            rows = rest if row_filter is None else row_filter.select(rest, once.endpoints)
+            rows, _ = _behind(rest if row_filter is None else row_filter.select(rest, once.endpoints), kinds, skip)
             yield msgspec.structs.replace(batch, rows=rest), rows if remaining is None else rows[:remaining]
+
+
+def _behind(rows: list[Any], kinds: tuple[str, ...], skip: int) -> tuple[list[Any], int]:
+    """Return the rows behind the first `skip` of these kinds, and the number that is still to be left out."""
+    counted = [index for index, row in enumerate(rows) if type(row) is not RawFrame and row.kind in kinds] if skip else []
+    if skip and skip >= len(counted):
+        return [], skip - len(counted)
+    return rows[counted[skip] :] if skip else rows, 0
+
+
+def _number_of_rows(request: CommandRequest, kinds: tuple[str, ...], files: Sequence[str], options: Options) -> int:
+    """Return the number of rows of the kinds asked for that the filter selects."""
+    run = start_run(files, options, request.jobs)
+    once = CountedOnce() if request.once else None
+    selected = limited_rows(run, kinds, row_filter_of(request, kinds), None, once)
+    return sum(type(row) is not RawFrame and row.kind in kinds for _, rows in selected for row in rows)
 
 
 def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
     """Return the name of the output that a request asks for. Raises UsageError when its options contradict each other."""
+    if request.tail is not None and request.limit is not None:
+        raise UsageError("--limit takes the first records and --tail the last: give one")
+    if request.export is not None:
+        return FILES_OUTPUT
     if request.payload is not None and MessageRow.kind not in kinds and not request.hex:
         raise UsageError("--payload is for messages: use the command messages, or --records frame,message")
     if request.detail or request.hex:
@@ -278,7 +323,9 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         payload=(request.payload if row_filter is None else row_filter.payload) if MessageRow.kind in kinds else None,
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
-        together=request.format == FOLDER_OUTPUT and row_filter is None and request.limit is None,  # rows are neither read nor counted
+        together=request.format == FOLDER_OUTPUT
+        and row_filter is None
+        and request.limit is request.tail is None,  # rows are neither read nor counted
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
         anchors=request.once,

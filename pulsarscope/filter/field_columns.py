@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from pulsarscope.filter.check import Checker
+from pulsarscope.filter.column_arithmetic import Compute, arithmetic
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
 from pulsarscope.filter.predicate import EvaluationContext, Reader, read_field
@@ -26,24 +27,39 @@ class FieldColumns:
         self._readers: dict[str, list[Reader | None]] = {kind: [] for kind in kinds}
         self.types: dict[str, str] = {}
         """Type of each column, of the first kind that has it."""
-        for name in names:
-            self._add(name, catalogue)
+        self._computed: dict[int, tuple[slice, Compute]] = {}
+        """By column: the values of its fields, and what computes it."""
+        for at, name in enumerate(names):
+            if (computation := arithmetic(name)) is None:
+                self._add(name, name, catalogue)
+                continue
+            fields, compute = computation
+            start = self._fields
+            for field in fields:
+                self._add(field, name, catalogue)
+            self.types[name] = "any"
+            self._computed[at] = slice(start, self._fields), compute
 
-    def _add(self, name: str, catalogue: Catalogue) -> None:
+    @property
+    def _fields(self) -> int:
+        return len(self._readers[self.kinds[0]])
+
+    def _add(self, name: str, column: str, catalogue: Catalogue) -> None:
+        """Add the reader of a field, which is a column or stands in one."""
         text = f"{name} == 0"
         try:
             test = parse(text)
         except FilterError as error:
-            raise FilterError(error.reason, name, _within(error.place, name)) from None
+            raise FilterError(error.reason, column, _within(error.place, name, column)) from None
         if not isinstance(test, ComparisonTest):
-            raise FilterError("a column is a field, as in send.sequence_id or len(topic)", name, (0, len(name)))
+            raise FilterError("a column is a field, as in send.sequence_id or len(topic)", column, (0, len(column)))
         checker = Checker(text, catalogue)
         found = False
         for kind in self.kinds:
             try:
                 resolved = checker.field(test.field, kind)
             except Mismatch as error:
-                raise FilterError(error.reason, name, _within(error.place, name)) from error
+                raise FilterError(error.reason, column, _within(error.place, name, column)) from error
             reader = None
             if resolved is not None:
                 known, path = resolved
@@ -53,19 +69,35 @@ class FieldColumns:
                 reader = attrgetter(PAYLOAD) if path.column == PAYLOAD and path.function is None else read_field(path, self._context)
             self._readers[kind].append(reader)
         if not found:
-            raise FilterError(checker.missing(test.field, self.kinds).reason, name, (0, len(name)))
+            raise FilterError(checker.missing(test.field, self.kinds).reason, column, _within((0, len(name)), name, column))
 
     def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
         """Return the values of a row, None for absent ones and lists of several; None for a row of another kind."""
         if (readers := self._readers.get(row.kind)) is None:
             return None
         self._context.endpoints = endpoints
-        return [None if reader is None else _single(reader(row)) for reader in readers]
+        values = [None if reader is None else _single(reader(row)) for reader in readers]
+        return self._with_computed(values) if self._computed else values
+
+    def _with_computed(self, values: list[Any]) -> list[Any]:
+        """Return the value of each column, of those of all fields."""
+        out, fields = [], 0
+        for at in range(len(self.names)):
+            if at in self._computed:
+                part, compute = self._computed[at]
+                out.append(compute(values[part]))
+                fields = part.stop
+            else:
+                out.append(values[fields])
+                fields += 1
+        return out
 
 
-def _within(place: Place, name: str) -> Place:
-    start, end = place
-    return min(start, len(name)), min(end, len(name))
+def _within(place: Place, name: str, column: str) -> Place:
+    """Return a place in the text of a column, of one in the name of a field that stands in it."""
+    offset = max(column.find(name), 0)
+    start, end = (offset + min(position, len(name)) for position in place)
+    return start, end
 
 
 def _single(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from pulsarscope.filter.check import Checker
 from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
+from pulsarscope.filter.frame_names import with_frame_names
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
@@ -45,7 +46,7 @@ class Filter:
         """The end of a sentence about the rows that pass."""
         self.learn: Callable[[Iterable[Any]], None] | None = None
         """Nothing must be known of a capture before its rows are selected; see `FollowFilter`."""
-        syntax_tree = parse(text)
+        syntax_tree = with_frame_names(parse(text), text)
         checker = Checker(text, catalogue)
         checker.check(syntax_tree, kinds)
         self.trees: dict[str, Expression] = {kind: checker.meaning(syntax_tree, kind) for kind in kinds}

@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pulsarscope.model.command_limits import CONFIG_MAX_BYTES
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import CONFIG_MAX_BYTES
 from pulsarscope.model.text import hint_for, printable
 
 CONFIG = "PULSARSCOPE_CONFIG"

@@ -55,9 +55,6 @@ KEY_LOG_READ_MAX_BYTES = 1 << 20
 KEY_LOG_LINE_MAX_BYTES = 4_096
 """Longest line of a key log: valid lines have fewer than 300 bytes."""
 
-CONFIG_MAX_BYTES = 1 << 20
-"""Longest configuration file: a long one has some hundred lines."""
-
 TLS_RECORD_MAX_BYTES = (16 << 10) + 2_048
 """Largest body of a TLS record (RFC 5246 section 6.2.3)."""
 

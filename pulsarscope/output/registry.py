@@ -150,6 +150,7 @@ OUTPUTS = {
     "tree": "pulsarscope.output.render.tree:TreeOutput",
     "hex": "pulsarscope.output.render.hex:HexOutput",
     "messages": "pulsarscope.output.render.messages:MessagesOutput",
+    "payload_files": "pulsarscope.output.export.payload_files:PayloadFiles",
     "table": "pulsarscope.output.render.table:TableOutput",
     "json": "pulsarscope.output.export.json:JsonOutput",
     "ndjson": "pulsarscope.output.export.ndjson:NdjsonOutput",

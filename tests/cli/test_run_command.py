@@ -19,6 +19,7 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.output.render.view import View
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, Single, batch, command_frame, compress, message_metadata, payload_frame, rows, write_pcap
+from tests.scenarios.command_line import run
 
 Blocks = list[list[Any]]
 
@@ -406,3 +407,27 @@ def test_what_is_followed_can_be_filtered(captures: Path, capsys: pytest.Capture
     shown = capsys.readouterr().out
     assert shown.count("SEND_RECEIPT") == 4
     assert "SUBSCRIBE" not in shown
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_tail_is_the_end_of_all_rows(
+    captures: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], jobs: str
+) -> None:
+    capture = str(captures / "quickstart.pcapng")
+
+    def lines(*options: str) -> list[str]:
+        assert run(monkeypatch, "decode", capture, "-f", "ndjson", "-j", jobs, *options) == 0
+        return capfd.readouterr().out.splitlines()
+
+    everything = lines()
+    for number in (1, 7, len(everything), 1000):
+        assert lines("--tail", str(number)) == everything[-number:]
+    assert lines("--tail", "3", "-Y", "command == SEND") == lines("-Y", "command == SEND")[-3:]
+
+
+def test_the_tail_of_text_has_what_came_before(captures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "decode", str(captures / "quickstart.pcapng"), "--tail", "2", "-x") == 0
+    out = capsys.readouterr().out
+    assert out.count("totalSize") == 2
+    assert "sub sub-a" in out  # from a SUBSCRIBE before
+    assert run(monkeypatch, "decode", str(captures / "quickstart.pcapng"), "--tail", "2", "--limit", "1") == 2

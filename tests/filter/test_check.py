@@ -64,7 +64,7 @@ ERRORS = [
     ('topic == "a\\u12"', "\\u is an unknown escape", "\\u"),
     ("send.is_chunk == yes", "is_chunk is compared with true or false", "yes"),
     ("send.is_chunk > true", "is_chunk has no order", "send.is_chunk"),
-    ("frame == 5", "frame is a kind of records", "frame"),
+    ("frame > 5", "frame is a kind of records", "frame"),
     ("time in {1s..2026-05-01}", "both ends of a range", "2026-05-01"),
     ("len(size) == 1", "size is neither text nor bytes: it has no length, but count(size)", "len(size)"),
     ("count(frame) == 1", "frame is no field: count takes one, as in count(topic)", "count(frame)"),

@@ -6,14 +6,18 @@ import ast
 
 import pytest
 
-from pulsarscope.model import limits, live_limits
+from pulsarscope.model import command_limits, limits, live_limits
 from tests.architecture.modules import SOURCES, name_of
 from tests.places import PACKAGE
 
-BOUNDS = {name: value for module in (limits, live_limits) for name, value in vars(module).items() if name.isupper()}
-BODY = [node for name in ("limits.py", "live_limits.py") for node in ast.parse((PACKAGE / "model" / name).read_text()).body]
+BOUNDS = {name: value for module in (limits, live_limits, command_limits) for name, value in vars(module).items() if name.isupper()}
+BODY = [
+    node for name in ("limits.py", "live_limits.py", "command_limits.py") for node in ast.parse((PACKAGE / "model" / name).read_text()).body
+]
 USERS = "\n".join(
-    path.read_text() for path in SOURCES if name_of(path) not in {"pulsarscope.model.limits", "pulsarscope.model.live_limits"}
+    path.read_text()
+    for path in SOURCES
+    if name_of(path) not in {"pulsarscope.model.limits", "pulsarscope.model.live_limits", "pulsarscope.model.command_limits"}
 )
 
 

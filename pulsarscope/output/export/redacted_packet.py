@@ -42,11 +42,21 @@ class SegmentHead(NamedTuple):
 
 def redacted_packet(head: SegmentHead, payload: bytes, names: MaskedNames) -> tuple[bytes, int]:
     """Return a packet of link type `LINK_TYPE_RAW`, with its addresses masked, and its length before the capture cut it."""
-    key, sequence, acknowledgment, flags, window, missing, identification, options = head
-    key = without_source(key)
+    key = without_source(head.key)
     width = (len(key) - 4) // 2
     addresses = names.address(key[:width]) + names.address(key[width : 2 * width])
-    options = _known_options(options)
+    return _packet(head._replace(key=key), payload, addresses, _known_options(head.options))
+
+
+def plain_packet(head: SegmentHead, payload: bytes) -> bytes:
+    """Return a packet of link type `LINK_TYPE_RAW` with a payload, as it is."""
+    width = (len(head.key) - 4) // 2
+    return _packet(head, payload, head.key[: 2 * width], head.options)[0]
+
+
+def _packet(head: SegmentHead, payload: bytes, addresses: bytes, options: bytes) -> tuple[bytes, int]:
+    key, sequence, acknowledgment, flags, window, missing, identification, _ = head
+    width = len(addresses) // 2
     length = 20 + len(options) + len(payload)
     tcp = key[-4:] + _TCP.pack(sequence, acknowledgment, (20 + len(options)) << 2, flags, window, 0, 0) + options
     wire = length + missing

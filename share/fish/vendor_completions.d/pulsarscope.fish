@@ -512,6 +512,9 @@ complete -c pulsarscope -n '__pulsarscope_of decode live' -s V -d 'Show every fi
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the bytes of each frame, annotated.'
 complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all; and journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp, perfetto: journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'The files are no captures but what a client sent, and what the server sent.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty\'s logs.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare index extract sql live' -s j -l jobs -d 'Decode in N processes; 0: one per core.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare follow extract sql registry live findings fields' -s o -l output -d 'Write to OUT instead of standard output.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages live' -l columns -d 'Only these columns, in this order.' -x -a '(__pulsarscope_several columns "^.*,")'
@@ -536,6 +539,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose repo
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline findings fields help config selftest' -s h -l help -d 'Show this message and exit.'
 complete -c pulsarscope -n '__pulsarscope_of messages' -l payload -d 'Include the payloads.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of messages' -s Y -l filter -d 'Only records that match, as in \'payload_size > 1KB\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
+complete -c pulsarscope -n '__pulsarscope_of messages' -l export -d 'Write each payload to a file of this new folder, and a list of the messages.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
 complete -c pulsarscope -n '__pulsarscope_of stats' -l by -d 'Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); consumers, backlog, keys, transactions, lookups, schemas, journeys; legs, bookies, ledgers.' -x -a '(__pulsarscope_several sections "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of stats' -l interval -d 'Add a time series with intervals of this length, as in 1s; backlog has them, too.' -x

@@ -1,0 +1,104 @@
+"""Streams without packets as a capture: raw bytes of one side or both (--raw), hex dumps (--hexdump)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import IPv4Address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pulsarscope import __version__
+from pulsarscope.cli.options import CommandRequest
+from pulsarscope.inputs.hex_dumps import Said, said_in
+from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
+from pulsarscope.model.errors import CaptureError, OutputError, UsageError
+from pulsarscope.model.text import printable
+from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block
+from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW, SegmentHead, plain_packet
+
+CLIENT, SERVER = (IPv4Address("192.0.2.1"), 50_000), (IPv4Address("192.0.2.2"), 6_650)
+"""Endpoints that stand for those that are not known (RFC 5737)."""
+
+SEGMENT_MAX_BYTES = 60_000
+STEP_NS = 1_000_000
+"""Time between two packets: times are not known."""
+
+_SYN, _PSH, _ACK = 0x02, 0x08, 0x10
+_WINDOW = 65_535
+
+
+@contextmanager
+def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
+    """Yield the files of a request, or the capture that stands for its raw streams or its hex dump. Raises UsageError or CaptureError."""
+    if not (request.raw_streams or request.hexdump):
+        yield request.files
+        return
+    if request.raw_streams and request.hexdump:
+        raise UsageError("--raw takes bytes and --hexdump text: give one")
+    if request.raw_streams:
+        if len(request.files) > 2:
+            raise UsageError("--raw takes the bytes that a client sent, and those that the server sent: give one or two files")
+        said = _in_turn([_content(file) for file in request.files])
+    else:
+        said = [turn for file in request.files for turn in said_in(_content(file).decode("utf-8", "replace"))]
+    if not any(turn.data for turn in said):
+        what = "empty" if request.raw_streams else "no hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
+        raise CaptureError(f"{printable(request.files[0])} is {what}")
+    try:
+        with TemporaryDirectory(prefix="pulsarscope-") as folder:
+            place = Path(folder) / "streams.pcapng"
+            port = (request.reading.port or [SERVER[1]])[0]
+            place.write_bytes(capture_of(said, port))
+            yield [str(place)]
+    except OSError as error:
+        raise OutputError(f"cannot keep a temporary capture: {error.strerror}") from error
+
+
+def _content(file: str) -> bytes:
+    try:
+        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as stream:
+            data = stream.read(RAW_INPUT_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{printable(file)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > RAW_INPUT_MAX_BYTES:
+        raise UsageError(f"{printable(file)} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
+    return data
+
+
+def _in_turn(streams: Sequence[bytes]) -> list[Said]:
+    """Return the first frames of both sides, then the rest of each stream, the client's first: requests stand before their answers."""
+    heads = [stream[: _first_frame(stream)] for stream in streams]
+    rests = [stream[len(head) :] for stream, head in zip(streams, heads, strict=True)]
+    return [Said(side == 0, data) for parts in (heads, rests) for side, data in enumerate(parts) if data]
+
+
+def _first_frame(stream: bytes) -> int:
+    """Return the size of what a length prefix of four bytes counts, with it."""
+    return 4 + int.from_bytes(stream[:4], "big")
+
+
+def capture_of(said: Sequence[Said], port: int = SERVER[1]) -> bytes:
+    """Return a pcapng capture of a connection to a port."""
+    client, server = CLIENT[0].packed, SERVER[0].packed
+    ports = CLIENT[1].to_bytes(2, "big"), port.to_bytes(2, "big")
+    keys = {True: client + server + ports[0] + ports[1], False: server + client + ports[1] + ports[0]}
+    following = {True: 1, False: 1}
+    parts = [section_block(f"pulsarscope {__version__}"), interface_block(LINK_TYPE_RAW, 0, "")]
+
+    def add(from_client: bool, flags: int, payload: bytes = b"") -> None:
+        sequence = following[from_client] - (1 if flags & _SYN else 0)
+        acknowledgment = following[not from_client] if flags & _ACK else 0
+        head = SegmentHead(keys[from_client], sequence % 2**32, acknowledgment % 2**32, flags, _WINDOW, 0, 0, b"")
+        packet = plain_packet(head, payload)
+        parts.append(packet_block(0, (len(parts) - 2) * STEP_NS, len(packet), packet))
+        following[from_client] += len(payload)
+
+    add(True, _SYN)
+    add(False, _SYN | _ACK)
+    add(True, _ACK)
+    for turn in said:
+        for start in range(0, len(turn.data), SEGMENT_MAX_BYTES):
+            add(turn.from_client, _PSH | _ACK, turn.data[start : start + SEGMENT_MAX_BYTES])
+    return b"".join(parts)

@@ -1,0 +1,81 @@
+"""Hex dumps of what two sides of a connection said: of Wireshark (Follow TCP Stream), xxd, hexdump, od, Netty's logs, or plain digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+BYTES_PER_LINE = 16
+"""Bytes of a full line where the offset of the next one does not tell."""
+
+OTHER_SIDE_INDENT = 4
+"""Spaces before a line of the other side, as Wireshark writes it."""
+
+_LINE = re.compile(r"(?P<indent>[ \t]*)\|? *(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16})(?P<mark>[:|]?)[ \t]+(?P<bytes>[0-9A-Fa-f]{2}.*)")
+_DIGITS = re.compile(r"[0-9A-Fa-f\s]*")
+_SPOKEN = re.compile(r"\b(read|write): ", re.IGNORECASE)
+"""The words of Netty's logs before a dump."""
+
+
+class Said(NamedTuple):
+    """Bytes of one side; the side that speaks first is the client."""
+
+    from_client: bool
+    data: bytes
+
+
+def said_in(text: str) -> list[Said]:
+    """Return what a dump says, in its order; nothing when it is no dump."""
+    first = next(filter(None, map(_LINE.fullmatch, text.splitlines())), None)
+    if _DIGITS.fullmatch(text) and (first is None or int(first["offset"], 16)):
+        digits = "".join(text.split())
+        return [Said(True, bytes.fromhex(digits))] if digits and len(digits) % 2 == 0 else []
+    turns = list(_turns(text.splitlines()))
+    if not turns:
+        return []
+    client = turns[0][0]
+    return [Said(side == client, data) for side, data in turns]
+
+
+def _turns(lines: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the side and the bytes of each run of lines."""
+    side, spoken, data = "", "", bytearray()
+    last = b""
+    repeats = False
+    expected = 0
+    for line in lines:
+        if (word := _SPOKEN.search(line)) is not None:
+            spoken = word[1]
+        if line.strip() == "*":
+            repeats = True
+            continue
+        if (match := _LINE.fullmatch(line.rstrip())) is None:
+            continue
+        offset = int(match["offset"], 16)
+        indent = len(match["indent"].expandtabs(OTHER_SIDE_INDENT)) >= OTHER_SIDE_INDENT
+        now = spoken or ("indented" if indent else "plain")
+        if now != side and data:
+            yield side, bytes(data)
+            data.clear()
+        if repeats and last and offset > expected:
+            data += last * ((offset - expected) // len(last))
+        repeats = False
+        side = now
+        last = _bytes_of(match)
+        expected = offset + len(last)
+        data += last
+    if data:
+        yield side, bytes(data)
+
+
+def _bytes_of(match: re.Match[str]) -> bytes:
+    """Return the bytes of a line, without the characters beside them."""
+    text = match["bytes"].partition("|")[0]
+    text = re.split(r" {2,}" if match["mark"] == ":" else r" {3,}|\t", text)[0]
+    out = bytearray()
+    for group in text.split():
+        if len(group) % 2 or not _DIGITS.fullmatch(group) or len(out) >= BYTES_PER_LINE:
+            break
+        out += bytes.fromhex(group)
+    return bytes(out[:BYTES_PER_LINE])
