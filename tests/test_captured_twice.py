@@ -11,10 +11,12 @@ import pytest
 
 from pulsarscope.engine import parallel as jobs
 from pulsarscope.engine.local import ALL_RECORDS
+from pulsarscope.engine.parallel import driver
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
 from tests.scenarios import write_pcap
 from tests.scenarios.capturefile import Packet
+from tests.scenarios.inside import Inside
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
 
@@ -35,6 +37,12 @@ def essence(rows: list[Any]) -> tuple[Any, ...]:
         sorted(row.retransmitted for row in rows if isinstance(row, ConnectionRow)),
         sorted(row.code for row in rows if isinstance(row, FindingRow) and row.code not in CODES),
     )
+
+
+@pytest.fixture(autouse=True)
+def inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep workers in this process."""
+    monkeypatch.setattr(driver, "Process", Inside)
 
 
 @pytest.mark.parametrize("skew", [0, MILLISECOND // 2, 20 * MILLISECOND, 3_000 * MILLISECOND])

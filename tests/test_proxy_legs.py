@@ -9,16 +9,24 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.engine.parallel import driver
 from tests.places import CAPTURES
-from tests.scenarios.command_line import execute
+from tests.scenarios.command_line import execute, execute_here
+from tests.scenarios.inside import Inside
 
 NAME = str(CAPTURES / "proxy-keyshared.pcap")
 MESSAGES = 120
 CODE = "proxy-legs"
 
 
+@pytest.fixture(autouse=True)
+def inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep workers in this process."""
+    monkeypatch.setattr(driver, "Process", Inside)
+
+
 def lines(*arguments: str, **values: Any) -> list[dict[str, Any]]:
-    done = execute(*arguments, **values)
+    done = execute(*arguments, **values) if values else execute_here(*arguments)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -65,7 +73,7 @@ def test_messages_are_given_once_wherever_the_capture_begins(name: str, percent:
     assert {entry_of(row) for row in legs} == {entry_of(row) for row in rows}
     assert lines("messages", later, "-f", "ndjson", "--jobs", "2") == rows
     assert lines("messages", later, "-f", "ndjson", "-Y", "message.payload_size >= 0") == rows
-    total = json.loads(execute("stats", later, "-f", "json").stdout)["total"]
+    total = json.loads(execute_here("stats", later, "-f", "json").stdout)["total"]
     delivered = sum(row["direction"] == "deliver" for row in rows)
     assert total["server_messages"] == delivered or (percent >= 70 and total["server_messages"] <= 2 * delivered)  # one acknowledgment
 
@@ -77,7 +85,7 @@ def test_a_limit_counts_what_is_given() -> None:
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_every_format_has_them_once(form: str, tmp_path: Path) -> None:
     out = tmp_path / f"messages.{form}"
-    assert execute("messages", NAME, "-f", form, "-o", str(out)).returncode == 0
+    assert execute_here("messages", NAME, "-f", form, "-o", str(out)).returncode == 0
     if form == "csv":
         assert len(out.read_text().splitlines()) == MESSAGES + 1
     else:
@@ -91,7 +99,7 @@ def test_decode_has_all_legs(jobs: str) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_statistics_count_once_and_show_each_leg_for_itself(jobs: str) -> None:
-    sections = json.loads(execute("stats", NAME, "-f", "json", "--jobs", jobs).stdout)
+    sections = json.loads(execute_here("stats", NAME, "-f", "json", "--jobs", jobs).stdout)
     total = sections["total"]
     assert (total["client_messages"], total["server_messages"]) == (MESSAGES // 2, MESSAGES // 2)
     counts = {record["command"]: record["frames"] for record in sections["commands"]}
@@ -107,7 +115,7 @@ def test_statistics_count_once_and_show_each_leg_for_itself(jobs: str) -> None:
 
 @pytest.mark.parametrize("table", ["consumers", "keys", "journeys"])
 def test_tables_of_the_protocol_count_once(table: str) -> None:
-    records = json.loads(execute("stats", NAME, "--by", table, "-f", "json").stdout)[table]
+    records = json.loads(execute_here("stats", NAME, "--by", table, "-f", "json").stdout)[table]
     whole = json.dumps(records)
     assert records
     if table == "consumers":
@@ -118,7 +126,7 @@ def test_tables_of_the_protocol_count_once(table: str) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_the_diagnosis_has_each_finding_once(jobs: str) -> None:
-    found = json.loads(execute("diagnose", NAME, "-f", "json", "--jobs", jobs).stdout)
+    found = json.loads(execute_here("diagnose", NAME, "-f", "json", "--jobs", jobs).stdout)
     assert {(symptom["code"], symptom["count"]) for symptom in found["findings"]} == {(CODE, 4)}
 
 

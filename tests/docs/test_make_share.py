@@ -160,7 +160,7 @@ def test_bash_completes_as_one_types(tmp_path: Path) -> None:
 @needs_zsh
 def test_zsh_completes_as_one_types(tmp_path: Path) -> None:
     (tmp_path / "some capture.pcapng").touch()
-    setup = f"fpath=({ROOT / ZSH_FOLDER} $fpath); autoload -Uz compinit; compinit -u -D; unset zle_bracketed_paste"
+    setup = f"fpath=({ROOT / ZSH_FOLDER} $fpath); autoload -Uz compinit; compinit -u -C -d {tmp_path}/functions; unset zle_bracketed_paste"
     for line, words in [*CASES, ("pulsarscope decode some", ["some\\ capture.pcapng"])]:
         if words:
             shown = typed([ZSH, "-f", "-i"], setup, line, words[0], cwd=tmp_path)

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.dissect.rules import Fact, Where
@@ -40,6 +40,7 @@ def kept(facts: list[Fact]) -> list[Fact]:
     return found
 
 
+@settings(max_examples=50)
 @given(st.lists(FACTS, min_size=1, max_size=12))
 def test_facts_come_out_as_they_were_put_in(facts: list[Fact]) -> None:
     facts_of_key = pending(facts)
@@ -47,6 +48,7 @@ def test_facts_come_out_as_they_were_put_in(facts: list[Fact]) -> None:
     assert facts_of_key.time == max(fact.where.time for fact in facts)
 
 
+@settings(max_examples=50)
 @given(st.lists(FACTS, min_size=1, max_size=60))
 def test_of_too_many_the_first_and_the_last_come_out_however_often_a_story_is_trimmed(facts: list[Fact]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
