@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-os.environ["XDG_CACHE_HOME"] = "/nonexistent"  # nor indexes
+os.environ["XDG_CACHE_HOME"] = "/dev/null/none"  # nor indexes
 os.environ["PULSARSCOPE_CONFIG"] = "off"  # whatever the configuration of who runs the tests says
 
 

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
-from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 from textual.worker import get_current_worker
 
 from pulsarscope.browse.capture import Browsed
-from pulsarscope.browse.cells import cell, place
-from pulsarscope.browse.details import copied, hex_lines, lane_lines, tree_lines
+from pulsarscope.browse.cells import place
+from pulsarscope.browse.choices import COLUMNS_MAX, load, save
+from pulsarscope.browse.detail_pane import DetailPane
+from pulsarscope.browse.details import copied, lane_lines
 from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
-from pulsarscope.browse.help import Help
+from pulsarscope.browse.help import KEYS, Help
+from pulsarscope.browse.pages import Pages, table_of
 from pulsarscope.browse.prompt import Names, Prompt
-from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.errors import PulsarscopeError, UsageError
-from pulsarscope.model.frame_name import FrameName
+from pulsarscope.model.frame_name import FrameName, frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.diagnosis import verdict
 from pulsarscope.output.render.view import count_text
 
 REFRESH_SECONDS = 0.2
@@ -41,36 +44,21 @@ class BrowseApp(App[None]):
     TITLE = "pulsarscope"
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "app.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "Quit"),
-        Binding("question_mark", "help", "Keys"),
-        Binding("f", "prompt('filter')", "Filter"),
-        Binding("slash", "prompt('search')", "Search"),
-        Binding("n", "search_on", "Next", show=False),
-        Binding("colon", "prompt('go')", "Go to"),
-        Binding("x", "bytes", "Bytes"),
-        Binding("l", "lanes", "Follow"),
-        Binding("c", "narrow('connection')", "Connection", show=False),
-        Binding("t", "narrow('topic')", "Topic", show=False),
-        Binding("escape", "leave", "All", show=False),
-        Binding("m", "mark", "Mark", show=False),
-        Binding("apostrophe", "next_mark", "Next mark", show=False),
-        Binding("T", "time", "Times", show=False),
-        Binding("y", "copy('filter')", "Copy", show=False),
-        Binding("Y", "copy('json')", "Copy JSON", show=False),
-        Binding("C", "copy('command')", "Copy command", show=False),
-        Binding("w", "prompt('write')", "Write", show=False),
-        Binding("D", "theme", "Light or dark", show=False),
-        Binding("1", "page('frames')", show=False),
-        Binding("2", "page('findings')", show=False),
-        Binding("3", "page('connections')", show=False),
-        Binding("4", "page('consumers')", show=False),
-        Binding("5", "page('follow')", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = KEYS
 
-    def __init__(self, browsed: Browsed, names: list[str], refusals: tuple[str, ...], *, color: bool, filter_text: str = "") -> None:
-        """Show a capture; `names` complete filters, `refusals` are endings of commands that stand out."""
+    def __init__(
+        self,
+        browsed: Browsed,
+        names: list[str],
+        refusals: tuple[str, ...],
+        *,
+        color: bool,
+        filter_text: str = "",
+        choices: Path | None = None,
+    ) -> None:
+        """Show a capture; `names` complete filters, `refusals` are endings of commands that stand out, `choices` keeps what is chosen."""
         super().__init__()
+        self._choices = choices
         self.browsed = browsed
         self.lines = FrameLines(browsed.dissector, refusals, color=color)
         self.lines.several_files = len(browsed.run.inputs.paths) > 1
@@ -79,8 +67,11 @@ class BrowseApp(App[None]):
         self._prompting = ""
         self._searched = ""
         self._row: FrameRow | None = None
-        self._shows_bytes = False
-        self._findings_shown = self._connections_shown = 0
+        self.pages = Pages(browsed, several_files=self.lines.several_files)
+        self._messages_of: str | None = None
+        """The filter of the messages that are shown, None before any."""
+        with suppress(UsageError):
+            self.lines.columns = browsed.make_columns(load(choices).columns)
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -90,25 +81,14 @@ class BrowseApp(App[None]):
             with TabPane("1 Frames", id="frames"):
                 yield Static(id="heading", markup=False)
                 yield FrameList(self.browsed.frames, self.lines, id="list")
-                with VerticalScroll(id="details"):
-                    yield Static(id="fields", markup=False)
-            for number, name in enumerate(("findings", "connections", *self.browsed.tables), 2):
-                with TabPane(f"{number} {name.capitalize()}", id=name):
-                    if name == "findings":
-                        yield Static(id="verdict", markup=False)
-                    yield DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
-            with TabPane(f"{len(self.browsed.tables) + 4} Follow", id="follow"), VerticalScroll():
-                yield Static(id="lanes", markup=False)
+                yield DetailPane(self.browsed, id="details")
+            yield from self.pages.panes()
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin to read."""
-        self._table("findings").add_columns("severity", "code", "frame", "text")
-        self._table("connections").add_columns(
-            "conn", "client", "server", "packets", "client bytes", "server bytes", "closed", "client version"
-        )
-        for name, (table, _) in self.browsed.tables.items():
-            self._table(name).add_columns(*(column.heading for column in table.columns))
+        self.pages.mount(self)
+        self.list.tails = self.browsed.live
         self.list.focus()
         if not self.browsed.ended:
             self._read()
@@ -126,8 +106,15 @@ class BrowseApp(App[None]):
         """The line of input."""
         return self.query_one("#prompt", Prompt)
 
-    def _table(self, name: str) -> DataTable[Text]:
-        return self.query_one(f"#{name}-table", DataTable)
+    @property
+    def details(self) -> DetailPane:
+        """What is known of the selected frame."""
+        return self.query_one(DetailPane)
+
+    async def action_quit(self) -> None:
+        """Leave, and end the reading."""
+        self.browsed.stop()
+        self.exit()
 
     # ---- reading
 
@@ -143,8 +130,10 @@ class BrowseApp(App[None]):
             self.browsed.failure = f"cannot keep frames in a temporary file: {error.strerror}"
 
     def _show_progress(self) -> None:
-        if len(self.screen_stack) != 1 or not self.query("#list"):
-            return  # the keys are shown, or it ends
+        with suppress(NoMatches):  # the keys are shown, or it ends
+            self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
         browsed = self.browsed
         self.lines.start = browsed.start
         if self.filter_text and self.list.matches is not None:
@@ -156,7 +145,10 @@ class BrowseApp(App[None]):
         if browsed.failure:
             parts.append(f"ended early: {browsed.failure}")
         elif not browsed.ended:
-            parts.append(f"reading {100 * browsed.bytes_read // browsed.size} %" if browsed.size else "reading")
+            how = "live" if browsed.live else "reading"
+            parts.append(f"{how} {100 * browsed.bytes_read // browsed.size} %" if browsed.size else how)
+        if self.list.paused:
+            parts.append(f"paused, {len(browsed.frames) - self.list.shown_of_store:,} more")
         if self.lines.time != TIMES[0]:
             parts.append(f"times: {self.lines.time}")
         self.query_one("#title", Static).update(escape("  ·  ".join(parts)))
@@ -165,64 +157,40 @@ class BrowseApp(App[None]):
     def _show_page(self) -> None:
         """Bring the page up to date that is shown."""
         page = str(self.query_one("#pages", TabbedContent).active)
-        if page == "findings":
-            text = verdict(self.browsed.diagnosis, self.browsed.run.packets)
-            self.query_one("#verdict", Static).update(escape(text if self.browsed.ended else f"So far: {text}"))
-            for row in self.browsed.findings[self._findings_shown : self._findings_shown + 200]:
-                self._findings_shown += 1
-                self._table(page).add_row(*map(cell, (row.severity, row.code, place(row), row.text)), key=str(self._findings_shown - 1))
-        elif page == "connections":
-            for each in self.browsed.connections[self._connections_shown : self._connections_shown + 200]:
-                self._connections_shown += 1
-                cells = (
-                    connection_label(each.connection, several_files=self.lines.several_files),
-                    each.client,
-                    each.server,
-                    each.packets,
-                    each.client_bytes,
-                    each.server_bytes,
-                    each.closed,
-                    each.client_version or "",
-                )
-                self._table(page).add_row(*(Text(escape(str(cell))) for cell in cells), key=each.connection)
-        elif page in self.browsed.tables and not self._table(page).row_count and self.browsed.ended:
-            table, _ = self.browsed.tables[page]
-            for record in self.browsed.table(page)[:BROWSED_FINDINGS_MAX]:
-                self._table(page).add_row(*(cell(record.get(column.key), column.form) for column in table.columns))
+        if page == "messages" and self._messages_of != self.filter_text and not self.browsed.live:
+            self._messages_of = self.filter_text
+            self.pages.clear_messages(self)
+            self._read_messages(self.filter_text)
+        self.pages.fill(self, page)
+
+    @work(thread=True, exclusive=True, group="messages")
+    def _read_messages(self, filter_text: str) -> None:
+        """Decode the messages, those that the filter passes where it is one for messages, too."""
+        worker, pages = get_current_worker(), self.pages
+        try:
+            for rows, said in self.browsed.messages(filter_text):
+                if worker.is_cancelled:
+                    return
+                pages.messages_said = said
+                pages.messages += rows[: BROWSED_FINDINGS_MAX - len(pages.messages)]
+                if len(pages.messages) >= BROWSED_FINDINGS_MAX:
+                    pages.messages_said = f"the first {BROWSED_FINDINGS_MAX:,} messages; a filter shows others"
+                    return
+        except PulsarscopeError as error:
+            pages.messages_said = "; ".join(error.lines)
 
     # ---- the selected frame
 
     def on_frame_list_selected(self, message: FrameList.Selected) -> None:
-        """Show the fields of a frame."""
+        """Show the details of a frame."""
         self._row = message.row
-        self._shows_bytes = False
-        self._show_fields()
-
-    def _show_fields(self) -> None:
-        if self._row is not None:
-            try:
-                text = "\n".join(tree_lines(self.browsed, self._row))
-            except Exception as error:  # noqa: BLE001 - a frame that cannot be shown leaves the others
-                text = f"cannot show this frame: {error}"
-            self.query_one("#fields", Static).update(text)
+        self.details.show(message.row)
 
     def action_bytes(self) -> None:
         """Show the bytes of the frame, or its fields again."""
-        self._shows_bytes = not self._shows_bytes
-        if self._shows_bytes and self._row is not None:
-            self.query_one("#fields", Static).update("reading the bytes of the frame …")
-            self._read_bytes(self._row)
-        else:
-            self._show_fields()
-
-    @work(thread=True, exclusive=True, group="bytes")
-    def _read_bytes(self, row: FrameRow) -> None:
-        worker = get_current_worker()
-        raw = self.browsed.raw(row, lambda: worker.is_cancelled)
-        if not worker.is_cancelled and row is self._row and self._shows_bytes:
-            width = self.query_one("#details").size.width
-            lines = ["the bytes of this frame are not kept"] if raw is None else hex_lines(self.browsed, raw, width)
-            self.call_from_thread(self.query_one("#fields", Static).update, "\n".join(lines))
+        self.details.toggle()
+        if not self.details.shows_bytes:
+            self.list.focus()
 
     def action_lanes(self) -> None:
         """Show the conversation of the connection of the frame."""
@@ -238,8 +206,9 @@ class BrowseApp(App[None]):
         """Ask for a line."""
         self._prompting = what
         self.action_page("frames")
-        self.prompt.value = self.filter_text if what == "filter" else ""
-        self.prompt.border_title = {"filter": "filter", "search": "search", "go": "go to", "write": "write to"}[what]
+        chosen = () if self.lines.columns is None else self.lines.columns.names
+        self.prompt.value = {"filter": self.filter_text, "columns": ", ".join(chosen)}.get(what, "")
+        self.prompt.border_title = {"go": "go to", "write": "write to", "columns": "columns, as in topic, send.sequence_id"}.get(what, what)
         self.prompt.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -259,9 +228,14 @@ class BrowseApp(App[None]):
         if self._prompting == "filter" and self.prompt.has_class("invalid"):
             return
         self.prompt.keep()
-        done: Callable[[str], object] = {"filter": self._filter, "search": self._search, "go": self._go, "write": self._write}[
-            self._prompting or "filter"
-        ]
+        asked: dict[str, Callable[[str], object]] = {
+            "filter": self._filter,
+            "search": self._search,
+            "go": self._go,
+            "write": self._write,
+            "columns": self._choose_columns,
+        }
+        done = asked[self._prompting or "filter"]
         self._leave_prompt()
         done(value)
 
@@ -372,22 +346,43 @@ class BrowseApp(App[None]):
 
     # ---- the rest
 
+    def _choose_columns(self, text: str) -> None:
+        """Show these fields in columns of their own, and keep the choice."""
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        try:
+            self.lines.columns = self.browsed.make_columns(names[:COLUMNS_MAX])
+        except UsageError as error:
+            self.notify(str(error).splitlines()[0], markup=False)
+            return
+        if not save(self._choices, names[:COLUMNS_MAX]):
+            self.notify("the columns are not kept for the next time", markup=False)
+        self.list.refresh()
+
+    def action_pause(self) -> None:
+        """Stop the list from growing, or let it grow again."""
+        self.list.paused = not self.list.paused
+        self._show_progress()
+
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Go from a finding to its frame, from a connection to its frames."""
-        page, key = str(event.data_table.id).removesuffix("-table"), str(event.row_key.value)
+        """Go from a finding or a message to its frame, from a connection to its frames."""
+        page, number = str(event.data_table.id).removesuffix("-table"), event.cursor_row
         if page == "findings":
-            finding = self.browsed.findings[int(key)]
-            name = FrameName.parse(place(finding))
-            position = None if name is None else self.browsed.find(name.file, name.packet, name.sub)
-            if position is None:
-                self.notify("this finding names no frame", markup=False)
-                return
-            self._filter("")
-            self.action_page("frames")
-            self.list.go_to_position(position)
+            self._go_to_frame(place(self.browsed.findings[number]))
+        elif page == "messages":
+            self._go_to_frame(frame_name(*(getattr(self.pages.messages[number], name) for name in ("file", "packet", "sub"))))
         elif page == "connections":
             self.action_page("frames")
-            self._filter(f"connection == {msgspec.json.encode(key).decode()}")
+            self._filter(f"connection == {msgspec.json.encode(self.browsed.connections[number].connection).decode()}")
+
+    def _go_to_frame(self, text: str) -> None:
+        name = FrameName.parse(text)
+        position = None if name is None else self.browsed.find(name.file, name.packet, name.sub)
+        if position is None:
+            self.notify("this row names no frame", markup=False)
+            return
+        self._filter("")
+        self.action_page("frames")
+        self.list.go_to_position(position)
 
     def action_page(self, name: str) -> None:
         """Show a page."""
@@ -396,7 +391,7 @@ class BrowseApp(App[None]):
         if name == "frames":
             self.list.focus()
         else:  # what has the focus must not be on a hidden page
-            (pages.get_pane(name).query_one(VerticalScroll) if name == "follow" else self._table(name)).focus()
+            (pages.get_pane(name).query_one(VerticalScroll) if name == "follow" else table_of(self, name)).focus()
         self._show_page()
 
     def action_mark(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -12,14 +12,17 @@ from pulsarscope.browse.frame_store import FrameStore
 from pulsarscope.browse.near import read_near
 from pulsarscope.dissect.capabilities import ReportFold, ReportTable
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX, ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame
 
 if TYPE_CHECKING:
     from pulsarscope.capture.portions import Portion
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
+    from pulsarscope.engine.row_batch import RowBatch
     from pulsarscope.filter import Filter
+    from pulsarscope.filter.field_columns import FieldColumns
 
 TABLES = ("consumers",)
 """Tables of statistics that have a page, where a protocol has them."""
@@ -28,6 +31,10 @@ TABLES = ("consumers",)
 def browsed_tables(dissectors: Iterable[Dissector]) -> list[ReportTable]:
     """Return the tables of protocols that have a page."""
     return [table for dissector in dissectors for table in dissector.tables if table.name in TABLES]
+
+
+def _nothing() -> None:
+    """Do nothing: a file is read to its end, or left."""
 
 
 class Frames(Protocol):
@@ -73,11 +80,23 @@ class Browsed:
         frames: Frames,
         *,
         extract: Callable[[str | None, str], str],
+        make_columns: Callable[[Sequence[str]], FieldColumns | None],
+        message_filter: Callable[[str], Filter],
         keeper: Keeper | None = None,
+        live: bool = False,
+        watch: Callable[[RowBatch], None] | None = None,
+        stop: Callable[[], None] = _nothing,
     ) -> None:
         """Keep frames in a `FrameStore`, and all rows in `keeper`; `extract` copies the packets of a filter to a path, and says so."""
         self.run = run
         self.make_filter = make_filter
+        self.make_columns = make_columns
+        self.live = live
+        """Packets come as they happen, and cannot be read again."""
+        self.stop = stop
+        """Ends what brings packets, so that reading ends soon."""
+        self._watch = watch
+        self._message_filter = message_filter
         self.extract = extract
         self.frames = frames
         self.portions: list[Portion] = []
@@ -128,6 +147,8 @@ class Browsed:
         for batch in self.run:
             if cancelled():
                 return
+            if self._watch is not None:
+                self._watch(batch)
             frames = [row for row in batch.rows if isinstance(row, FrameRow)]
             self.endpoints.update(self.run.endpoints)
             store.add(frames)
@@ -168,9 +189,30 @@ class Browsed:
             elif isinstance(row, ConnectionRow) and len(self.connections) < BROWSED_CONNECTIONS_MAX:
                 self.connections.append(row)
 
+    def messages(self, filter_text: str) -> Iterator[tuple[list[MessageRow], str]]:
+        """Read the messages, by reading the captures again; give some, and what is to be said above them."""
+        options = msgspec.structs.replace(
+            self._options, records=frozenset({MessageRow.kind}), rules=False, rows_max=ROWS_MAX, payload="text", payloads=True
+        )
+        run, chosen, said, count = self.run.again(options), None, "", 0
+        if filter_text:
+            try:
+                chosen = self._message_filter(filter_text)
+                chosen.begin(run)
+            except UsageError as error:
+                said = f"all messages: {str(error).splitlines()[0]}"
+        for batch in run:
+            rows = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
+            messages = [row for row in rows if isinstance(row, MessageRow)]
+            count += len(messages)
+            yield messages, said or f"{count:,} messages so far"
+        yield [], said or f"{count:,} messages"
+
     def raw(self, wanted: FrameRow, cancelled: Callable[[], bool]) -> RawFrame | None:
         """Return the bytes of a frame, by reading the captures again: near it where that is enough, else up to it; None: not found."""
         options = msgspec.structs.replace(self._options, records=frozenset({FrameRow.kind}), rules=False, raw=True)
+        if self.live:
+            return None
         if (near := read_near(self.portions, self.run.inputs, options, wanted)) is not None:
             return near
         found = False

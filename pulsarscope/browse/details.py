@@ -9,9 +9,8 @@ import msgspec
 
 from pulsarscope.browse.capture import Browsed
 from pulsarscope.model.limits import BROWSED_LANES_FRAMES_MAX
-from pulsarscope.model.records import FrameRow, RawFrame
+from pulsarscope.model.records import FrameRow
 from pulsarscope.output.registry import Output, OutputOptions, output
-from pulsarscope.output.render.hex import HexLines
 
 
 class _Lines:
@@ -46,11 +45,6 @@ def tree_lines(browsed: Browsed, row: FrameRow) -> list[str]:
     lines = _written("tree", browsed, [row], None)
     start = next((index for index, line in enumerate(lines) if line.startswith("frame ")), 0)
     return lines[start:]
-
-
-def hex_lines(browsed: Browsed, raw: RawFrame, width: int) -> list[str]:
-    """Return the bytes of a frame with the names of their ranges."""
-    return [line.removeprefix("    ") for line in HexLines(_options(browsed, width + 4))(raw)]
 
 
 def lane_lines(browsed: Browsed, connection: str, width: int) -> list[str]:

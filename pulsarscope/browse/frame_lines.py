@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
 from rich.cells import set_cell_size
@@ -10,15 +10,20 @@ from rich.style import Style
 from rich.text import Text
 
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.filter.field_columns import FieldColumns
 from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.units import SECOND
-from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.export.columns import json_lines
+from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
+from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 
 TIMES = ("relative", "delta", "utc", "epoch")
 """Forms of times, in the order in which a key goes through them."""
+
+COLUMN_WIDTH = 16
+"""Cells of the column of a field."""
 
 NARROW = 100
 """Cells below which columns are narrower."""
@@ -26,9 +31,6 @@ NARROW = 100
 SLOW = Style.parse("yellow")
 _DIM, _BAD = Style.parse("dim"), Style.parse("bold red")
 _CONNECTIONS = tuple(map(Style.parse, ("cyan", "magenta", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue", "bright_green")))
-
-SLOW_NANOSECONDS = SECOND // 10
-"""Latency from which it stands out."""
 
 
 class FrameLines:
@@ -39,6 +41,9 @@ class FrameLines:
         self.start: int | None = None
         """Time of the first packet."""
         self.several_files = False
+        self.columns: FieldColumns | None = None
+        """Fields that have a column."""
+        self.endpoints: Mapping[str, tuple[str, str]] = {}
         self._dissector_of = dissector_of
         self._refusals = refusals
         self._color = color
@@ -49,7 +54,9 @@ class FrameLines:
 
     def heading(self, width: int) -> str:
         """Return the line above the list."""
-        return f"{'frame':>8} {'time':>{self._time_width}} {'conn':>5}   {'command':<{_command_width(width)}} summary"
+        names = () if self.columns is None else self.columns.names
+        more = "".join(f"{clip_middle(name, COLUMN_WIDTH):<{COLUMN_WIDTH}} " for name in names)
+        return f"{'frame':>8} {'time':>{self._time_width}} {'conn':>5}   {'command':<{_command_width(width)}} {more}summary"
 
     def line(self, row: FrameRow, before: FrameRow | None, width: int) -> Text:
         """Return the line of a frame, of `width` cells; `before` is the frame of the line above."""
@@ -61,9 +68,14 @@ class FrameLines:
         label = connection_label(row.connection, several_files=self.several_files)
         number = first_packet(row.connection or "")
         text.append(f"{label:>5} {arrow} ", self._style(_CONNECTIONS[(number - 1) % len(_CONNECTIONS)]))
-        text.append(set_cell_size(command, _command_width(width)), self._style(_BAD) if command.endswith(self._refusals) else "")
+        text.append(
+            set_cell_size(clip_middle(command, _command_width(width)), _command_width(width)),
+            self._style(_BAD) if command.endswith(self._refusals) else "",
+        )
+        for value in () if self.columns is None else self.columns.values(row, self.endpoints) or ():
+            text.append(f" {set_cell_size(clip_middle(_value_text(value), COLUMN_WIDTH), COLUMN_WIDTH)}")
         room = width - cell_width(text.plain) - 1 - sum(cell_width(part) + 1 for part, _ in ends)
-        summary = clip_phrases(escape(self.summary(row)), max(room, 0), "…") if room > 0 else ""
+        summary = fit_summary(escape(self.summary(row)), max(room, 0), named=row.topic is not None) if room > 0 else ""
         text.append(f" {set_cell_size(summary, max(room, 0))}")
         for part, style in ends:
             text.append(f" {part}", self._style(style))
@@ -108,6 +120,13 @@ class FrameLines:
 
     def _style(self, style: Style) -> Style | str:
         return style if self._color else ""
+
+
+def _value_text(value: object) -> str:
+    """Return the value of a field in one line."""
+    if value is None or isinstance(value, (str, int, float)):
+        return escape("" if value is None else str(value))
+    return escape(value.hex() if isinstance(value, bytes) else json_lines([value])[0])
 
 
 def _command_width(width: int) -> int:

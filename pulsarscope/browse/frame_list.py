@@ -49,12 +49,31 @@ class FrameList(ScrollView, can_focus=True):
         """Positions of marked frames."""
         self.at = 0
         """Line that is selected."""
+        self.tails = False
+        """The last line stays selected while it is: frames come as they happen."""
+        self._held: int | None = None
+        """Number of lines while the list is paused."""
         self._store = store
 
     @property
     def count(self) -> int:
         """Number of lines."""
-        return len(self._store) if self.matches is None else len(self.matches)
+        count = len(self._store) if self.matches is None else len(self.matches)
+        return count if self._held is None else min(self._held, count)
+
+    @property
+    def paused(self) -> bool:
+        """The list does not grow."""
+        return self._held is not None
+
+    @paused.setter
+    def paused(self, value: bool) -> None:
+        self._held = self.count if value else None
+
+    @property
+    def shown_of_store(self) -> int:
+        """Number of frames of the store up to the last line."""
+        return self.position(self.count - 1) + 1 if self.count else 0
 
     @property
     def row(self) -> FrameRow | None:
@@ -69,11 +88,11 @@ class FrameList(ScrollView, can_focus=True):
         """Show that there are more lines."""
         count = self.count
         if self.virtual_size.height != count:
-            first = not self.virtual_size.height
+            first = not self.virtual_size.height or (self.tails and self.at == self.virtual_size.height - 1)
             self.virtual_size = Size(self.scrollable_content_region.width, count)
             self.refresh()
             if first and count:
-                self.select(self.at)
+                self.select(count - 1 if self.tails else self.at)
 
     def show(self, matches: array[int] | None) -> None:
         """Show other frames; the selected one stays so if it is among them, else the one behind it is."""

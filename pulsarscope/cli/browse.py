@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from pulsarscope.cli.read_options import engine_options, filter_of
 from pulsarscope.cli.reports import diagnosis_of
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import install_command
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
@@ -44,20 +45,25 @@ def browse(request: BrowseRequest) -> int:
 
     A list of frames that fills while they are read, fields and bytes of each, findings that lead to their frames.
     """
-    try:
-        import textual  # noqa: F401, PLC0415 - the import is the test
-    except ImportError as error:
-        raise UsageError(f"browse needs textual: {install_command('tui')}") from error
     if "-" in request.files:
         raise UsageError("browse reads captures again, and the keys come from standard input: name a file")
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        raise UsageError("browse needs a terminal: decode writes the same to a file or a pipe")
+    require_screen()
     with TemporaryFile(prefix="pulsarscope-") as kept:
         app = browse_app(request, kept)
         app.run()
         if app.browsed.failure:
             raise UsageError(app.browsed.failure)
         return EXIT_DAMAGED if app.browsed.run.damaged else EXIT_DONE
+
+
+def require_screen() -> None:
+    """Raise UsageError without textual, or a terminal."""
+    try:
+        import textual  # noqa: F401, PLC0415 - the import is the test
+    except ImportError as error:
+        raise UsageError(f"browse needs textual: {install_command('tui')}") from error
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        raise UsageError("browse needs a terminal: decode writes the same to a file or a pipe")
 
 
 def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
@@ -67,6 +73,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - as above
 
     filter_of(request, (FrameRow.kind,))  # a wrong one is an error of the command line
     options = msgspec.structs.replace(
@@ -91,6 +98,8 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
         make_filter,
         FrameStore(kept) if index is None else index,
         extract=_extract(request, run.inputs.paths),
+        make_columns=lambda names: FieldColumns(names, (FrameRow.kind,), known) if names else None,
+        message_filter=lambda text: Filter(text, (MessageRow.kind,), known, payload="text"),
         keeper=None if identity is None or index is not None else index_keeper(identity, beside=request.index),
     )
     if index is not None:
@@ -100,7 +109,15 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     refusals = tuple(ending for dissector in run.dissectors.values() for ending in dissector.refusals)
     names = sorted({*known.commands, *(name for name, _ in known.names(FrameRow.kind))})
     color = wants_color(sys.stdout, os.environ, request.no_color)
-    return BrowseApp(browsed, names, refusals, color=color, filter_text=request.filter or "")
+    return BrowseApp(browsed, names, refusals, color=color, filter_text=request.filter or "", choices=choices_path())
+
+
+def choices_path() -> Path | None:
+    """Return where choices of the screen are kept: beside the configuration of the user; None when there is none."""
+    from pulsarscope.inputs.config_files import config_paths  # noqa: PLC0415 - help stays quick without it
+
+    places = [path for path, local in config_paths(os.environ) if not local]
+    return places[0].with_name("browse.json") if places else None
 
 
 def _extract(request: BrowseRequest, paths: Sequence[str]) -> Callable[[str | None, str], str]:

@@ -91,6 +91,9 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     top: Annotated[
         bool, typer.Option("--top", help="Show a screen of topics, producers, subscriptions, rates, latencies and findings.")
     ] = False
+    browse: Annotated[
+        bool, typer.Option("--browse", help="Show a screen of frames as they happen, to pause, scroll back, filter and search.")
+    ] = False
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve counts and latencies to Prometheus, as at 127.0.0.1:9464.")
     ] = None
@@ -120,8 +123,13 @@ def live(request: LiveRequest) -> int:
         return EXIT_DONE
     if request.capture_only:
         return capture_only(request)
+    if request.top or request.browse:
+        _check_screen(request)
+    if request.browse:
+        from pulsarscope.cli.live_browse import live_browse  # noqa: PLC0415 - textual is an extra
+
+        return live_browse(request, _check_options(request))
     if request.top:
-        _check_top(request)
         request = msgspec.structs.replace(request, records=",".join(sorted(WATCHED_KINDS)))
     elif not request.records:
         shows_findings = request.format is None and not (request.detail or request.hex or request.columns)
@@ -258,8 +266,9 @@ def _check_capture_only(request: LiveRequest) -> None:
         raise UsageError(f"--capture-only decodes nothing: it cannot be combined with {', '.join(conflicts)}")
 
 
-def _check_top(request: LiveRequest) -> None:
-    """Raise UsageError when an option cannot be combined with --top, or there is no terminal."""
+def _check_screen(request: LiveRequest) -> None:
+    """Raise UsageError when an option cannot be combined with a screen, or there is no terminal."""
+    screen = "--browse" if request.browse else "--top"
     others = {
         "--format": request.format is not None,
         "-V": request.detail,
@@ -268,13 +277,16 @@ def _check_top(request: LiveRequest) -> None:
         "--columns": request.columns is not None,
         "--payload": request.payload is not None,
         "--limit": request.limit is not None,
+        "--top": request.top and request.browse,
+        "--metrics": request.metrics is not None and request.browse,
+        "--for": request.duration is not None and request.browse,
     }
     if conflicts := [option for option, is_set in others.items() if is_set]:
-        raise UsageError(f"--top cannot be combined with {', '.join(conflicts)}")
+        raise UsageError(f"{screen} cannot be combined with {', '.join(conflicts)}")
     if not is_terminal(sys.stdout):
-        raise UsageError("--top needs a terminal; for programs use --format ndjson or --metrics")
+        raise UsageError(f"{screen} needs a terminal; for programs use --format ndjson or --metrics")
     if os.environ.get("TERM", "") in ("", "dumb"):
-        raise UsageError(f"--top needs a terminal that can move its cursor (TERM is {os.environ.get('TERM') or 'not set'})")
+        raise UsageError(f"{screen} needs a terminal that can move its cursor (TERM is {os.environ.get('TERM') or 'not set'})")
 
 
 def _top(capture: LiveCapture, request: LiveRequest) -> Top:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
+from pulsarscope.browse.frame_bytes import FrameBytes
+from pulsarscope.browse.pages import table_of
 from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
 from pulsarscope.model.errors import CaptureError, UsageError
 from tests.scenarios.bad_inputs.text import HOSTILE, hostile_packets
@@ -122,7 +124,7 @@ def test_names_are_completed_and_earlier_filters_come_back(captures: Path) -> No
 def test_a_finding_leads_to_its_frame(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("2")
-        await until(lambda: app._findings_shown == 6, pilot)
+        await until(lambda: table_of(app, "findings").row_count == 6, pilot)
         assert "6 errors in 1 connection" in text_of(app)
         finding = app.browsed.findings[0]
         await pilot.press("enter")
@@ -134,8 +136,8 @@ def test_a_finding_leads_to_its_frame(captures: Path) -> None:
 
 def test_a_connection_leads_to_its_frames(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
-        await pilot.press("3")
-        await until(lambda: app._connections_shown == len(app.browsed.connections) > 1, pilot)
+        await pilot.press("4")
+        await until(lambda: table_of(app, "connections").row_count == len(app.browsed.connections) > 1, pilot)
         await pilot.press("enter")
         await until(lambda: 0 < app.list.count < len(app.browsed.frames), pilot)
         assert {app.browsed.frames[app.list.position(line)].connection for line in range(app.list.count)} == {app.list.row.connection}
@@ -175,12 +177,13 @@ def test_the_second_opening_reads_an_index_and_shows_the_same(
 
     async def steps(app: Any, pilot: Any) -> None:
         shown = []
-        for page in ("2", "3", "4", "1"):
+        for page in ("2", "4", "5", "1"):
             await pilot.press(page)
             await pilot.pause(0.5)
             shown.append(text_of(app))
         await pilot.press("x")
-        await until(lambda: "commandSize" in text_of(app), pilot)
+        await until(lambda: app.details.shows_bytes, pilot)
+        await pilot.pause(0.5)
         screens.append([*shown, text_of(app)])
 
     on_screen(steps, path)
@@ -218,8 +221,8 @@ def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None
 
 def test_consumers_have_a_page(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
-        await pilot.press("4")
-        await until(lambda: app._table("consumers").row_count > 0, pilot)
+        await pilot.press("5")
+        await until(lambda: table_of(app, "consumers").row_count > 0, pilot)
         assert "cons-stuck" in text_of(app) or "stuck" in text_of(app)
 
     on_screen(steps, captures / "stuck-consumer.pcap")
@@ -246,6 +249,110 @@ def test_marks_times_copies_and_help(captures: Path) -> None:
         await pilot.press("escape", "D", "t")
         await pilot.pause(0.1)
         assert app.filter_text.startswith("topic == ")
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_the_selected_field_lights_its_bytes_and_a_byte_selects_its_field(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("x")
+        await until(lambda: app.details.shows_bytes, pilot)
+        view = app.query_one(FrameBytes)
+        field = next(at for at, each in enumerate(view._ranges) if each[2].startswith("client_version"))
+        view.fields.highlighted = field
+        await pilot.pause(0.1)
+        assert view.hex.lit == view._ranges[field][:2]
+        assert "client_version  Pulsar-CPP" in text_of(app)
+        view.hex.focus()
+        await pilot.press("home", "right", "right", "right", "right", "right")
+        await pilot.pause(0.1)
+        assert view._ranges[view.fields.highlighted][2].startswith("commandSize")
+        assert view.hex.lit == (4, 8)
+        await pilot.click("#hex", offset=(10, 0))
+        await pilot.pause(0.1)
+        assert view.hex.lit == (0, 4)
+        await pilot.press("x")
+        await until(lambda: not app.details.shows_bytes and "frame 4.1  CONNECT" in text_of(app), pilot)
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_the_bytes_of_credentials_are_dots(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("x")
+        await until(lambda: app.details.shows_bytes, pilot)
+        view = app.query_one(FrameBytes)
+        view.fields.highlighted = next(at for at, each in enumerate(view._ranges) if each[2].startswith("auth_data"))
+        await pilot.pause(0.1)
+        assert "·· ·· ··" in text_of(app)
+        assert "eyJ" not in text_of(app)
+        assert "65 79 4a" not in text_of(app)
+
+    on_screen(steps, captures / "token-auth-py.pcap", size=(200, 60))
+
+
+def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("3")
+        await until(lambda: "messages" in app.pages.messages_said and "so far" not in app.pages.messages_said, pilot)
+        await until(lambda: table_of(app, "messages").row_count == len(app.pages.messages) > 10, pilot)
+        assert '"name":"gamma"' in text_of(app)
+        await pilot.press("down", "enter")
+        await pilot.pause(0.2)
+        assert (app.list.row.packet, app.list.row.command) == (
+            app.pages.messages[1].packet,
+            "SEND" if app.pages.messages[1].direction == "produce" else "MESSAGE",
+        )
+
+    on_screen(steps, captures / "java-schemas.pcap")
+
+
+def test_messages_are_those_of_the_filter_where_it_is_one_for_them(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("3")
+        await until(lambda: app.pages.messages_said.startswith("all messages: "), pilot)
+        app._filter('topic contains "31"')
+        await until(lambda: app.pages.messages and not app.pages.messages_said.startswith("all"), pilot)
+
+    on_screen(steps, captures / "java-schemas.pcap", filter="command == SEND")
+
+
+def test_columns_are_chosen_and_kept(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULSARSCOPE_CONFIG", str(tmp_path / "config.toml"))
+
+    async def choose(app: Any, pilot: Any) -> None:
+        await pilot.press("o")
+        app.prompt.value = "send.sequence_id, size, nothing"
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert app.lines.columns is None
+        await pilot.press("o")
+        app.prompt.value = "send.sequence_id, size"
+        await pilot.press("enter")
+        await until(lambda: "send.sequence_id" in text_of(app), pilot)
+
+    async def see(app: Any, pilot: Any) -> None:
+        await until(lambda: "send.sequence_id size" in text_of(app), pilot)
+        app.list.select(15)
+        await pilot.pause(0.2)
+        assert app.list.row.command == "SEND"
+
+    on_screen(choose, captures / "quickstart.pcapng")
+    assert (tmp_path / "browse.json").exists()
+    on_screen(see, captures / "quickstart.pcapng")
+
+
+def test_a_paused_list_does_not_grow(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("p")
+        count = app.list.count
+        app.browsed.frames.add([app.browsed.frames[0]] * 5)
+        await pilot.pause(0.5)
+        assert app.list.count == count
+        assert "paused, 5 more" in text_of(app)
+        await pilot.press("p")
+        await pilot.pause(0.5)
+        assert app.list.count == count + 5
 
     on_screen(steps, captures / "quickstart.pcapng")
 

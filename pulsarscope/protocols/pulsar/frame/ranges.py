@@ -77,7 +77,7 @@ def _value(row: Field, data: bytes, start: int, end: int) -> str:
         return ""
     if row.kind == BOOL:
         return "true" if number else "false"
-    if row.kind == ENUM:
+    if isinstance(row.extra, dict):
         return str(row.extra.get(number, number))
     return str(number - (1 << 64) if number >> 63 else number)
 

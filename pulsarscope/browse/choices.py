@@ -1,0 +1,38 @@
+"""What a user has chosen for the screen, from one time to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+COLUMNS_MAX = 8
+"""Columns besides the usual ones: more leave no room for the summary."""
+
+
+class Choices(msgspec.Struct):
+    """Choices, kept in a file where there is one."""
+
+    columns: list[str] = []
+    """Fields that have a column in the list of frames."""
+
+
+def load(path: Path | None) -> Choices:
+    """Return the choices of a file; the usual ones when there is none that can be read."""
+    with suppress(OSError, msgspec.DecodeError):
+        if path is not None:
+            return msgspec.json.decode(path.read_bytes(), type=Choices)
+    return Choices()
+
+
+def save(path: Path | None, columns: Sequence[str]) -> bool:
+    """Keep the choices in a file, and return whether that was possible."""
+    if path is None:
+        return False
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(Choices([*columns])) + b"\n")
+        return True
+    return False

@@ -1,0 +1,82 @@
+"""What is known of the selected frame: its fields, or its bytes with the fields beside them."""
+
+from __future__ import annotations
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import ContentSwitcher, Static
+from textual.worker import get_current_worker
+
+from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.details import tree_lines
+from pulsarscope.browse.frame_bytes import FrameBytes
+from pulsarscope.model.records import FrameRow, RawFrame
+
+FIELDS, BYTES = "fields", "bytes"
+
+
+class DetailPane(ContentSwitcher):
+    """The fields of a frame, or its bytes."""
+
+    def __init__(self, browsed: Browsed, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, initial=FIELDS)
+        self.row: FrameRow | None = None
+        """The frame that is shown."""
+        self._browsed = browsed
+
+    def compose(self) -> ComposeResult:
+        """Lay out both."""
+        with VerticalScroll(id=FIELDS):
+            yield Static(id="tree", markup=False)
+        yield FrameBytes(id=BYTES)
+
+    @property
+    def shows_bytes(self) -> bool:
+        """The bytes are shown."""
+        return self.current == BYTES
+
+    def show(self, row: FrameRow) -> None:
+        """Show a frame."""
+        self.row = row
+        if self.shows_bytes:
+            self._read_bytes(row)
+        else:
+            self._show_fields()
+
+    def toggle(self) -> None:
+        """Show the bytes of the frame, or its fields again."""
+        if self.shows_bytes or self.row is None:
+            self.current = FIELDS
+            self._show_fields()
+        else:
+            self._tell("reading the bytes of the frame …")
+            self._read_bytes(self.row)
+
+    def _show_fields(self) -> None:
+        if self.row is not None:
+            try:
+                self._tell("\n".join(tree_lines(self._browsed, self.row)))
+            except Exception as error:  # noqa: BLE001 - a frame that cannot be shown leaves the others
+                self._tell(f"cannot show this frame: {error}")
+
+    def _tell(self, text: str) -> None:
+        self.query_one("#tree", Static).update(text)
+
+    @work(thread=True, exclusive=True, group="bytes")
+    def _read_bytes(self, row: FrameRow) -> None:
+        worker = get_current_worker()
+        raw = self._browsed.raw(row, lambda: worker.is_cancelled)
+        if not worker.is_cancelled and row is self.row:
+            self.app.call_from_thread(self._show_bytes, raw)
+
+    def _show_bytes(self, raw: RawFrame | None) -> None:
+        if raw is None:
+            self.current = FIELDS
+            self._tell("the bytes of this frame are not kept")
+            return
+        view = self.query_one(FrameBytes)
+        view.show(raw)
+        if not self.shows_bytes:
+            self.current = BYTES
+            view.fields.focus()
