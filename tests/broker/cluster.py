@@ -71,14 +71,15 @@ def running_cluster(folder: Path, *, bookies: int = 3, ensemble: int = 3, write_
         if start("setup", METADATA_SETUP, "--cluster", "tests", *stores, *addresses).wait(START_SECONDS):
             message = f"the metadata were not made: {(folder / 'setup.log').read_text(errors='replace')[-2000:]}"
             raise RuntimeError(message)
-        running = {}
+        running: dict[int, subprocess.Popen[bytes]] = {}
         for number in range(bookies):
             bookie_port = free_port()
             configuration = folder / f"bookie{number}.conf"
             own = {"bookiePort": bookie_port, "metadataServiceUri": f"zk+hierarchical://{store}/ledgers"}
             own |= {f"{kind}Directories": folder / f"{kind}{number}" for kind in ("journal", "ledger", "index")}
             configuration.write_text((HERE / "bookie.conf").read_text() + _lines(own))
-            running[f"127.0.0.1:{bookie_port}"] = start(f"bookie{number}", BOOKIE, "--conf", str(configuration))
+            running[bookie_port] = start(f"bookie{number}", BOOKIE, "--conf", str(configuration))
+        for bookie_port in running:
             _wait_for_port(bookie_port)
         configuration = folder / "broker.conf"
         own = {
@@ -95,7 +96,7 @@ def running_cluster(folder: Path, *, bookies: int = 3, ensemble: int = 3, write_
         configuration.write_text((HERE / "cluster.conf").read_text() + _lines(own))
         broker = start("broker", BROKER, "--broker-conf", str(configuration), heap="768m")
         wait_until_healthy(broker, web_port, folder / "broker.log")
-        yield Cluster(folder, path, port, web_port, relay_port, running)
+        yield Cluster(folder, path, port, web_port, relay_port, {f"127.0.0.1:{number}": process for number, process in running.items()})
 
 
 def _lines(values: dict[str, object]) -> str:

@@ -23,7 +23,12 @@ from tests.broker.relay import relaying
 from tests.scenarios.command_line import execute
 from tests.scenarios.loopback import needs_capturing
 
-pytestmark = [pytest.mark.broker, needs_capturing, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.timeout(900),  # six Java programs start
+    needs_capturing,
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
 
 HERE = Path(__file__).parent
 
