@@ -143,6 +143,9 @@ class Dissector:
     """Commands that may announce a bound on frame sizes."""
     opening: frozenset[str] = frozenset()
     """Commands by which the two sides introduce themselves: a reader needs them to follow a connection."""
+    upgrade: Callable[[bytes], int | None] | None = None
+    """Judge of the first bytes of a stream: the size of the frame there when that asks to go on as TLS, or agrees to it; 0 for one that may
+    when more of it comes; None for all others. A staticmethod."""
     keeps_frames: bool = False
     """The session reads the bytes of frames, as `Frame.raw`; that costs a copy of each."""
     layouts: Mapping[bytes, Layout] = {}

@@ -14,7 +14,7 @@ from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
-from pulsarscope.engine.transport import Transport, is_plain
+from pulsarscope.engine.transport import Transport, Upgrade, is_plain
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.findings import Code, Finding
 from pulsarscope.model.flow import CLIENT, SERVER, source_port
@@ -54,6 +54,11 @@ class Settings(msgspec.Struct, frozen=True):
     """Of TLS connections; those that the capture brings come to them."""
     places: bool = False
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
+
+    @property
+    def upgrades(self) -> tuple[Upgrade, ...]:
+        """Those of the dissectors that have one."""
+        return tuple(dissector.upgrade for dissector in self.dissectors if dissector.upgrade is not None)
 
     def kept(self) -> KeptBytes:
         """Return the bytes that must be kept beside frames."""
@@ -156,10 +161,10 @@ class Timeline:
         if not (items[0] or items[1]):
             return items
         if self._transport is None:
-            self._undecided = not is_plain(items)
+            self._undecided = not is_plain(items, self._settings.upgrades)
             if not self._undecided:
                 return items
-            self._transport = Transport(self._settings.secrets, spans=self._settings.places)
+            self._transport = Transport(self._settings.secrets, spans=self._settings.places, upgrades=self._settings.upgrades)
         items = self._transport.feed(items, self.connection.last_file)
         if self._transport.decided:
             self._undecided = False

@@ -1,8 +1,8 @@
-"""The transport of a connection: plain, or TLS with the conversation inside."""
+"""The transport of a connection: plain, or TLS with the conversation inside, from the start or behind a request for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.foreign import proxy_header
@@ -21,13 +21,19 @@ _NOT_PLAIN = frozenset(b"\x14\x15\x16\x17P\r")
 _RECORD_HEADER_BYTES = 5
 
 
-def is_plain(items: Sequence[Sequence[Item]]) -> bool:
-    """Return True when the first items of the streams show at a glance that they are not TLS."""
+Upgrade = Callable[[bytes], int | None]
+"""See `Dissector.upgrade`."""
+
+
+def is_plain(items: Sequence[Sequence[Item]], upgrades: Sequence[Upgrade] = ()) -> bool:
+    """Return True when the first items of the streams show at a glance that they are not TLS, and ask for none."""
     plain = False
     for some in items:
         if some:
             item = some[0]
             if not isinstance(item, Data) or item.pieces[0][0][0] in _NOT_PLAIN:
+                return False
+            if any(upgrade(item.pieces[0][0]) is not None for upgrade in upgrades):
                 return False
             plain = True
     return plain
@@ -36,12 +42,13 @@ def is_plain(items: Sequence[Sequence[Item]]) -> bool:
 class Transport:
     """Items of both streams in, those of the conversation out. The first bytes of all decide between plain and TLS."""
 
-    def __init__(self, secrets: Secrets, *, spans: bool) -> None:
-        """As `TlsConnection`."""
+    def __init__(self, secrets: Secrets, *, spans: bool, upgrades: Sequence[Upgrade] = ()) -> None:
+        """As `TlsConnection`; `upgrades` know the frames behind which TLS begins."""
         self.decided = False
         self.tls: TlsConnection | None = None
         self._secrets = secrets
         self._spans = spans
+        self._upgrades = upgrades
         self._held: tuple[list[Item], list[Item]] = ([], [])
         self._file = 0
 
@@ -73,6 +80,9 @@ class Transport:
         moments = [moment for moment in firsts if moment is not None]
         if not moments:
             return False
+        for upgrade in self._upgrades:
+            if (decided := self._upgraded(upgrade)) is not None:
+                return decided
         stream = firsts.index(min(moments))
         head, whole = _head(self._held[stream])
         header = proxy_header(head)
@@ -91,6 +101,28 @@ class Transport:
         from pulsarscope.tls.connection import TlsConnection  # noqa: PLC0415 - as above
 
         self.tls = TlsConnection(self._secrets, (start, 0) if stream == 0 else (0, start), spans=self._spans)
+        return True
+
+    def _upgraded(self, upgrade: Upgrade) -> bool | None:
+        """Decide when a side asks to go on as TLS, and the other agrees; None when none asks."""
+        heads = [_head(held) for held in self._held]
+        sizes = [upgrade(head) for head, _ in heads]
+        if sizes == [None, None]:
+            return None
+        ended = any(whole for _, whole in heads)
+        if 0 in sizes or any(not head for head, _ in heads):
+            return ended
+        if None in sizes:
+            return True  # refused
+        first = next((behind for size, (head, _) in zip(sizes, heads, strict=True) if (behind := head[size or 0 :])), b"")
+        if not first:
+            return ended
+        from pulsarscope.tls.record_layer import begins_record  # noqa: PLC0415 - as below
+
+        if begins_record(first[:_RECORD_HEADER_BYTES]):
+            from pulsarscope.tls.connection import TlsConnection  # noqa: PLC0415 - as below
+
+            self.tls = TlsConnection(self._secrets, (sizes[0] or 0, sizes[1] or 0), spans=self._spans)
         return True
 
 

@@ -64,6 +64,16 @@ def v3_added(txn: int, ledger: int, number: int, *, status: int = 0) -> bytes:
     return frame(_sized(1, _number(1, 3) + _number(2, 2) + _number(3, txn)) + _number(2, status) + _sized(101, body))
 
 
+def start_tls(txn: int = 1) -> bytes:
+    """Return a START_TLS."""
+    return frame(_sized(1, _number(1, 3) + _number(2, 9) + _number(3, txn)) + _sized(106, b""))
+
+
+def started_tls(txn: int = 1, *, status: int = 0) -> bytes:
+    """Return the answer to a START_TLS."""
+    return frame(_sized(1, _number(1, 3) + _number(2, 9) + _number(3, txn)) + _number(2, status) + _sized(106, b""))
+
+
 def _head(version: int, operation: int, flags: int = 0) -> bytes:
     return struct.pack(">I", operation) if version == 0 else struct.pack(">BBH", version, operation, flags)
 

@@ -34,6 +34,7 @@ class BookkeeperDissector(Dissector):
     sides = "client", "bookie"
     recognise = staticmethod(boundary.candidate)
     find_candidate = staticmethod(boundary.find_candidate)
+    upgrade = staticmethod(boundary.starts_tls)
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._show_secrets = show_secrets
