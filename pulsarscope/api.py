@@ -57,6 +57,13 @@ class Rows(Iterator[ReadRow_co]):
         if self._begun is not None:
             self._begun.close()
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows, decoded anew, as a stream that polars, DuckDB, pandas and pyarrow read. Raises UsageError without pyarrow."""
+        from pulsarscope.output.export.arrow import stream  # noqa: PLC0415 - pyarrow is an extra
+
+        reader: Any = stream(self._kind, self._read())
+        return reader.__arrow_c_stream__(requested_schema)
+
     def _repr_html_(self) -> str:
         from pulsarscope.output.html.notebook import rows_html  # noqa: PLC0415 - for notebooks
 
@@ -181,14 +188,24 @@ class Capture:
             sides.append(ComparedRun(statistics, diagnosis))
         return Comparison(*sides).records()
 
-    def table(self, kind: str, *, filter: str | None = None) -> Any:  # noqa: A002
-        """Return the rows of one kind as a pyarrow.Table. Raises UsageError when the kind is unknown or pyarrow is missing."""
+    def table(self, kind: str, *, filter: str | None = None, timestamps: bool = False) -> Any:  # noqa: A002
+        """Return the rows of one kind as a pyarrow.Table.
+
+        Args:
+            kind: frame, message, exchange, connection, finding or journey.
+            filter: display filter of the rows.
+            timestamps: make times timestamps in nanoseconds, UTC, instead of int64 nanoseconds since the epoch.
+
+        Raises:
+            UsageError: the kind is unknown, the filter is not valid, or pyarrow is missing.
+        """
         refuse_unknown(frozenset({kind}))
-        from pulsarscope.output.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
+        from pulsarscope.output.export.arrow import table, with_timestamps  # noqa: PLC0415 - pyarrow is an extra
 
         chosen = frozenset({kind})
         selection = self._filter(chosen, filter)
-        return table(kind, self._decode(chosen, selection, together=selection is None))
+        rows = table(kind, self._decode(chosen, selection, together=selection is None))
+        return with_timestamps(kind, rows) if timestamps else rows
 
     def __enter__(self) -> Capture:  # noqa: PYI034 - nobody derives from it
         return self

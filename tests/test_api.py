@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 import pulsarscope as ps
@@ -243,3 +244,19 @@ def test_anything_else_is_a_wrong_call(paths: tuple[Any, ...]) -> None:
 def test_bytes_that_are_no_capture_are_said_to_be_none() -> None:
     with pytest.raises(ps.CaptureError):
         list(ps.open(b"no capture at all").frames())
+
+
+def test_times_of_a_table_can_be_timestamps() -> None:
+    plain, dated = (ps.open(QUICKSTART).table("frame", timestamps=timestamps) for timestamps in (False, True))
+    assert str(dated.schema.field("time").type) == "timestamp[ns, tz=UTC]"
+    assert dated["time"].cast("int64").to_pylist() == plain["time"].to_pylist()
+    assert dated.drop_columns("time").equals(plain.drop_columns("time"))
+    connections = ps.open(QUICKSTART).table("connection", timestamps=True)
+    assert {str(connections.schema.field(name).type) for name in ("time", "start", "end")} == {"timestamp[ns, tz=UTC]"}
+
+
+def test_rows_are_an_arrow_stream() -> None:
+    frames = ps.open(QUICKSTART).frames(filter="command == SEND")
+    table = pa.table(frames)
+    assert table.equals(ps.open(QUICKSTART).table("frame", filter="command == SEND"))
+    assert pa.table(frames).num_rows == table.num_rows == 22, "each stream decodes anew"

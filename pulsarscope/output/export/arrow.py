@@ -124,6 +124,26 @@ def table(kind: str, rows: Iterable[Any]) -> pa.Table:
     return pa.Table.from_batches([batches.batch(part) for part in _parts(rows)], batches.schema)
 
 
+def with_timestamps(kind: str, rows: pa.Table) -> pa.Table:
+    """Return a table of a kind whose times are timestamps in nanoseconds, UTC; their numbers stay the same."""
+    import pyarrow as pa
+
+    for column in columns(kind):
+        if column.type == "time" and (at := rows.schema.get_field_index(column.name)) >= 0:
+            field = rows.schema.field(at).with_type(pa.timestamp("ns", tz="UTC"))
+            rows = rows.set_column(at, field, rows.column(at).cast(field.type))
+    return rows
+
+
+def stream(kind: str, rows: Iterable[Any]) -> pa.RecordBatchReader:
+    """Return the rows of one kind as batches that are made when they are asked for. Raises UsageError when pyarrow is missing."""
+    require_pyarrow()
+    import pyarrow as pa
+
+    batches = RecordBatches(kind)
+    return pa.RecordBatchReader.from_batches(batches.schema, (batches.batch(part) for part in _parts(rows)))
+
+
 def _parts(rows: Iterable[Any]) -> Iterator[list[Any]]:
     part: list[Any] = []
     count = 0
