@@ -49,7 +49,7 @@ class Block(msgspec.Struct):
     file: int
     """Position in the run's list of files."""
     flows: dict[bytes, list[Segment]]
-    """Segments in packet order, by flow key."""
+    """Segments in packet order, by flow key; those of the compiled reader, another sequence, become tuples when they are asked for."""
     control: set[bytes]
     """Keys of the flows with a segment that has one of CONTROL_FLAGS."""
     findings: list[Finding]

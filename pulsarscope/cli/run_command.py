@@ -323,6 +323,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         payload=(request.payload if row_filter is None else row_filter.payload) if MessageRow.kind in kinds else None,
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
+        columns=_takes_columns(request, kinds, row_filter),
         together=request.format == FOLDER_OUTPUT
         and row_filter is None
         and request.limit is request.tail is None,  # rows are neither read nor counted
@@ -330,6 +331,13 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         rules="finding" in kinds or request.fail_on != NEVER,
         anchors=request.once,
     )
+
+
+def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+    """Return True when rows of frames are written as they are, and nobody looks into them."""
+    limited = request.limit is not None or request.tail is not None
+    looked_into = limited or row_filter is not None or request.columns is not None or request.once
+    return request.format == "ndjson" and kinds == (FrameRow.kind,) and request.jobs == 1 and not looked_into
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:

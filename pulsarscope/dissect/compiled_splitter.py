@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frame_limits import least_limit
 from pulsarscope.dissect.splitter import StreamSplitter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pulsarscope.dissect.frames import FrameBatch
+    from pulsarscope.tcp.pieces import Piece
 
 
 class CompiledSplitter(StreamSplitter):
@@ -17,8 +21,23 @@ class CompiledSplitter(StreamSplitter):
     worth_bytes = 2048
     """Bytes from which on a call of the compiled reader saves more than it costs: short connections have few frames, and few are plain."""
 
+    def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
+        """See `StreamSplitter.feed`."""
+        if isinstance(pieces, list):
+            super().feed(file, offset, pieces, out)
+            return
+        buffer = self._buffer
+        size = pieces.size()  # type: ignore[attr-defined]
+        if file != buffer.file or offset + size < buffer.wake or self._sub_of is not None or len(buffer) + size < self.worth_bytes:
+            super().feed(file, offset, [*pieces], out)
+            return
+        buffer.append_joined(offset, pieces, self.dissector.compiled.join)
+        self._consume(out, at_end=False)
+        buffer.keep_lists()
+
     def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
-        if self._sub_of is not None or len(self._buffer.data) < self.worth_bytes:  # behind a gap, names are not those of the order
+        # Behind a gap, names are not those of the order.
+        if not isinstance(out, ColumnBatch) or self._sub_of is not None or len(self._buffer.data) < self.worth_bytes:
             return super()._split(position, out, at_end=at_end, single=single)
         while True:
             begun = self._read_plain(position, out)
@@ -26,20 +45,17 @@ class CompiledSplitter(StreamSplitter):
             if position == begun or not self.synced:
                 return position
 
-    def _read_plain(self, position: int, out: FrameBatch) -> int:
+    def _read_plain(self, position: int, out: ColumnBatch) -> int:
         """Read frames until one that is not plain, not whole or too large; return its position."""
-        buffer, before = self._buffer, len(out.rows)
+        buffer, columns = self._buffer, out.settle()
+        before = len(columns)
         source, connection, protocol = self.origin
-        self._position, self._packet, self._sub, error = self.dissector.compiled.read_frames(
-            buffer.data,
-            position,
+        self._position, self._packet, self._sub, error = columns.read(
+            (buffer.data, position, buffer.base, buffer.pieces, buffer.ends),
             (source, buffer.file, connection, protocol, self.direction),
-            (buffer.base, buffer.floor, least_limit(self.limits), self._packet, self._sub),
-            (buffer.pieces, buffer.ends),
-            self._kept,
-            (out.rows, out.moments, out.attachments),
+            (buffer.floor, least_limit(self.limits), self._packet, self._sub),
         )
-        self._count(len(out.rows) - before, out)
+        self._count(len(columns) - before, out)
         if error is not None:
             raise error
         return self._position

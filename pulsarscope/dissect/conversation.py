@@ -7,6 +7,7 @@ from contextlib import suppress
 from heapq import merge
 from operator import itemgetter
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
@@ -143,6 +144,9 @@ class Conversation:
             if not self._tried and self._others and (items[0] or items[1]):
                 self._try(1)
             return self._feed_unknown(items) if self._tried else FrameBatch()
+        splitter = splitters[0]
+        if isinstance(splitter, CompiledSplitter) and splitter.direction is not None:
+            return self._feed_known(items, splitters, ColumnBatch(splitter.dissector.compiled.frames()))
         return self._feed_known(items, splitters, FrameBatch())
 
     def _feed_known(self, items: Sequence[Sequence[Item]], splitters: Sequence[StreamSplitter], out: FrameBatch) -> FrameBatch:
@@ -159,17 +163,18 @@ class Conversation:
                 if splitter.limits[-1] != before:
                     splitters[1 - stream].limits = splitter.limits
                 if stream == self._server:
-                    of_server = len(out.rows)
-        if both > 1 and len(out.rows) > 1:
+                    of_server = len(out)
+        if both > 1 and len(out) > 1:
             # A packet may end the wait of both streams: for what it does not bring, and questions then come before answers; or for secrets
             # that have come, and all is then in the order of its own packets.
             given_up = any(isinstance(item, Gap) for stream_items in items for item in stream_items)
             ranks: Sequence[bool] | Sequence[tuple[int, bool]] = ()
             if given_up or _moment_of_first(items[0]) == _moment_of_first(items[1]):
+                out = out.in_rows(self._kept) if isinstance(out, ColumnBatch) else out
                 is_servers = [index < of_server for index in range(len(out.rows))]
                 ranks = is_servers if given_up else self._by_packet(out, is_servers, len(is_servers))
             out.sort(ranks)
-        return out
+        return out.in_rows(self._kept) if isinstance(out, ColumnBatch) and not self._kept.columns else out
 
     def _of_server(self, frames: FrameBatch) -> list[bool]:
         """Return for each frame, as long as their streams are kept, whether it is the server's: that comes after the client's."""

@@ -58,6 +58,8 @@ class KeptBytes(NamedTuple):
     payload: bool = False
     raw: bool = False
     """Whole frames."""
+    columns: bool = False
+    """Frames may stay in the columns of a compiled reader, without rows."""
 
 
 class Attachment(msgspec.Struct, gc=False):

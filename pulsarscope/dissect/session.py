@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -47,6 +47,13 @@ class Session:
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
         """Complete the row of each frame with the names, the request and the latency that it knows, and append events."""
+
+    def observe_columns(self, columns: Any, place: int) -> int:  # noqa: ARG002 - a capability
+        """Complete frames in the columns of a compiled reader, from a place on; return that of the first one that needs a row.
+
+        No event may come of them. `columns`: of the compiled reader of the dissector.
+        """
+        return place
 
     def ask(self, frame: FrameRow, key: Hashable, events: list[Event]) -> None:
         """Let a frame wait for its answer under a key."""

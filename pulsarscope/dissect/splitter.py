@@ -213,7 +213,7 @@ class StreamSplitter:
         announcing, special = dissector.announcing, False
         data, base, file, pieces, ends = buffer.data, buffer.base, buffer.file, buffer.pieces, buffer.ends
         (source, connection, protocol), direction = self.origin, self.direction
-        keep_payload, keep_raw = self._kept
+        keep_payload, keep_raw = self._kept.payload, self._kept.raw
         available, before = len(data), len(out.rows)
         subs, last_packet, sub = self._sub_of, self._packet, self._sub
         packet = time = moment = 0

@@ -33,7 +33,7 @@ class StreamBuffer:
         self.limits = limits
         """Largest frames, each from a moment on."""
         self.pieces: list[Piece] = _NONE
-        """Pieces that hold the data."""
+        """Pieces that hold the data; sequences of the compiled reader, as are `ends`, while it reads what has come."""
         self.ends: list[int] = _NONE
         """Offset behind each piece."""
         self.wake = 0
@@ -80,6 +80,19 @@ class StreamBuffer:
             self.ends += islice(accumulate(map(len, payloads), initial=offset), 1, None)
         return self.ends[-1] >= self.wake
 
+    def append_joined(self, offset: int, pieces: Sequence[Piece], join: Any) -> None:
+        """Append the next bytes, pieces of the compiled reader, by its function that joins them with what is here."""
+        if not self.ends:
+            self.base = offset
+        self.join()
+        joined = join(self.data, self.pieces, self.ends, offset, pieces)
+        self.data, self.pieces, self.ends = joined.data, joined.pieces, joined.ends
+
+    def keep_lists(self) -> None:
+        """Let what remains be lists."""
+        if type(self.ends) is not list:
+            self.pieces, self.ends = self.pieces[:], self.ends[:]
+
     def join(self) -> None:
         """Move all bytes into `data`; a single piece is not copied."""
         if self._more:
@@ -96,7 +109,7 @@ class StreamBuffer:
         self.data = self.data[position:]
         first = bisect_right(self.ends, self.base)
         if first:
-            del self.pieces[:first], self.ends[:first]
+            self.pieces, self.ends = self.pieces[first:], self.ends[first:]
 
     def clear(self, base: int) -> None:
         """Forget all bytes; the next ones begin at offset `base`."""

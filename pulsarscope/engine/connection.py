@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
@@ -54,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Of TLS connections; those that the capture brings come to them."""
     places: bool = False
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
+    columns: bool = False
+    """Frames may stay in the columns of a compiled reader."""
 
     @property
     def upgrades(self) -> tuple[Upgrade, ...]:
@@ -62,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     def kept(self) -> KeptBytes:
         """Return the bytes that must be kept beside frames."""
-        return _kept("message" in self.session.kinds or self.session.payloads, self.raw)
+        return _kept("message" in self.session.kinds or self.session.payloads, self.raw, self.columns)
 
 
 class Timeline:
@@ -250,6 +253,11 @@ class Timeline:
         """Append the rows of these frames."""
         if self._rows is not None:
             self._rows.observe(frames, out)
+
+    def observe_columns(self, batch: ColumnBatch) -> None:
+        """Complete frames in columns."""
+        if self._rows is not None:
+            self._rows.observe_columns(batch, self._settings.kept())
 
     def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
         """Append the rows of all that still waits; return the rest of the connection, for which late packets are counted."""

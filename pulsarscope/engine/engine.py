@@ -19,6 +19,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.dissect.session import SessionSettings
+from pulsarscope.engine.column_rows import ordered_rows_type, others
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
@@ -105,7 +106,8 @@ class Engine:
             options.names,
         )
         codes = finding_codes(made, rules=False)
-        settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places)
+        columns = select is None and ordered_rows_type(options) is not None
+        settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, messages_evaluated=messages_evaluated)
         self._rows_max = options.rows_max or sys.maxsize
@@ -218,8 +220,11 @@ class Engine:
                 self._rules.emit_unread(row)
 
     def count(self, rows: Iterable[Any]) -> list[Any]:
-        """Count the findings among rows, and leave them out when nobody asked for any."""
+        """Count the findings among rows, and leave them out when nobody asked for any; what takes columns leaves them out itself."""
         rows = list(rows)
+        if self._timelines.in_columns:
+            self.totals.count(row for row in others(rows) if type(row) is FindingRow)
+            return rows
         if FindingRow not in set(map(type, rows)):
             return rows
         self.totals.count([row for row in rows if type(row) is FindingRow])
@@ -328,6 +333,9 @@ class Engine:
         rows: list[Any] = []
         keys: list[RowKey] = []
         payload_bytes = 0
+        if self._timelines.in_columns:
+            rows = [row for piece, _ in self._timelines.rows(steps, index_of, keyed=False) for row in piece]
+            steps = []
         for step in in_order(steps, together=False):
             for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
                 some, some_keys = self._evaluated(piece, self._keys_of_step(piece_keys))

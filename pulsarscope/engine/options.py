@@ -40,6 +40,8 @@ class Options(msgspec.Struct, frozen=True):
     """Largest number of rows handed on at once; None: all rows of a block."""
     together: bool = False
     """Hand on `records.EntryMessages` in the place of message rows; with `rows_max` only."""
+    columns: bool = False
+    """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without rules and messages."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.events import Event, Exchange, FormNotes, LaterMessages, MessageEntry, Remark, SingleMessage
 from pulsarscope.dissect.exchange import elapsed
-from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
+from pulsarscope.dissect.frames import Attachment, FrameBatch, KeptBytes, Note
 from pulsarscope.dissect.isolation import Failure, failure, raising_function
 from pulsarscope.dissect.legs import Anchor, anchor_row
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
@@ -85,6 +86,21 @@ class SessionRows:
             pass
         if rows is not out:
             out.extend(map(self._checked, rows))
+
+    def observe_columns(self, batch: ColumnBatch, kept: KeptBytes) -> None:
+        """Complete a batch of frames in columns. Frames that need rows have them in their places then, with what is behind them."""
+        columns = batch.settle()
+        place, size = 0, len(columns)
+        while place < size:
+            try:
+                place = self._session.observe_columns(columns, place)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._let_go(error)
+            if place < size:
+                rows: list[Any] = []
+                self.observe(batch.at(place, kept), rows)
+                columns.replace(place, rows)
+                place += 1
 
     def waits(self) -> int:
         """Return how many bytes the session keeps for what may follow."""

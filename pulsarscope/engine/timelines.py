@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from pulsarscope.capture import Inputs
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
+from pulsarscope.engine.column_rows import ordered_rows_type, rows_in_columns
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
@@ -80,6 +82,7 @@ class Timelines:
         """Name of the dissector of each of them."""
         self._inputs = inputs
         self._options = options
+        self._ordered_rows: Any = None
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self.message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
@@ -95,6 +98,7 @@ class Timelines:
     def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
         self.settings = _SettingsBySource(settings)
+        self._ordered_rows = ordered_rows_type(self._options) if settings.columns else None
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
         self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)
@@ -133,7 +137,7 @@ class Timelines:
                     steps.append((last, name, None))
             else:
                 frames = timeline.feed(event.items)
-                if frames.rows:
+                if len(frames):
                     steps.append((last, name, frames))
                 if event.ended:
                     if (frames := timeline.close(connection.last_packet)).rows:
@@ -176,8 +180,15 @@ class Timelines:
             yield name, finding_row(finding, timeline.source, timeline.dissector)
             yield from ((name, row) for row in rows if not isinstance(row, RawFrame) and row.kind in self._options.records)
 
+    @property
+    def in_columns(self) -> bool:
+        """Return True when rows of frames stay in the columns of a compiled reader."""
+        return self._ordered_rows is not None
+
     def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
         """Carry out the steps of a block, and give their rows in the order of their moments."""
+        if self.in_columns:
+            return iter([([rows_in_columns(self, steps, self._ordered_rows)], [])] if steps else [])
         several = len(index_of) > 1
         if (several or keyed) and self._by_connection:
             return self._by_connections(steps, index_of, keyed=keyed)
@@ -237,15 +248,9 @@ class Timelines:
         for order, name, frames in steps:
             timeline = self.table[name]
             before = len(rows)
-            if isinstance(timeline, EndedTimeline):
-                timeline.finish(rows)
-                del self.table[name]
-            elif frames is None:
-                self._close(name, timeline, rows)
-                self._ended.append(name)
-            else:
+            self.carry_out(name, frames, rows)
+            if frames is not None and not isinstance(timeline, EndedTimeline):
                 orders += orders_of(order, frames)
-                timeline.observe(frames, rows)
                 if len(rows) != len(orders):
                     spread(orders, frames, rows[before:])
             orders += [order] * (len(rows) - len(orders))
@@ -259,6 +264,24 @@ class Timelines:
             del rows[: self._rows_max], keys[: self._rows_max]
         if rows:
             yield rows, keys
+
+    def carry_out(self, name: str, frames: FrameBatch | None, rows: list[Any]) -> None:
+        """Carry out a step of a connection, and append its rows."""
+        timeline = self.table[name]
+        if isinstance(timeline, EndedTimeline):
+            timeline.finish(rows)
+            del self.table[name]
+        elif frames is None:
+            self._close(name, timeline, rows)
+            self._ended.append(name)
+        else:
+            timeline.observe(frames, rows)
+
+    def observe_columns(self, name: str, frames: ColumnBatch) -> None:
+        """Complete frames in columns of a connection that has not ended."""
+        timeline = self.table[name]
+        if isinstance(timeline, Timeline):
+            timeline.observe_columns(frames)
 
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
         """End a connection: nothing more is said on it."""

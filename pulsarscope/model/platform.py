@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 NATIVE = "PULSARSCOPE_NATIVE"
 """Environment variable that chooses the reader of frames: `auto`, `off` or `require` the compiled one."""
 
-NATIVE_CONTRACT = 1
-"""Number of the agreement with pulsarscope-native: arguments of its `Reader`, and what `read_frames` takes and returns."""
+NATIVE_CONTRACT = 2
+"""Number of the agreement with pulsarscope-native: its classes and functions, their arguments, and what they return."""
 
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import (
@@ -59,9 +59,10 @@ class Assembler(ConnectionTable):
             for (stream, segments, latest), run in zip(flows, runs, strict=True):
                 stream.captured = True
                 if run:
-                    stream.segments += len(run[0])
-                    stream.deliver(file, *run)
-                    stream.newest = _newest(segments)
+                    pieces, size, newest = run
+                    stream.segments += len(pieces)
+                    stream.deliver(file, pieces, size)
+                    stream.newest = newest
                 connection.packets += len(segments)
                 packet, time, *_ = segments[-1]
                 if packet > connection.last_packet:
@@ -146,7 +147,7 @@ class Assembler(ConnectionTable):
             if connection is None or connection.closing or connection.buffered or connection in controlled:
                 ordered.append((key, segments))
                 continue
-            latest = segments[-1][1] if block.ordered else max(map(_time_of, segments))
+            latest = segments[-1][1] if block.ordered else _latest(segments)
             if latest - connection.end > IDLE_CONNECTION_NANOSECONDS:
                 resumed.add(connection)
             stream = connection.streams[0 if key == connection.key else 1]
@@ -294,19 +295,27 @@ class Assembler(ConnectionTable):
         self._close(connection, "rst")
 
 
-def _newest(segments: list[Segment]) -> Identity:
-    """Return the identity of the last of them with data."""
-    last = next(segment for segment in reversed(segments) if segment[6])
-    return identity(last[8], last[9], len(last[6]))
+def _latest(segments: list[Segment]) -> int:
+    """Return the latest time of segments."""
+    compiled: Any = getattr(segments, "latest", None)
+    latest: int = max(map(_time_of, segments)) if compiled is None else compiled()
+    return latest
 
 
-def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int] | tuple[()] | None:
-    """Return pieces and size of the segments of a stream, () for none; None if one of them is not in order, or asks for a closer look.
+def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int, Identity] | tuple[()] | None:
+    """Return pieces of the segments of a stream, their size, and the identity of the newest one, () without data.
 
-    So does the first segment after the sequence numbers wrap, for the loop does not reduce them modulo 2^32.
+    None if one of them is not in order, or asks for a closer look. So does the first segment after the sequence numbers wrap, for the loop
+    does not reduce them modulo 2^32.
     """
     if stream.buffer is not None or stream.window_closed:
         return None
+    compiled: Any = getattr(segments, "in_order", None)
+    if compiled is not None:
+        found = compiled(stream.sequence)
+        if found is None or not found[1]:
+            return None if found is None else ()
+        return found[0], found[1], identity(found[2], found[4], found[3])
     first = expected = stream.sequence
     pieces: list[Piece] = []
     append = pieces.append
@@ -316,4 +325,7 @@ def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int
             expected = seq + len(payload)
         elif payload or cut or not window:
             return None
-    return (pieces, expected - first) if pieces else ()
+    if not pieces:
+        return ()
+    last = next(segment for segment in reversed(segments) if segment[6])
+    return pieces, expected - first, identity(last[8], last[9], len(last[6]))

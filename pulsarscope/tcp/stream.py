@@ -155,7 +155,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def deliver(self, file: int, pieces: list[Piece], size: int) -> None:
         """Append the next `size` bytes of the stream."""
         items = self.items
-        if items and type(last := items[-1]) is Data and last.file == file:
+        if items and type(last := items[-1]) is Data and last.file == file and type(last.pieces) is list:
             last.pieces += pieces
         else:
             items.append(Data(file, self.length, pieces))

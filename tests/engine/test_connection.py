@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.capture import BlockReader
+from pulsarscope.dissect.frames import KeptBytes
 from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.inputs.tls_secrets import Secrets
@@ -215,9 +216,9 @@ class TestSettings:
         assert (forced.row.dissector, forced.told) == ("pulsar", [("client", None)])
 
     def test_only_what_is_asked_for_is_kept(self) -> None:
-        assert settings("frame").kept() == (False, False)
-        assert settings("message").kept() == (True, False)
-        assert settings("frame", raw=True).kept() == (False, True)
+        assert settings("frame").kept() == KeptBytes()
+        assert settings("message").kept() == KeptBytes(payload=True)
+        assert settings("frame", raw=True).kept() == KeptBytes(raw=True)
 
     def test_raw_bytes_follow_their_frame(self) -> None:
         lived = Lived(talk().handshake().client(CONNECT).server(CONNECTED).packets, settings("frame", "exchange", raw=True))

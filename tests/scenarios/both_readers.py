@@ -10,14 +10,16 @@ from random import Random
 
 import msgspec
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.compiled_splitter import CompiledSplitter
-from pulsarscope.dissect.frames import KeptBytes
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.platform import NATIVE, load_native
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from pulsarscope.tcp.pieces import Piece
 from tests.scenarios.invariants import require
 from tests.scenarios.streams import SplitFrame, Stream, cut, groups, split
 from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_message, split_frame
@@ -41,9 +43,15 @@ def reader(choice: str) -> Iterator[None]:
 
 
 class EagerSplitter(CompiledSplitter):
-    """Uses the compiled reader for any number of bytes."""
+    """Uses the compiled reader for any number of bytes, and gives rows."""
 
     worth_bytes = 1
+
+    def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
+        """Take the next bytes of the stream."""
+        batch = ColumnBatch(self.dissector.compiled.frames())
+        super().feed(file, offset, pieces, batch)
+        out.extend(batch.in_rows(self._kept))
 
 
 class BothReaders:

@@ -15,6 +15,9 @@ from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import with_source
 from pulsarscope.model.text import plural
 
+OTHERS_MAX, STRETCH_PACKETS = 16, 4
+"""Calls of the compiled reader within a block, each for fewer plain packets than the latter, after which it is asked no more."""
+
 Flows = dict[bytes, list[Segment]]
 
 

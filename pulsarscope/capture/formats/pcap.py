@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 from struct import Struct, error
+from typing import Any
 
 from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord
-from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
-from pulsarscope.capture.link.plain_packet import NO_LAYOUT, SHAPES_MAX, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Shape, layout_of, shape_of
+from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
+from pulsarscope.capture.link.plain_packet import (
+    NO_LAYOUT,
+    SHAPES_MAX,
+    UNFRAGMENTED_MASK,
+    UNFRAGMENTED_TCP,
+    Layout,
+    Shape,
+    layout_of,
+    shape_of,
+)
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import plural
 from pulsarscope.model.units import SECOND
 
 FILE_HEADER_BYTES = 24
 _RECORD_BYTES = 16
+
 
 MAGICS: Mapping[bytes, tuple[str, int, int]] = {
     magic.to_bytes(4, "little" if byte_order == "<" else "big"): (byte_order, unit, record_bytes)
@@ -35,6 +47,9 @@ class PcapDecoder(Decoder):
     def __init__(self, file: int, magic: bytes, *, records: bool = False, by_interface: bool = False) -> None:
         super().__init__(file, records=records, by_interface=by_interface)
         byte_order, self._unit, self._record_bytes = MAGICS[magic]
+        self._byte_order = byte_order
+        native, _ = load_native()
+        self._compiled: Any = None if native is None else native.walk_pcap
         self._header = Struct(byte_order + "HHiIII")
         self._unpack_record = Struct(byte_order + "IIII").unpack_from
         self._link_type = 0
@@ -55,28 +70,61 @@ class PcapDecoder(Decoder):
         self.recognised = True
 
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        size = len(data)
         if not self.recognised:
-            if size < FILE_HEADER_BYTES:
+            if len(data) < FILE_HEADER_BYTES:
                 return 0
             self._read_header(data)
             position = FILE_HEADER_BYTES
+        begin = self.packets, position
+        layout = layout_of(self._link_type)
+        if layout is None or self._carries_interface(self._link_type):
+            layout = None
+        elif self._compiled is not None:
+            position = self._walk_compiled(self._compiled, layout, data, position, flows, control)
+        position = self._walk_records(layout, data, position, flows, control)
+        if self._records is not None:
+            self._keep_records(self._records, data, *begin)
+        self._look_ahead(data, position, len(data))
+        return position
 
-        layout, begin = layout_of(self._link_type), (self.packets, position)
-        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._carries_interface(self._link_type) else -1
-        link_bytes, minimum, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
+    def _walk_compiled(self, walk: Any, layout: Layout, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
+        """Read plain packets by the compiled reader, all others here, until few are plain; return the position that is reached."""
+        records = self._record_bytes, self._byte_order == ">", self._unit
+        link = layout.link_bytes, layout.marker_at, layout.marker_bytes, min(self._snaplen, PACKET_MAX_BYTES)
+        others = 0
+        while others < OTHERS_MAX:
+            begin, clock = position, (self.packets, self._second, self._last_fraction)
+            position, (packets, second, fraction) = walk(data, position, records, link, clock, flows, control)
+            if position > begin:
+                if self.first_time is None:
+                    first_second, first_fraction, *_ = self._unpack_record(data, begin)
+                    self.first_time = first_second * SECOND + first_fraction * self._unit
+                others = 0 if packets - self.packets >= STRETCH_PACKETS else others
+                self.packets, self._second, self._last_fraction = packets, second, fraction
+                self.last_time = second * SECOND + fraction * self._unit
+            behind = self._walk_record(data, position, flows, control)
+            if behind == position:
+                break
+            position = behind
+            others += 1
+        return position
+
+    def _walk_records(self, layout: Layout | None, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
+        """Read complete records from a position on; return the one behind them. `layout`: that of plain packets, if there is one."""
+        size = len(data)
+        bound = -1 if layout is None else min(self._snaplen, PACKET_MAX_BYTES)
+        link_bytes, minimum, marker, _, _, _, payload_starts, form = layout = layout or NO_LAYOUT
         shapes, unknown_shape = self._shapes, layout.unknown_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
-        per_second, largest = SECOND // unit, PACKET_MAX_BYTES
+        per_second = SECOND // unit
         mask, unfragmented_tcp, control_flags = UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, CONTROL_FLAGS
-        numbers, second, last_fraction = count(self.packets + 1), self._second, self._last_fraction
-        base = second * SECOND
-        last_record = size - header_bytes
         while True:
             # Hot loop over plain packets; any other packet leaves it and is decoded below. The end of the data is not checked because
             # unpacking fails there, nor is the place of the payload when the shape gives it.
+            number, second, last_fraction = self.packets, self._second, self._last_fraction
+            base = second * SECOND
             try:
-                for number in numbers:
+                for number in count(self.packets + 1):
                     seconds, fraction, captured, wire_bytes = unpack_record(data, position)
                     start = position + header_bytes
                     shape_total, shape_offset, unpack = shapes.get(captured, unknown_shape)
@@ -109,31 +157,34 @@ class PcapDecoder(Decoder):
                         control.add(key)
             except error:
                 pass
-            if position > last_record:
-                break
-            seconds, fraction, captured, wire_bytes = unpack_record(data, position)
-            start = position + header_bytes
-            end = start + captured
-            if end > size or captured > largest:
-                break
-            alike = 1 if captured or self._records is not None or fraction >= per_second else _alike(data, position, header_bytes)
-            if alike > 1:
-                numbers = count(number + alike)
-            position = end + (alike - 1) * header_bytes
-            time = seconds * SECOND + fraction * unit
-            if seconds != second or not last_fraction <= fraction < per_second:
-                self._check_time(number, time, base + last_fraction * unit, fraction)
-                second = seconds
-                base = second * SECOND
-            last_fraction = fraction
-            self._read_packet(data[start:end], wire_bytes, number, time, alike, flows, control)
+            if number - 1 > self.packets:
+                self.packets, self._second, self._last_fraction = number - 1, second, last_fraction
+                self.last_time = base + last_fraction * unit
+            behind = self._walk_record(data, position, flows, control)
+            if behind == position:
+                return position
+            position = behind
 
-        self.packets, self._second, self._last_fraction = number - 1, second, last_fraction
-        self.last_time = base + last_fraction * unit if number > 1 else 0
-        if self._records is not None:
-            self._keep_records(self._records, data, *begin)
-        self._look_ahead(data, position, size)
-        return position
+    def _walk_record(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
+        """Read a record, or several that are alike and have no bytes; return the position behind, the same without a whole one."""
+        size = self._record_bytes
+        if len(data) - position < size:
+            return position
+        seconds, fraction, captured, wire_bytes = self._unpack_record(data, position)
+        start = position + size
+        end = start + captured
+        if end > len(data) or captured > PACKET_MAX_BYTES:
+            return position
+        number, unit = self.packets + 1, self._unit
+        per_second = SECOND // unit
+        alike = 1 if captured or self._records is not None or fraction >= per_second else _alike(data, position, size)
+        time = seconds * SECOND + fraction * unit
+        if seconds != self._second or not self._last_fraction <= fraction < per_second:
+            self._check_time(number, time, self._second * SECOND + self._last_fraction * unit, fraction)
+        self._read_packet(data[start:end], wire_bytes, number, time, alike, flows, control)
+        self.packets, self._second, self._last_fraction, self.last_time = number + alike - 1, seconds, fraction, time
+        behind: int = end + (alike - 1) * size
+        return behind
 
     def _read_packet(self, packet: bytes, wire_bytes: int, number: int, time: int, alike: int, flows: Flows, control: set[bytes]) -> None:
         """Decode any packet, the first of some that are alike and have no bytes."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pulsarscope.capture.block import CONTROL_FLAGS, PacketRecord
-from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
+from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Layout
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import plural
 
 MAGIC = b"\n\r\r\n"
@@ -36,6 +38,8 @@ class PcapngDecoder(Decoder):
         super().__init__(file, records=records, by_interface=by_interface)
         self._interfaces: list[Interface] = []
         self._drops: dict[str, int] = {}
+        native, _ = load_native()
+        self._compiled: Any = None if native is None else native.walk_pcapng
         self._secrets_bytes = 0
         self._searching = False
         self._unreadable_section = False
@@ -55,8 +59,9 @@ class PcapngDecoder(Decoder):
         unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
         number, last_time = self.packets, self.last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
-        bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
+        bound, unit, base, (link_bytes, minimum, marker, _, _, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
         last_block, last_packet = size - BLOCK_MIN_BYTES, size - _PACKET_START
+        others = 0 if self._compiled is not None else OTHERS_MAX
         while position <= last_block:
             words = unpack_words(data, position) if position <= last_packet else _NO_PACKET
             block_type, length, interface_id, high, low, captured, wire_bytes = words
@@ -64,9 +69,19 @@ class PcapngDecoder(Decoder):
                 if interface_id != current_interface or high != current_high:
                     current_interface, current_high = interface_id, high
                     bound, unit, base, layout = self._clock(interface_id, high)
-                    link_bytes, minimum, marker, unpack_packet, payload_starts, _ = layout
+                    link_bytes, minimum, marker, _, _, unpack_packet, payload_starts, _ = layout
                     if self._flows_by_interface is not None and bound >= 0:
                         flows, control = self._flows_of(self._interfaces[interface_id].source)
+                if others < OTHERS_MAX and bound >= 0 and last_time != _NEVER:
+                    others += 1
+                    interface, clock = (interface_id, high, unit, base), (number, last_time)
+                    link = link_bytes, layout.marker_at, layout.marker_bytes, bound
+                    section = self._byte_order == ">", longest
+                    behind, clock = self._compiled(data, position, section, interface, link, clock, flows, control)
+                    if behind > position:
+                        others = 0 if clock[0] - number >= STRETCH_PACKETS else others
+                        position, (number, last_time) = behind, clock
+                        continue
                 start = position + _PACKET_START
                 end = start + captured
                 next_position = position + length

@@ -42,6 +42,10 @@ class Layout(NamedTuple):
     minimum: int
     """Size of the three headers, bytes."""
     marker: int | bytes
+    marker_at: int
+    """Position of the marker in the frame."""
+    marker_bytes: bytes
+    """The marker as it stands there."""
     unpack: Callable[..., tuple[Any, ...]]
     payload_starts: tuple[int, ...]
     """Start of the payload in the frame by the byte with the TCP data offset."""
@@ -61,20 +65,21 @@ def shape_of(form: str, captured: int, total: int, offset: int, payload_start: i
     return total, offset, Struct(f"{form}{options}s{payload_end - payload_start}s{rest}x").unpack_from
 
 
-def _layout(link_bytes: int, link_format: str, marker: int | bytes) -> Layout:
+def _layout(link_bytes: int, marker_at: int, marker_format: str, marker: int | bytes) -> Layout:
+    marker_bytes = Struct(">" + marker_format).pack(marker)
     starts = (link_bytes + 20 + (value >> 4) * 4 if value >> 4 >= 5 else _UNREACHABLE for value in range(256))
-    form = ">" + link_format + _IPV4_AND_TCP
-    return Layout(link_bytes, link_bytes + 40, marker, Struct(form).unpack_from, tuple(starts), form)
+    form = f">{marker_at}x{marker_format}{link_bytes - marker_at - len(marker_bytes)}x{_IPV4_AND_TCP}"
+    return Layout(link_bytes, link_bytes + 40, marker, marker_at, marker_bytes, Struct(form).unpack_from, tuple(starts), form)
 
 
-_RAW = _layout(0, "0s", b"")
+_RAW = _layout(0, 0, "0s", b"")
 
 LAYOUTS: Mapping[int, Layout] = {
-    link.ETHERNET: _layout(14, "12xH", ETHERTYPE_IPV4),
-    link.LINUX_SLL: _layout(16, "14xH", ETHERTYPE_IPV4),
-    link.LINUX_SLL2: _layout(20, "H18x", ETHERTYPE_IPV4),
-    link.NULL: _layout(4, "I", link.FAMILY_IPV4 << 24),  # of little-endian hosts
-    link.LOOP: _layout(4, "I", link.FAMILY_IPV4),
+    link.ETHERNET: _layout(14, 12, "H", ETHERTYPE_IPV4),
+    link.LINUX_SLL: _layout(16, 14, "H", ETHERTYPE_IPV4),
+    link.LINUX_SLL2: _layout(20, 0, "H", ETHERTYPE_IPV4),
+    link.NULL: _layout(4, 0, "I", link.FAMILY_IPV4 << 24),  # of little-endian hosts
+    link.LOOP: _layout(4, 0, "I", link.FAMILY_IPV4),
     link.IPV4: _RAW,
     **dict.fromkeys(link.RAW, _RAW),
 }

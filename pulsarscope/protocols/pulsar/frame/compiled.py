@@ -5,8 +5,8 @@ It gives the values of the Python reader and takes its tables from here; what it
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Attachment
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
@@ -15,13 +15,24 @@ from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, Plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
+from pulsarscope.protocols.pulsar.metadata_fields import RARE, WRAPPED
+from pulsarscope.protocols.pulsar.session.sends import Sent
 
 COMMANDS = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
 """Commands that it reads."""
 
 
+class CompiledReader(NamedTuple):
+    """The functions of the compiled reader that `CompiledSplitter` and `Conversation` call."""
+
+    join: Any
+    """Joins bytes and pieces of a stream."""
+    frames: Any
+    """Makes an empty batch of frames in columns."""
+
+
 @cache
-def compiled_reader(module: Any) -> Any:
+def compiled_reader(module: Any) -> CompiledReader:
     """Return the compiled reader with the tables of the commands it reads. `module` is that of pulsarscope-native."""
     plans = Plans(show_secrets=False)
     numbers: dict[str, int] = {}
@@ -58,5 +69,7 @@ def compiled_reader(module: Any) -> Any:
     def is_plain_name(name: str) -> bool:
         return not is_secret_name(name)
 
-    made = is_plain_name, Checksum, FrameRow, Attachment, MEMO_MAX, PROTOBUF_DEPTH_MAX
-    return module.Reader(tables, commands, metadata, entry_metadata, *made)
+    types = Checksum, FrameRow, Attachment, Sent
+    bounds = MEMO_MAX, PROTOBUF_DEPTH_MAX
+    reader = module.Reader(tables, commands, metadata, entry_metadata, is_plain_name, (set(WRAPPED), set(RARE)), types, bounds)
+    return CompiledReader(module.Joined, partial(module.Frames, reader))

@@ -13,19 +13,20 @@ from pulsarscope.dissect.exchange import Request, elapsed, response_of
 from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.tables import NOTHING, drop_oldest, remember
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.commands import commands_with
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
+from pulsarscope.protocols.pulsar.metadata_fields import WRAPPED
 from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
 from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.description import shared
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
+from pulsarscope.protocols.pulsar.session.remarks import incomplete, report_notes
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 from pulsarscope.protocols.pulsar.values.connection_values import Values
@@ -42,9 +43,6 @@ class Consumer(msgspec.Struct):
     topic: str | None = None
     subscription: str | None = None
 
-
-_WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
-"""Fields of the metadata without which a payload is bytes that the application sent: nothing to open."""
 
 _NAMING_COMMANDS = commands_with("topic", "producer_name", "subscription", "consumer_id", "producer_id")
 
@@ -172,6 +170,17 @@ class PulsarSession(Session):
             else:
                 self._other(frame, fields, events)
 
+    def observe_columns(self, columns: Any, place: int) -> int:
+        """See the contract."""
+        requests, sends = self._requests, self._sends
+        known = self._opens_payloads and self._values is not None and self._values.are_known
+        if known or requests.wants_exchanges or requests.anchors.left or self._wants_messages or self._awaits_schemas:
+            return place
+        state = sends.producers, self._consumers, requests.early, self._remember_batch
+        place, waiting = columns.observe(place, state, PENDING_REQUESTS_MAX - sends.waiting, self._opens_payloads)
+        sends.waiting += waiting
+        return place
+
     def finish(self, events: list[Event]) -> None:
         """See the contract: unanswered requests, unrequested responses, messages without a receipt."""
         if self._awaits_schemas and self._unread is not None:
@@ -194,7 +203,7 @@ class PulsarSession(Session):
                 row.topic, row.subscription, row.consumer_id = consumer.topic, consumer.subscription, number
             if self._wants_messages:
                 events.append(Entry(row))
-            events.append(_incomplete(row))
+            events.append(incomplete(row))
         self._requests.finish(self._sends.finish(events), events)
 
     def describe(self, row: ConnectionRow) -> None:
@@ -251,7 +260,7 @@ class PulsarSession(Session):
             more = frame.size - len(payload) - METADATA_COMMON_BYTES
             if more > 0:
                 entry.metadata_bytes += more
-        _report(frame, notes, events)
+        report_notes(frame, notes, events)
         return entry if self._wants_messages else None
 
     def _message(self, frames: SessionFrames, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
@@ -271,13 +280,12 @@ class PulsarSession(Session):
         if self._requests.anchors.left:
             self._requests.anchors.delivered(frame, fields)
         if messages > 1:
-            self._batch_sizes = self._batch_sizes or BatchSizes()
-            self._batch_sizes.delivered(fields.get("message_id") or {}, messages)
+            self._remember_batch(fields.get("message_id") or {}, messages)
         if not self._opens_payloads or self._is_plain(metadata):
             return
         notes: list[Note] = []
         entry = self._opener.open(frame, frames.payload or b"", (DELIVER, number), notes)
-        _report(frame, notes, events)
+        report_notes(frame, notes, events)
         if entry is None:
             return
         base = entry.base
@@ -294,6 +302,11 @@ class PulsarSession(Session):
         elif self._wants_messages:
             events.append(entry)
 
+    def _remember_batch(self, message_id: dict[str, Any], messages: int) -> None:
+        """Remember how many messages a delivered batch has."""
+        self._batch_sizes = self._batch_sizes or BatchSizes()
+        self._batch_sizes.delivered(message_id, messages)
+
     def _report_late(self, late: list[Late], events: list[Event]) -> None:
         """Report messages that waited for their schema."""
         for entry, frame, notes in late:
@@ -303,7 +316,7 @@ class PulsarSession(Session):
 
     def _is_plain(self, metadata: dict[str, Any]) -> bool:
         """Return True when there is nothing to open that anything could be said of."""
-        if self._wants_messages or not metadata.keys().isdisjoint(_WRAPPED):
+        if self._wants_messages or not metadata.keys().isdisjoint(WRAPPED):
             return False
         return self._values is None or not self._values.are_known
 
@@ -434,16 +447,3 @@ class PulsarSession(Session):
         producer = None if number is None else self._sends.producers.get(number)
         if producer is not None:
             producer.name = bounded_name(fields.get("producer_name", producer.name))
-
-
-def _report(frame: FrameRow, notes: list[Note], events: list[Event]) -> None:
-    """Report findings about more than the frame's own form; its row, which is the same whatever else is asked for, has none of them."""
-    if notes:
-        place = {"offset": frame.offset, "size": frame.size}
-        events.extend([Remark(code, frame, text, place) for code, text in dict.fromkeys(notes)])
-
-
-def _incomplete(row: MessageRow) -> Remark:
-    """Return the finding that chunks of a message are missing; `row`: of the last one seen."""
-    text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {frame_name(row.file, row.packet, row.sub)}."
-    return Remark("chunk-incomplete", row, text, {"chunks": row.chunks}, whole=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.markers import marker_text
+from pulsarscope.protocols.pulsar.metadata_fields import RARE
 from pulsarscope.protocols.pulsar.text.command_phrases import PHRASES
 from pulsarscope.protocols.pulsar.text.formatting import (
     GAP,
@@ -84,21 +85,7 @@ def _topic(topic: str) -> str:
     return start
 
 
-_RARE = frozenset(
-    {
-        "partition_key",
-        "num_chunks_from_msg",
-        "encryption_keys",
-        "marker_type",
-        "null_value",
-        "txnid_most_bits",
-        "txnid_least_bits",
-        "deliver_at_time",
-    }
-)
-"""Fields of the metadata, or of SEND itself, that have a phrase and that most frames lack."""
-
-_lacks_rare = _RARE.isdisjoint
+_lacks_rare = RARE.isdisjoint
 
 
 def _payload(row: FrameRow, fields: Fields) -> str:
@@ -117,7 +104,7 @@ def _payload(row: FrameRow, fields: Fields) -> str:
 
 
 def _rare_phrases(row: FrameRow, metadata: Fields, fields: Fields) -> list[str]:
-    """Return the phrases about the fields in `_RARE`."""
+    """Return the phrases about the fields in `RARE`."""
     texts: list[str] = []
     get = metadata.get
     if (key := get("partition_key")) is not None:

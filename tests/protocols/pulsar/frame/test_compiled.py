@@ -8,16 +8,23 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.cli.encoded_rows import Encoding
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.isolation import Failure
 from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.engine.local import Options, run
+from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from pulsarscope.protocols.pulsar.frame.compiled import CompiledReader
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitter, reader
 from tests.scenarios.capture_mutations import Corpus, corpus_options
 from tests.scenarios.streams import Stream, frames_of, split
 
 SMALL_MAX_BYTES = 200_000
+
+NAMES, AT = (None, 0, None, "pulsar", None), (0, 1 << 20, -1, 0)
+"""Names of a stream, and the place in it, as `Frames.read` takes them."""
 
 
 @pytest.fixture
@@ -32,36 +39,45 @@ def splitter(compiled: Any) -> EagerSplitter:
     return EagerSplitter(dissector, KeptBytes(payload=True), synced=True)
 
 
-class Idle:
-    """A compiled reader that finds nothing plain."""
+class Rows:
+    """Frames of a compiled reader that finds nothing plain; `error` ends each call."""
 
-    def read_frames(self, data: bytes, position: int, names: Any, at: Any, pieces: Any, kept: Any, out: Any) -> Any:
-        del self, data, names, pieces, kept, out
-        return position, at[3], at[4], None
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+        self._rows: list[tuple[Any, int, Any]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def read(self, stream: Any, names: Any, at: Any) -> Any:
+        del names
+        return stream[1], at[2], at[3], self._error
+
+    def append(self, row: Any, moment: int, attachment: Any) -> None:
+        self._rows.append((row, moment, attachment))
+
+    def rows(self, payload: bool, raw: bool) -> Any:
+        del payload, raw
+        attached = {place: attachment for place, (_, _, attachment) in enumerate(self._rows) if attachment is not None}
+        return [row for row, _, _ in self._rows], [moment for _, moment, _ in self._rows], attached
 
 
-class Panicking:
-    """A compiled reader that reads a frame behind what another one reads, and panics."""
-
-    def __init__(self, other: Any) -> None:
-        self._other = other
-
-    def read_frames(self, *arguments: Any) -> Any:
-        return *self._other.read_frames(*arguments)[:3], RuntimeError("the compiled reader panicked")
+IDLE = CompiledReader(None, Rows)
+PANICKING = CompiledReader(None, lambda: Rows(RuntimeError("the compiled reader panicked")))
 
 
 def test_a_reader_that_finds_nothing_plain_leaves_all_to_python() -> None:
     with reader("off"):
         dissector = PulsarDissector()
     stream = Stream().pieces(frames_of(Random(1), 60))  # noqa: S311 - repeatable
-    assert split(splitter(Idle()), stream) == split(StreamSplitter(dissector, KeptBytes(payload=True), synced=True), stream)
+    assert split(splitter(IDLE), stream) == split(StreamSplitter(dissector, KeptBytes(payload=True), synced=True), stream)
 
 
 def test_a_panic_ends_its_connection_with_a_failure_and_keeps_the_frames_before() -> None:
-    used, out = splitter(Idle()), FrameBatch()
+    used, out = splitter(IDLE), FrameBatch()
     frames = frames_of(Random(1), 3)  # noqa: S311 - repeatable
     used.feed(0, 0, [(frames[0], 1, 0, 1)], out)
-    used.dissector.compiled = Panicking(Idle())
+    used.dissector.compiled = PANICKING
     used.feed(0, len(frames[0]), [(frames[1] + frames[2], 2, 0, 2)], out)
     used.finish(2, out)
     assert used.failure == Failure("pulsarscope", "pulsar", "decode", "RuntimeError: the compiled reader panicked")
@@ -91,11 +107,7 @@ def test_the_compiled_reader_reads_the_data_path() -> None:
     frames = [frame for frame in frames_of(Random(2), 200) if frame[9] in (6, 7, 9, 11)]  # noqa: S311 - repeatable
     read = 0
     for frame in frames:
-        out = FrameBatch()
-        ends, pieces = [len(frame)], [(frame, 1, 0, 1)]
-        position, *_ = compiled.read_frames(
-            frame, 0, (None, 0, None, "pulsar", None), (0, 0, 1 << 20, -1, 0), (pieces, ends), KeptBytes(), (out.rows, out.moments, {})
-        )
+        position, *_ = compiled.frames().read((frame, 0, 0, [(frame, 1, 0, 1)], [len(frame)]), NAMES, AT)
         read += position == len(frame)
     assert read > len(frames) * 0.7
 
@@ -105,8 +117,23 @@ def test_what_the_compiled_reader_cannot_take_is_an_exception_of_the_connection(
     with reader("require"):
         compiled = PulsarDissector().compiled
     (frame,) = [frame for frame in frames_of(Random(2), 50) if frame[9] == 7][:1]  # noqa: S311 - repeatable
-    position, packet, sub, error = compiled.read_frames(
-        frame, 0, (None, 0, None, "pulsar", None), (0, 0, 1 << 20, -1, 0), ([], []), KeptBytes(), ([], [], {})
-    )
+    position, packet, sub, error = compiled.frames().read((frame, 0, 0, [], []), NAMES, AT)
     assert (position, packet, sub) == (0, -1, 0)
     assert isinstance(error, IndexError)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("size", [1 << 30, 30_000, 3_000])
+def test_lines_of_frames_in_columns_are_those_of_rows(tmp_path: Path, size: int) -> None:
+    options = Options(dissectors=make_dissectors, columns=True)
+    for path in sorted(CAPTURES.rglob("*.pcap*")):
+        if path.suffix in (".pcap", ".pcapng") and path.stat().st_size < SMALL_MAX_BYTES:
+            copy = tmp_path / path.name
+            copy.write_bytes(path.read_bytes()[:size])
+            assert lines("require", copy, options) == lines("off", copy, options), path
+
+
+def lines(choice: str, path: Path, options: Options) -> bytes:
+    encoding = Encoding("ndjson", ("frame",), None, quiet=True)
+    with reader(choice):
+        return b"".join(encoding(batch.rows).rows for batch in run([str(path)], options))

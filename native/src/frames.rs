@@ -1,0 +1,442 @@
+//! Frames of a connection in columns, in the order in which they became readable.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::OnceLock;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::json::{self, Times};
+use crate::pieces::Places;
+use crate::reader::Reader;
+use crate::session::Known;
+use crate::tables::{Command, Parts, Range, Tables, Text};
+use crate::wire::Bytes;
+
+/// A frame: its name, its parts as ranges of a buffer from its start on, and what the session says of it.
+#[derive(Clone)]
+pub struct Frame {
+    origin: u32,
+    start: u32,
+    size: u32,
+    sub: u32,
+    pub packet: i64,
+    pub time: i64,
+    pub moment: i64,
+    parts: Parts,
+    pub named: Named,
+}
+
+/// What only the session knows of a frame: numbers of texts, the first of which is 1, and the frame that it answers.
+#[derive(Clone, Default)]
+pub struct Named {
+    pub topic: u32,
+    pub producer: u32,
+    pub subscription: u32,
+    pub messages: Option<i64>,
+    pub request: Option<(i64, i64, i64)>,
+    pub latency: Option<i64>,
+}
+
+/// A frame in columns, or rows of Python in its place: the row of another frame, and what stands behind it.
+#[allow(clippy::large_enum_variant)] // nearly all are frames
+pub enum Entry {
+    Frame(Frame),
+    Rows(Box<Rows>),
+}
+
+pub struct Rows {
+    moment: i64,
+    pub rows: Vec<Py<PyAny>>,
+    attachment: Option<Py<PyAny>>,
+}
+
+impl Entry {
+    pub fn moment(&self) -> i64 {
+        match self {
+            Entry::Frame(frame) => frame.moment,
+            Entry::Rows(rows) => rows.moment,
+        }
+    }
+}
+
+/// Bytes of frames, and the values that the rows of them share.
+struct Origin {
+    data: Py<PyBytes>,
+    base: i64,
+    file: i64,
+    client: bool,
+    names: [Py<PyAny>; 5],
+    json: OnceLock<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Frames of one connection: the columns that `dissect.frames.FrameBatch` has as rows.
+#[pyclass(module = "pulsarscope_native")]
+pub struct Frames {
+    pub reader: Py<Reader>,
+    origins: Vec<Origin>,
+    pub entries: Vec<Entry>,
+    pub texts: Vec<Text>,
+}
+
+/// Arguments of `Frames.read`: bytes, the position of the first frame, the stream offset of the bytes, pieces and ends.
+type Stream<'py> = (Bound<'py, PyBytes>, usize, i64, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+#[pymethods]
+impl Frames {
+    #[new]
+    fn new(reader: Py<Reader>) -> Self {
+        Frames { reader, origins: Vec::new(), entries: Vec::new(), texts: Vec::new() }
+    }
+
+    fn __len__(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Read plain frames until one that is not plain, is not whole or is too large.
+    ///
+    /// `names`: source, file, connection, protocol, direction; `at`: floor of moments, size of the largest frame, packet and sub of the
+    /// latest name. Returns the new position, packet and sub, and the exception that ended it. A panic is a RuntimeError.
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        stream: Stream<'py>,
+        names: [Bound<'py, PyAny>; 5],
+        at: (i64, usize, i64, u32),
+    ) -> PyResult<(usize, i64, u32, Option<PyErr>)> {
+        let (data, position, base, pieces, ends) = stream;
+        let (floor, largest, packet, sub) = at;
+        let client = names[4].extract::<&str>().is_ok_and(|direction| direction == "client");
+        let origin = self.origins.len() as u32;
+        let file = names[1].extract()?;
+        self.origins.push(Origin {
+            data: data.clone().unbind(),
+            base,
+            file,
+            client,
+            names: names.map(Bound::unbind),
+            json: OnceLock::new(),
+        });
+        let mut run = Run { position, packet, sub, origin, base, floor, largest, places: Places::of(&pieces, &ends) };
+        let reader = self.reader.bind(py).get();
+        let error = match catch_unwind(AssertUnwindSafe(|| run.read(py, &reader.tables, data.as_bytes(), &mut self.entries))) {
+            Ok(result) => result.err(),
+            Err(_) => Some(PyRuntimeError::new_err("the compiled reader panicked")),
+        };
+        Ok((run.position, run.packet, run.sub, error))
+    }
+
+    /// Append the row of a frame that Python has read.
+    #[pyo3(signature = (row, moment, attachment))]
+    fn append(&mut self, row: Py<PyAny>, moment: i64, attachment: Option<Py<PyAny>>) {
+        self.entries.push(Entry::Rows(Box::new(Rows { moment, rows: vec![row], attachment })));
+    }
+
+    /// Order the frames by moment.
+    fn sort(&mut self) {
+        self.entries.sort_by_key(Entry::moment);
+    }
+
+    /// Return rows, moments and attachments of `FrameBatch`; with payloads and whole frames, as is asked for.
+    fn rows<'py>(&self, py: Python<'py>, payload: bool, raw: bool) -> PyResult<(Bound<'py, PyList>, Vec<i64>, Bound<'py, PyDict>)> {
+        let attachments = PyDict::new(py);
+        let mut rows = Vec::with_capacity(self.entries.len());
+        for (index, entry) in self.entries.iter().enumerate() {
+            match entry {
+                Entry::Frame(frame) => {
+                    rows.push(self.row(py, frame)?);
+                    if let Some(attachment) = self.attachment(py, frame, payload, raw)? {
+                        attachments.set_item(index, attachment)?;
+                    }
+                }
+                Entry::Rows(of_python) => {
+                    rows.extend(of_python.rows.iter().map(|row| row.bind(py).clone()));
+                    if let Some(attachment) = &of_python.attachment {
+                        attachments.set_item(index, attachment)?;
+                    }
+                }
+            }
+        }
+        Ok((PyList::new(py, rows)?, self.entries.iter().map(Entry::moment).collect(), attachments))
+    }
+
+    /// Return the row of the frame at a place, its moment and its attachment.
+    fn at<'py>(&self, py: Python<'py>, place: usize, payload: bool, raw: bool) -> PyResult<(Bound<'py, PyAny>, i64, Option<Py<PyAny>>)> {
+        match &self.entries[place] {
+            Entry::Frame(frame) => {
+                let attachment = self.attachment(py, frame, payload, raw)?;
+                Ok((self.row(py, frame)?, frame.moment, attachment.map(Bound::unbind)))
+            }
+            Entry::Rows(rows) => {
+                let attachment = rows.attachment.as_ref().map(|attachment| attachment.clone_ref(py));
+                Ok((rows.rows[0].bind(py).clone(), rows.moment, attachment))
+            }
+        }
+    }
+
+    /// Put rows in the place of a frame: its own, and those that stand behind it.
+    fn replace(&mut self, place: usize, rows: Vec<Py<PyAny>>) {
+        let moment = self.entries[place].moment();
+        self.entries[place] = Entry::Rows(Box::new(Rows { moment, rows, attachment: None }));
+    }
+
+    /// Name and pair the frames from a place on until one that Python must deal with.
+    ///
+    /// `known`: of the session; `room`: SENDs that may begin to wait. Returns the place of that frame, the length if there is none, and by
+    /// how many more SENDs wait. `opens`: payloads are opened, so that frames with something to open are for Python.
+    fn observe<'py>(&mut self, py: Python<'py>, place: usize, known: Known<'py>, room: i64, opens: bool) -> PyResult<(usize, i64)> {
+        crate::session::observe(py, self, place, known, room, opens)
+    }
+}
+
+/// A call of `Frames.read`.
+struct Run<'py> {
+    position: usize,
+    packet: i64,
+    sub: u32,
+    origin: u32,
+    base: i64,
+    floor: i64,
+    largest: usize,
+    places: Places<'py>,
+}
+
+impl Run<'_> {
+    fn read(&mut self, py: Python<'_>, tables: &Tables, data: &[u8], entries: &mut Vec<Entry>) -> PyResult<()> {
+        let (mut index, mut piece_end) = (0, i64::MIN);
+        let (mut time, mut moment) = (0, 0);
+        while let Some(size) = data.get(self.position..).and_then(|rest| Bytes(rest).u32()) {
+            let size = size as usize + 4;
+            if size > self.largest {
+                break;
+            }
+            let Some(bytes) = data.get(self.position..self.position + size) else { break };
+            let Some(parts) = tables.parts(py, bytes)? else { break };
+            let stop = self.base + (self.position + size) as i64;
+            if stop > piece_end {
+                let (at, place) = self.places.find(index, stop)?;
+                index = at;
+                piece_end = place.end;
+                time = place.time;
+                moment = place.moment.max(self.floor);
+                if place.packet != self.packet {
+                    self.packet = place.packet;
+                    self.sub = 0;
+                }
+            }
+            self.sub += 1;
+            let (start, size) = (self.position as u32, size as u32);
+            let (origin, sub, packet) = (self.origin, self.sub, self.packet);
+            entries.push(Entry::Frame(Frame { origin, start, size, sub, packet, time, moment, parts, named: Named::default() }));
+            self.position += size as usize;
+        }
+        Ok(())
+    }
+}
+
+impl Frames {
+    pub fn slice<'py>(&'py self, py: Python<'py>, frame: &Frame, range: Range) -> &'py [u8] {
+        let data = self.origins[frame.origin as usize].data.as_bytes(py);
+        let start = frame.start as usize;
+        &data[start + range.0 as usize..start + range.1 as usize]
+    }
+
+    pub fn command<'a>(&self, tables: &'a Tables, frame: &Frame) -> PyResult<&'a Command> {
+        tables.command(frame.parts.command).ok_or_else(|| PyRuntimeError::new_err("a command without a table"))
+    }
+
+    /// Return the fields of the command.
+    pub fn fields<'py>(&self, py: Python<'py>, tables: &Tables, frame: &Frame) -> PyResult<Bound<'py, PyDict>> {
+        tables.message(py, self.slice(py, frame, frame.parts.fields), self.command(tables, frame)?.plan)?.ok_or_else(changed)
+    }
+
+    pub fn is_client(&self, frame: &Frame) -> bool {
+        self.origins[frame.origin as usize].client
+    }
+
+    pub fn file(&self, frame: &Frame) -> i64 {
+        self.origins[frame.origin as usize].file
+    }
+
+    fn row<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyAny>> {
+        let reader = self.reader.bind(py).get();
+        let tables = &reader.tables;
+        let command = self.command(tables, frame)?;
+        let parts = &frame.parts;
+        let none = || py.None().into_bound(py);
+        let message = |range: Range, plan| tables.message(py, self.slice(py, frame, range), plan)?.ok_or_else(changed);
+        let optional = |range: Option<Range>, plan| range.map_or(Ok(none()), |range| Ok::<_, PyErr>(message(range, plan)?.into_any()));
+        let checksum = if parts.payload_at == 0 {
+            none()
+        } else {
+            let text = PyString::new(py, &format!("{:08x}", parts.checksum));
+            reader.checksum.bind(py).call1((reader.good.bind(py), &text, &text))?
+        };
+        let payload_size = if parts.payload_at == 0 { none() } else { (frame.size - parts.payload_at).into_pyobject(py)?.into_any() };
+        let origin = &self.origins[frame.origin as usize];
+        let [source, file, connection, protocol, direction] = &origin.names;
+        let row = PyTuple::new(
+            py,
+            [
+                source.bind(py).clone(),
+                file.bind(py).clone(),
+                frame.packet.into_pyobject(py)?.into_any(),
+                frame.sub.into_pyobject(py)?.into_any(),
+                frame.time.into_pyobject(py)?.into_any(),
+                connection.bind(py).clone(),
+                protocol.bind(py).clone(),
+                direction.bind(py).clone(),
+                (origin.base + i64::from(frame.start)).into_pyobject(py)?.into_any(),
+                frame.size.into_pyobject(py)?.into_any(),
+                command.name.text.bind(py).clone().into_any(),
+                message(parts.fields, command.plan)?.into_any(),
+                optional(parts.entry, tables.entry_metadata)?,
+                checksum,
+                optional(parts.metadata, tables.metadata)?,
+                payload_size,
+                none(),
+                none(),
+                none(),
+                none(),
+                none(),
+                none(),
+                reader.ok.bind(py).clone().into_any(),
+            ],
+        )?;
+        reader.row.bind(py).call1(row)
+    }
+
+    fn attachment<'py>(&self, py: Python<'py>, frame: &Frame, payload: bool, raw: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let payload_at = frame.parts.payload_at;
+        if !(raw || (payload && payload_at > 0)) {
+            return Ok(None);
+        }
+        let bytes = |range| PyBytes::new(py, self.slice(py, frame, range));
+        let payload = (payload && payload_at > 0).then(|| bytes((payload_at, frame.size)));
+        let raw = raw.then(|| bytes((0, frame.size)));
+        Ok(Some(self.reader.bind(py).get().attachment.bind(py).call1((py.None(), payload, raw))?))
+    }
+
+    /// Append the line of a frame to NDJSON, as the encoder of Python writes it.
+    pub fn write_line(&self, py: Python<'_>, tables: &Tables, frame: &Frame, times: &mut Times, out: &mut Vec<u8>) -> PyResult<()> {
+        let origin = &self.origins[frame.origin as usize];
+        let (head, middle) = origin.json(py)?;
+        let command = self.command(tables, frame)?;
+        let parts = &frame.parts;
+        out.extend_from_slice(head);
+        json::number(frame.packet, out);
+        number("sub", i64::from(frame.sub), out);
+        out.extend_from_slice(b",\"time\":");
+        times.write(frame.time, out);
+        out.extend_from_slice(middle);
+        json::number(origin.base + i64::from(frame.start), out);
+        number("size", i64::from(frame.size), out);
+        text("command", &command.name.json, out);
+        let message = |name: &str, range: Option<Range>, plan: usize, out: &mut Vec<u8>| {
+            let Some(range) = range else { return Ok(()) };
+            key(name, out);
+            tables.write(self.slice(py, frame, range), plan, out).ok_or_else(changed)
+        };
+        message("fields", Some(parts.fields), command.plan, out)?;
+        message("broker_entry_metadata", parts.entry, tables.entry_metadata, out)?;
+        if parts.payload_at > 0 {
+            out.extend_from_slice(b",\"checksum\":{\"status\":\"good\",\"stored\":");
+            json::hex(parts.checksum, out);
+            out.extend_from_slice(b",\"computed\":");
+            json::hex(parts.checksum, out);
+            out.push(b'}');
+        }
+        message("metadata", parts.metadata, tables.metadata, out)?;
+        if parts.payload_at > 0 {
+            number("payload_size", i64::from(frame.size - parts.payload_at), out);
+        }
+        let named = &frame.named;
+        if let Some(messages) = named.messages {
+            number("num_messages", messages, out);
+        }
+        let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize));
+        if let Some(topic) = known(named.topic) {
+            text("topic", &topic.json, out);
+        }
+        if let Some(range) = parts.numbers.name {
+            key("producer_name", out);
+            json::string(std::str::from_utf8(self.slice(py, frame, range)).map_err(|_| changed())?, out);
+        } else if let Some(producer) = known(named.producer) {
+            text("producer_name", &producer.json, out);
+        }
+        if let Some(subscription) = known(named.subscription) {
+            text("subscription", &subscription.json, out);
+        }
+        if let Some((file, packet, sub)) = named.request {
+            out.extend_from_slice(b",\"request\":\"");
+            json::number(file, out);
+            out.push(b':');
+            json::number(packet, out);
+            out.push(b'.');
+            json::number(sub, out);
+            out.push(b'"');
+        }
+        if let Some(latency) = named.latency {
+            number("latency_ns", latency, out);
+        }
+        out.extend_from_slice(b",\"status\":\"ok\"}\n");
+        Ok(())
+    }
+}
+
+impl Frame {
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    pub fn sub(&self) -> u32 {
+        self.sub
+    }
+}
+
+impl Origin {
+    /// Return the parts of a line before the packet, and from the connection to the offset.
+    fn json(&self, py: Python<'_>) -> PyResult<(&[u8], &[u8])> {
+        if self.json.get().is_none() {
+            let [source, _, connection, protocol, direction] = &self.names;
+            let (mut head, mut middle) = (b"{\"record\":\"frame\"".to_vec(), Vec::new());
+            let name = |name: &str, value: &Py<PyAny>, out: &mut Vec<u8>| {
+                if let Some(value) = value.bind(py).extract::<Option<String>>()? {
+                    key(name, out);
+                    json::string(&value, out);
+                }
+                Ok::<_, PyErr>(())
+            };
+            name("source", source, &mut head)?;
+            number("file", self.file, &mut head);
+            key("packet", &mut head);
+            name("connection", connection, &mut middle)?;
+            name("dissector", protocol, &mut middle)?;
+            name("direction", direction, &mut middle)?;
+            key("offset", &mut middle);
+            let _ = self.json.set((head, middle)); // the first of two threads has set the same
+        }
+        self.json.get().map(|(head, middle)| (head.as_slice(), middle.as_slice())).ok_or_else(changed)
+    }
+}
+
+fn key(name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn number(name: &str, value: i64, out: &mut Vec<u8>) {
+    key(name, out);
+    json::number(value, out);
+}
+
+fn text(name: &str, quoted: &[u8], out: &mut Vec<u8>) {
+    key(name, out);
+    out.extend_from_slice(quoted);
+}
+
+fn changed() -> PyErr {
+    PyRuntimeError::new_err("a frame that was checked is not plain any more")
+}

@@ -1,0 +1,248 @@
+//! Pieces of a stream: payloads of segments, and the packets that brought them.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PySlice, PyTuple, PyType};
+
+/// A payload as a range of a buffer.
+#[derive(Clone, Copy)]
+pub struct Piece {
+    pub buffer: u32,
+    pub start: u32,
+    pub end: u32,
+    pub packet: i64,
+    pub time: i64,
+    pub moment: i64,
+}
+
+/// Consecutive pieces of a stream: a sequence of `tcp.pieces.Piece`, each made when it is asked for.
+#[pyclass(sequence, frozen, module = "pulsarscope_native")]
+pub struct Pieces {
+    pub buffers: Vec<Py<PyBytes>>,
+    pub pieces: Vec<Piece>,
+}
+
+/// Return the places of a slice of so many items.
+pub fn places(slice: &Bound<'_, PySlice>, count: usize) -> PyResult<Vec<usize>> {
+    let range = slice.indices(isize::try_from(count)?)?;
+    Ok((0..range.slicelength).map(|step| (range.start + step as isize * range.step) as usize).collect())
+}
+
+/// Return the place of an index, which counts from the end if it is negative.
+pub fn place(index: &Bound<'_, PyAny>, count: usize) -> PyResult<usize> {
+    let index: isize = index.extract()?;
+    let place = if index < 0 { index + isize::try_from(count)? } else { index };
+    usize::try_from(place).ok().filter(|place| *place < count).ok_or_else(|| PyIndexError::new_err("no such item"))
+}
+
+impl Pieces {
+    fn tuple<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let piece = self.pieces[index];
+        let payload = PyBytes::new(py, &self.buffers[piece.buffer as usize].as_bytes(py)[piece.start as usize..piece.end as usize]);
+        (payload, piece.packet, piece.time, piece.moment).into_pyobject(py)
+    }
+}
+
+#[pymethods]
+impl Pieces {
+    fn __len__(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Size of all of them, bytes.
+    fn size(&self) -> usize {
+        self.pieces.iter().map(|piece| (piece.end - piece.start) as usize).sum()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let items = places(slice, self.pieces.len())?.into_iter().map(|place| self.tuple(py, place)).collect::<PyResult<Vec<_>>>()?;
+            return Ok(PyList::new(py, items)?.into_any());
+        }
+        Ok(self.tuple(py, place(index, self.pieces.len())?)?.into_any())
+    }
+
+    /// The list that Python goes on with.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyTuple>>,))> {
+        let tuples = (0..self.pieces.len()).map(|index| self.tuple(py, index)).collect::<PyResult<Vec<_>>>()?;
+        Ok((py.get_type::<PyList>(), (tuples,)))
+    }
+}
+
+/// A piece by the stream offset behind it, and its packet.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub end: i64,
+    pub packet: i64,
+    pub time: i64,
+    pub moment: i64,
+}
+
+/// Bytes of a stream that are not framed yet, in one, with the packets that brought them.
+#[pyclass(frozen, module = "pulsarscope_native")]
+pub struct Joined {
+    #[pyo3(get)]
+    data: Py<PyBytes>,
+    base: i64,
+    places: Arc<Vec<Place>>,
+}
+
+#[pymethods]
+impl Joined {
+    /// Join bytes that wait, with the pieces and ends of `dissect.StreamBuffer`, and pieces that begin at stream offset `offset`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        waiting: &Bound<'_, PyBytes>,
+        pieces: &Bound<'_, PyAny>,
+        ends: Vec<i64>,
+        offset: i64,
+        following: &Bound<'_, Pieces>,
+    ) -> PyResult<Self> {
+        let following = following.get();
+        let mut places = Vec::with_capacity(ends.len() + following.pieces.len());
+        for (piece, end) in pieces.try_iter()?.zip(ends) {
+            let (_, packet, time, moment): (Bound<'_, PyAny>, i64, i64, i64) = piece?.extract()?;
+            places.push(Place { end, packet, time, moment });
+        }
+        let mut end = offset;
+        for piece in &following.pieces {
+            end += i64::from(piece.end - piece.start);
+            places.push(Place { end, packet: piece.packet, time: piece.time, moment: piece.moment });
+        }
+        let waiting = waiting.as_bytes();
+        let size = waiting.len() + usize::try_from(end - offset)?;
+        let data = PyBytes::new_with(py, size, |out| {
+            let (head, mut rest) = out.split_at_mut(waiting.len());
+            head.copy_from_slice(waiting);
+            for piece in &following.pieces {
+                let payload = &following.buffers[piece.buffer as usize].as_bytes(py)[piece.start as usize..piece.end as usize];
+                let (to, behind) = rest.split_at_mut(payload.len());
+                to.copy_from_slice(payload);
+                rest = behind;
+            }
+            Ok(())
+        })?;
+        let base = offset - i64::try_from(waiting.len())?;
+        Ok(Joined { data: data.unbind(), base, places: Arc::new(places) })
+    }
+
+    #[getter]
+    fn pieces(&self, py: Python<'_>) -> JoinedPieces {
+        JoinedPieces { data: self.data.clone_ref(py), base: self.base, places: self.places.clone() }
+    }
+
+    #[getter]
+    fn ends(&self) -> JoinedEnds {
+        JoinedEnds { places: self.places.clone() }
+    }
+}
+
+/// The pieces of joined bytes: a sequence of `tcp.pieces.Piece`, each made when it is asked for.
+#[pyclass(sequence, frozen, module = "pulsarscope_native")]
+pub struct JoinedPieces {
+    data: Py<PyBytes>,
+    base: i64,
+    pub places: Arc<Vec<Place>>,
+}
+
+impl JoinedPieces {
+    fn tuple<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let Place { end, packet, time, moment } = self.places[index];
+        let start = index.checked_sub(1).map_or(self.base, |before| self.places[before].end).max(self.base);
+        let data = self.data.as_bytes(py);
+        let payload = data.get(usize::try_from(start - self.base)?..usize::try_from(end - self.base)?).unwrap_or_default();
+        (PyBytes::new(py, payload), packet, time, moment).into_pyobject(py)
+    }
+}
+
+#[pymethods]
+impl JoinedPieces {
+    fn __len__(&self) -> usize {
+        self.places.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let items = places(slice, self.places.len())?.into_iter().map(|place| self.tuple(py, place)).collect::<PyResult<Vec<_>>>()?;
+            return Ok(PyList::new(py, items)?.into_any());
+        }
+        Ok(self.tuple(py, place(index, self.places.len())?)?.into_any())
+    }
+}
+
+/// The stream offsets behind the pieces of joined bytes.
+#[pyclass(sequence, frozen, module = "pulsarscope_native")]
+pub struct JoinedEnds {
+    places: Arc<Vec<Place>>,
+}
+
+#[pymethods]
+impl JoinedEnds {
+    fn __len__(&self) -> usize {
+        self.places.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let items = places(slice, self.places.len())?.into_iter().map(|place| self.places[place].end);
+            return Ok(PyList::new(py, items.collect::<Vec<_>>())?.into_any());
+        }
+        Ok(self.places[place(index, self.places.len())?].end.into_pyobject(py)?.into_any())
+    }
+}
+
+/// Places of the pieces of a buffer, joined or as lists of Python.
+pub enum Places<'py> {
+    Joined(Arc<Vec<Place>>),
+    Lists(Bound<'py, PyAny>, Bound<'py, PyAny>),
+}
+
+impl<'py> Places<'py> {
+    pub fn of(pieces: &Bound<'py, PyAny>, ends: &Bound<'py, PyAny>) -> Self {
+        match pieces.cast::<JoinedPieces>() {
+            Ok(joined) => Places::Joined(joined.get().places.clone()),
+            Err(_) => Places::Lists(pieces.clone(), ends.clone()),
+        }
+    }
+
+    /// Return the index, from `first` on, of the first piece that ends at `stop` or behind it, and its place.
+    pub fn find(&self, first: usize, stop: i64) -> PyResult<(usize, Place)> {
+        match self {
+            Places::Joined(places) => {
+                let index = first_at_least(first, places.len(), |index| Ok(places[index].end >= stop))?;
+                let place = places.get(index).ok_or_else(|| PyIndexError::new_err("a frame ends behind its pieces"))?;
+                Ok((index, *place))
+            }
+            Places::Lists(pieces, ends) => {
+                let index = first_at_least(first, ends.len()?, |index| Ok(ends.get_item(index)?.extract::<i64>()? >= stop))?;
+                let (_, packet, time, moment): (Bound<'_, PyAny>, i64, i64, i64) = pieces.get_item(index)?.extract()?;
+                Ok((index, Place { end: ends.get_item(index)?.extract()?, packet, time, moment }))
+            }
+        }
+    }
+}
+
+/// Return the first index from `first` on that is far enough, the next one most of the time; `count` when none is.
+fn first_at_least(first: usize, count: usize, mut is_enough: impl FnMut(usize) -> PyResult<bool>) -> PyResult<usize> {
+    let (mut low, mut high, mut step) = (first, count, 1);
+    while low + step < high {
+        if is_enough(low + step - 1)? {
+            high = low + step - 1;
+            break;
+        }
+        low += step;
+        step *= 2;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_enough(middle)? {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low)
+}

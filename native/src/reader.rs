@@ -1,0 +1,43 @@
+//! The reader of frames: tables, and the types of the rows.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::tables::{CommandRow, Names, PlanRow, Tables};
+
+/// Reader of frames; it holds tables, remembered texts, and what rows are made of.
+#[pyclass(frozen, module = "pulsarscope_native")]
+pub struct Reader {
+    pub tables: Tables,
+    pub checksum: Py<PyAny>,
+    pub row: Py<PyAny>,
+    pub attachment: Py<PyAny>,
+    pub sent: Py<PyAny>,
+    pub ok: Py<PyString>,
+    pub good: Py<PyString>,
+}
+
+#[pymethods]
+impl Reader {
+    /// `plans`, `commands`, `metadata`, `entry_metadata`, `plain_key`, `names`, `bounds` (texts remembered, depth of messages): see `Tables::new`;
+    /// `types`: of checksums, rows, attachments, and SENDs that wait.
+    #[new]
+    #[pyo3(signature = (plans, commands, metadata, entry_metadata, plain_key, names, types, bounds))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        plans: Vec<PlanRow<'_>>,
+        commands: Vec<CommandRow<'_>>,
+        metadata: usize,
+        entry_metadata: usize,
+        plain_key: Py<PyAny>,
+        names: Names,
+        types: [Bound<'_, PyAny>; 4],
+        bounds: (usize, u32),
+    ) -> PyResult<Self> {
+        let [checksum, row, attachment, sent] = types.map(Bound::unbind);
+        let tables = Tables::new(plans, commands, metadata, entry_metadata, plain_key, &names, bounds.0, bounds.1)?;
+        let text = |text| PyString::intern(py, text).unbind();
+        Ok(Reader { tables, checksum, row, attachment, sent, ok: text("ok"), good: text("good") })
+    }
+}

@@ -1,0 +1,98 @@
+//! SENDs that wait for their receipts, oldest first: the deque of the Python session, without an object for each.
+
+use std::collections::VecDeque;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// A SEND without messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub file: i64,
+    pub packet: i64,
+    pub sub: i64,
+    pub time: i64,
+    pub sequence: i64,
+}
+
+#[derive(Debug)]
+pub enum Waiting {
+    Plain(Sent),
+    /// An object of Python, which may have messages.
+    Python(Py<PyAny>),
+}
+
+impl Waiting {
+    fn of(sent: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = sent.py();
+        if !sent.getattr(intern!(py, "entry"))?.is_none() {
+            return Ok(Waiting::Python(sent.clone().unbind()));
+        }
+        let number = |name| sent.getattr(name)?.extract::<i64>();
+        Ok(Waiting::Plain(Sent {
+            file: number(intern!(py, "file"))?,
+            packet: number(intern!(py, "packet"))?,
+            sub: number(intern!(py, "sub"))?,
+            time: number(intern!(py, "time"))?,
+            sequence: number(intern!(py, "sequence_id"))?,
+        }))
+    }
+}
+
+/// SENDs, with the part of the interface of `collections.deque` that the session needs.
+#[pyclass(sequence, module = "pulsarscope_native")]
+pub struct SentQueue {
+    sent_type: Py<PyAny>,
+    pub sent: VecDeque<Waiting>,
+}
+
+impl SentQueue {
+    /// Take over the SENDs of a deque.
+    pub fn of(sent_type: &Py<PyAny>, deque: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let sent = deque.try_iter()?.map(|sent| Waiting::of(&sent?)).collect::<PyResult<_>>()?;
+        Ok(SentQueue { sent_type: sent_type.clone_ref(deque.py()), sent })
+    }
+
+    fn object<'py>(&self, py: Python<'py>, waiting: &Waiting) -> PyResult<Bound<'py, PyAny>> {
+        match waiting {
+            Waiting::Plain(Sent { file, packet, sub, time, sequence }) => {
+                self.sent_type.bind(py).call1((*file, *packet, *sub, *time, *sequence, py.None()))
+            }
+            Waiting::Python(sent) => Ok(sent.bind(py).clone()),
+        }
+    }
+}
+
+#[pymethods]
+impl SentQueue {
+    fn __len__(&self) -> usize {
+        self.sent.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let waiting = self.sent.get(index).ok_or_else(|| PyIndexError::new_err("no such SEND waits"))?;
+        self.object(py, waiting)
+    }
+
+    fn append(&mut self, sent: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.sent.push_back(Waiting::of(sent)?);
+        Ok(())
+    }
+
+    fn popleft<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let waiting = self.sent.pop_front().ok_or_else(|| PyIndexError::new_err("no SEND waits"))?;
+        self.object(py, &waiting)
+    }
+
+    fn clear(&mut self) {
+        self.sent.clear();
+    }
+
+    /// The deque that Python goes on with.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyAny>>,))> {
+        let deque = py.import(intern!(py, "collections"))?.getattr(intern!(py, "deque"))?.cast_into::<PyType>()?;
+        Ok((deque, (self.sent.iter().map(|waiting| self.object(py, waiting)).collect::<PyResult<_>>()?,)))
+    }
+}

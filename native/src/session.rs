@@ -1,0 +1,225 @@
+//! The session over frames in columns: names of topics, producers and subscriptions, and receipts paired with their SENDs.
+//!
+//! The state is that of the Python session (`protocols/pulsar/session`), which stays the only owner. A frame that needs more than names and pairs ends the call, and Python deals with it.
+
+use std::collections::HashMap;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::frames::{Entry, Frame, Frames, Named};
+use crate::sent_queue::{Sent, SentQueue, Waiting};
+use crate::tables::{CommandKind, Numbers, Tables, Text};
+
+/// A producer of the Python session.
+struct Producer<'py> {
+    waiting: PyRefMut<'py, SentQueue>,
+    topic: u32,
+    name: u32,
+    /// Its name is that of the first metadata that has one.
+    unnamed: bool,
+}
+
+struct State<'a, 'py> {
+    py: Python<'py>,
+    tables: &'a Tables,
+    sent_type: &'a Py<PyAny>,
+    producers: Bound<'py, PyDict>,
+    consumers: Bound<'py, PyDict>,
+    /// Responses that came before their requests, if there are any.
+    early: Option<Bound<'py, PyDict>>,
+    delivered: Bound<'py, PyAny>,
+    /// Payloads are opened, if there is anything to open.
+    opens: bool,
+    known_producers: HashMap<i64, Option<Producer<'py>>>,
+    known_consumers: HashMap<i64, Option<(u32, u32)>>,
+    /// SENDs that may wait yet.
+    room: i64,
+    waiting: i64,
+}
+
+/// What a call takes of the Python session: producers, consumers, early responses, and a function that remembers the size of a batch.
+pub type Known<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>);
+
+/// Name and pair the frames from a place on until one that Python must deal with; see `Frames.observe`.
+pub fn observe<'py>(
+    py: Python<'py>,
+    frames: &mut Frames,
+    mut place: usize,
+    known: Known<'py>,
+    room: i64,
+    opens: bool,
+) -> PyResult<(usize, i64)> {
+    let (producers, consumers, early, delivered) = known;
+    let reader = frames.reader.clone_ref(py);
+    let reader = reader.get();
+    let mut state = State {
+        py,
+        tables: &reader.tables,
+        sent_type: &reader.sent,
+        producers,
+        consumers,
+        early: (!early.is_empty()).then_some(early),
+        delivered,
+        opens,
+        known_producers: HashMap::new(),
+        known_consumers: HashMap::new(),
+        room,
+        waiting: 0,
+    };
+    let mut entries = std::mem::take(&mut frames.entries);
+    let mut result = Ok(());
+    while let Some(Entry::Frame(frame)) = entries.get_mut(place) {
+        match state.observe(frames, frame) {
+            Ok(Some(named)) => frame.named = named,
+            Ok(None) => break,
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+        place += 1;
+    }
+    frames.entries = entries;
+    result.map(|()| (place, state.waiting))
+}
+
+impl<'py> State<'_, 'py> {
+    fn observe(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<Named>> {
+        let command = frames.command(self.tables, frame)?;
+        let parts = frame.parts();
+        if self.opens && parts.numbers.wrapped {
+            return Ok(None);
+        }
+        match command.kind {
+            CommandKind::Send => {
+                let sent = Sent {
+                    file: frames.file(frame),
+                    packet: frame.packet,
+                    sub: i64::from(frame.sub()),
+                    time: frame.time,
+                    sequence: parts.numbers.sequence,
+                };
+                if self.waiting >= self.room || self.is_answered(&parts.numbers)? {
+                    return Ok(None);
+                }
+                let producer = self.producer(frames, parts.numbers.id)?;
+                let Some(producer) = producer.filter(|producer| !(producer.unnamed && parts.numbers.name.is_some())) else {
+                    return Ok(None);
+                };
+                producer.waiting.sent.push_back(Waiting::Plain(sent));
+                let (topic, name) = (producer.topic, producer.name);
+                self.waiting += 1;
+                Ok(Some(Named { topic, producer: name, messages: Some(parts.numbers.messages.unwrap_or(1)), ..Named::default() }))
+            }
+            CommandKind::Receipt => self.receipt(frames, frame),
+            CommandKind::Message => {
+                let Some((topic, subscription)) = self.consumer(frames, parts.numbers.id)?.filter(|consumer| consumer.0 > 0) else {
+                    return Ok(None);
+                };
+                let messages = parts.numbers.messages.unwrap_or(1);
+                if parts.numbers.ack_set {
+                    return Ok(None);
+                }
+                if messages > 1 {
+                    self.remember_batch(frames, frame, messages)?;
+                }
+                Ok(Some(Named { topic, subscription, messages: Some(messages), ..Named::default() }))
+            }
+            CommandKind::Ack | CommandKind::Flow => {
+                let plain = frames.is_client(frame) && !parts.numbers.ack_set && !parts.numbers.has_request;
+                let consumer = if plain { self.consumer(frames, parts.numbers.id)? } else { None };
+                Ok(consumer.map(|(topic, subscription)| Named { topic, subscription, ..Named::default() }))
+            }
+            CommandKind::Other => Ok(None),
+        }
+    }
+
+    /// Return true if the receipt of a SEND came before it.
+    fn is_answered(&self, numbers: &Numbers) -> PyResult<bool> {
+        match &self.early {
+            None => Ok(false),
+            Some(early) => early.contains((intern!(self.py, "SEND"), numbers.id, numbers.sequence)),
+        }
+    }
+
+    /// Tell the session how many messages a delivered batch has.
+    fn remember_batch(&self, frames: &Frames, frame: &Frame, messages: i64) -> PyResult<()> {
+        let id = match frames.fields(self.py, self.tables, frame)?.get_item(intern!(self.py, "message_id"))? {
+            Some(id) => id,
+            None => PyDict::new(self.py).into_any(),
+        };
+        self.delivered.call1((id, messages))?;
+        Ok(())
+    }
+
+    fn receipt(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<Named>> {
+        let numbers = &frame.parts().numbers;
+        let Some(producer) = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0) else { return Ok(None) };
+        let Some(&Waiting::Plain(sent)) = producer.waiting.sent.front() else { return Ok(None) };
+        if sent.sequence != numbers.sequence || sent.time > frame.time || sent.packet > frame.packet || sent.file != frames.file(frame) {
+            return Ok(None);
+        }
+        producer.waiting.sent.pop_front();
+        let (topic, name) = (producer.topic, producer.name);
+        self.waiting -= 1;
+        let request = Some((sent.file, sent.packet, sent.sub));
+        Ok(Some(Named { topic, producer: name, request, latency: Some(frame.time - sent.time), ..Named::default() }))
+    }
+
+    /// Return a producer of which no sequence ids must be compared.
+    fn producer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<&mut Producer<'py>>> {
+        let py = self.py;
+        if !self.known_producers.contains_key(&id) {
+            let known = match self.producers.get_item(id)? {
+                Some(producer) if producer.getattr(intern!(py, "known"))?.is_none() => Some(Producer {
+                    waiting: self.queue(&producer)?.try_borrow_mut()?,
+                    topic: frames.text(&producer.getattr(intern!(py, "topic"))?)?,
+                    name: frames.text(&producer.getattr(intern!(py, "name"))?)?,
+                    unnamed: producer.getattr(intern!(py, "name"))?.is_none(),
+                }),
+                _ => None,
+            };
+            self.known_producers.insert(id, known);
+        }
+        Ok(self.known_producers.get_mut(&id).and_then(Option::as_mut))
+    }
+
+    /// Return the queue of a producer, made of its deque on first use.
+    fn queue(&self, producer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, SentQueue>> {
+        let name = intern!(self.py, "waiting");
+        let waiting = producer.getattr(name)?;
+        if let Ok(queue) = waiting.cast::<SentQueue>() {
+            return Ok(queue.clone());
+        }
+        let queue = Bound::new(self.py, SentQueue::of(self.sent_type, &waiting)?)?;
+        producer.setattr(name, &queue)?;
+        Ok(queue)
+    }
+
+    fn consumer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<(u32, u32)>> {
+        let py = self.py;
+        if let Some(known) = self.known_consumers.get(&id) {
+            return Ok(*known);
+        }
+        let known = match self.consumers.get_item(id)? {
+            Some(consumer) => Some((
+                frames.text(&consumer.getattr(intern!(py, "topic"))?)?,
+                frames.text(&consumer.getattr(intern!(py, "subscription"))?)?,
+            )),
+            None => None,
+        };
+        self.known_consumers.insert(id, known);
+        Ok(known)
+    }
+}
+
+impl Frames {
+    /// Return the number of a text of Python, 0 for None.
+    fn text(&mut self, text: &Bound<'_, PyAny>) -> PyResult<u32> {
+        let Ok(text) = text.cast::<PyString>() else { return Ok(0) };
+        self.texts.push(Text::new(text)?);
+        Ok(self.texts.len() as u32)
+    }
+}

@@ -1,0 +1,585 @@
+//! Tables of the messages and commands of Pulsar, made from those of the Python package: both have one source.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::json;
+use crate::wire::Bytes;
+
+const FIELDS_MAX: usize = 64;
+const TAGS_MAX: u32 = 4096;
+const NO_ROW: u8 = u8::MAX;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Int64,
+    Int32,
+    Uint32,
+    Bool,
+    Enum,
+    String,
+    Bytes,
+    Message,
+}
+
+const KINDS: [Kind; 8] = [Kind::Int64, Kind::Int32, Kind::Uint32, Kind::Bool, Kind::Enum, Kind::String, Kind::Bytes, Kind::Message];
+
+/// A text of Python, and as a part of JSON.
+pub struct Text {
+    pub text: Py<PyString>,
+    pub json: Vec<u8>,
+}
+
+impl Text {
+    pub fn new(text: &Bound<'_, PyString>) -> PyResult<Self> {
+        let mut quoted = Vec::new();
+        json::string(text.to_cow()?.as_ref(), &mut quoted);
+        Ok(Text { text: text.clone().unbind(), json: quoted })
+    }
+}
+
+/// Fields that sessions and summaries ask for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Role {
+    ProducerId,
+    ConsumerId,
+    SequenceId,
+    HighestSequenceId,
+    RequestId,
+    MessageId,
+    LedgerId,
+    EntryId,
+    BatchIndex,
+    RedeliveryCount,
+    Permits,
+    AckType,
+    AckSet,
+    Compression,
+    ProducerName,
+    Messages,
+    /// In metadata: there is something to open in the payload.
+    Wrapped,
+    /// Only Python has words for it.
+    Rare,
+    /// Both.
+    WrappedAndRare,
+    Other,
+}
+
+impl Role {
+    fn of(name: &str, wrapped: bool, rare: bool) -> Self {
+        match name {
+            "num_messages_in_batch" => Role::Messages,
+            "compression" => Role::Compression,
+            _ if wrapped && rare => Role::WrappedAndRare,
+            _ if wrapped => Role::Wrapped,
+            _ if rare => Role::Rare,
+            "producer_id" => Role::ProducerId,
+            "consumer_id" => Role::ConsumerId,
+            "sequence_id" => Role::SequenceId,
+            "highest_sequence_id" => Role::HighestSequenceId,
+            "request_id" => Role::RequestId,
+            "message_id" => Role::MessageId,
+            "ledgerId" => Role::LedgerId,
+            "entryId" => Role::EntryId,
+            "batch_index" => Role::BatchIndex,
+            "redelivery_count" => Role::RedeliveryCount,
+            "messagePermits" => Role::Permits,
+            "ack_type" => Role::AckType,
+            "ack_set" => Role::AckSet,
+            "producer_name" => Role::ProducerName,
+            _ => Role::Other,
+        }
+    }
+}
+
+/// A value of a field, as `Tables::visit` gives it.
+pub enum Value<'a> {
+    Number(i64),
+    /// A name of an enumeration, as JSON.
+    Name(&'a [u8]),
+    Text(&'a [u8]),
+    Message(&'a [u8], usize),
+    Other,
+}
+
+struct Field {
+    name: Text,
+    kind: Kind,
+    role: Role,
+    repeated: bool,
+    names: HashMap<u64, Text>,
+    inner: usize,
+}
+
+struct Plan {
+    row_of_tag: Vec<u8>,
+    fields: Vec<Field>,
+    required: u64,
+    /// The first field says whether the second is a secret.
+    hides_value: bool,
+}
+
+pub struct Command {
+    pub name: Text,
+    pub kind: CommandKind,
+    tag: u8,
+    pub plan: usize,
+    pub payload: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum CommandKind {
+    Send,
+    Receipt,
+    Message,
+    Ack,
+    Flow,
+    Other,
+}
+
+/// The fields of a command that the session asks for, and of its metadata.
+#[derive(Clone)]
+pub struct Numbers {
+    /// producer_id or consumer_id; −1 without one.
+    pub id: i64,
+    /// −1 without one.
+    pub sequence: i64,
+    pub has_request: bool,
+    /// It, or a message in it, has an ack_set.
+    pub ack_set: bool,
+    /// A field of role `Wrapped`, and of role `Rare`, is there.
+    pub wrapped: bool,
+    pub rare: bool,
+    /// Messages that the metadata counts.
+    pub messages: Option<i64>,
+    /// The producer_name of the metadata.
+    pub name: Option<Range>,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Numbers { id: -1, sequence: -1, has_request: false, ack_set: false, wrapped: false, rare: false, messages: None, name: None }
+    }
+}
+
+/// The tables, and texts that are remembered.
+pub struct Tables {
+    plans: Vec<Plan>,
+    commands: Vec<Option<Command>>,
+    pub metadata: usize,
+    pub entry_metadata: usize,
+    plain_key: Py<PyAny>,
+    texts_max: usize,
+    depth_max: u32,
+    texts: Mutex<HashMap<Vec<u8>, Py<PyString>>>,
+    keys: Mutex<HashMap<Vec<u8>, Py<PyString>>>,
+}
+
+/// Parts of a frame, as ranges from its start on.
+#[derive(Clone)]
+pub struct Parts {
+    pub command: u8,
+    pub fields: Range,
+    pub entry: Option<Range>,
+    pub metadata: Option<Range>,
+    pub checksum: u32,
+    /// 0 in a frame without a payload.
+    pub payload_at: u32,
+    pub numbers: Numbers,
+}
+
+/// Start and end.
+pub type Range = (u32, u32);
+
+/// None: the bytes are not plain.
+pub type Plain<T> = PyResult<Option<T>>;
+
+pub type FieldRow<'py> = (u32, Bound<'py, PyString>, usize, bool, HashMap<u64, Bound<'py, PyString>>, usize, bool);
+pub type PlanRow<'py> = (Vec<FieldRow<'py>>, bool);
+
+/// Names of the fields of role `Wrapped` and of role `Rare`.
+pub type Names = (HashSet<String>, HashSet<String>);
+pub type CommandRow<'py> = (u8, Bound<'py, PyString>, u8, usize, bool);
+
+const CHECKSUM_MAGIC: [u8; 2] = [0x0e, 0x01];
+const BROKER_ENTRY_METADATA_MAGIC: [u8; 2] = [0x0e, 0x02];
+
+/// Unwrap a `Plain`, or return that the bytes are not plain.
+macro_rules! plain {
+    ($value:expr) => {
+        match $value {
+            Some(value) => value,
+            None => return Ok(None),
+        }
+    };
+}
+
+impl Kind {
+    fn number(self, varint: u64) -> i64 {
+        match self {
+            Kind::Int64 => varint as i64,
+            Kind::Int32 => i64::from(varint as i32),
+            _ => i64::from(varint as u32),
+        }
+    }
+}
+
+impl Numbers {
+    #[inline]
+    fn keep(&mut self, role: Role, number: impl FnOnce() -> i64) {
+        match role {
+            Role::ProducerId | Role::ConsumerId => self.id = number(),
+            Role::SequenceId => self.sequence = number(),
+            Role::RequestId => self.has_request = true,
+            Role::AckSet => self.ack_set = true,
+            Role::Messages => {
+                self.messages = Some(number());
+                self.wrapped = true;
+            }
+            Role::Compression | Role::Wrapped => self.wrapped = true,
+            Role::Rare => self.rare = true,
+            Role::WrappedAndRare => {
+                self.wrapped = true;
+                self.rare = true;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Plan {
+    fn new((rows, hides_value): PlanRow<'_>, plans: usize, names: &Names) -> PyResult<Self> {
+        let (wrapped, rare) = names;
+        let mut plan = Plan { row_of_tag: Vec::new(), fields: Vec::new(), required: 0, hides_value };
+        for (tag, name, kind, repeated, names, inner, required) in rows {
+            let index = plan.fields.len();
+            let known = KINDS.get(kind).copied();
+            let Some(kind) = known.filter(|kind| tag < TAGS_MAX && index < FIELDS_MAX && (*kind != Kind::Message || inner < plans)) else {
+                return Err(PyValueError::new_err("unknown form of a table"));
+            };
+            if plan.row_of_tag.len() <= tag as usize {
+                plan.row_of_tag.resize(tag as usize + 1, NO_ROW);
+            }
+            plan.row_of_tag[tag as usize] = index as u8;
+            if required {
+                plan.required |= 1 << index;
+            }
+            let text: String = name.extract()?;
+            let role = Role::of(&text, wrapped.contains(&text), rare.contains(&text));
+            let name = Text::new(&name)?;
+            let names = names.iter().map(|(number, name)| Ok((*number, Text::new(name)?))).collect::<PyResult<_>>()?;
+            plan.fields.push(Field { name, kind, role, repeated, names, inner });
+        }
+        Ok(plan)
+    }
+
+    #[inline]
+    fn row(&self, tag: u64) -> Option<usize> {
+        let row = *self.row_of_tag.get(usize::try_from(tag).ok()?)?;
+        (row != NO_ROW).then_some(row as usize)
+    }
+}
+
+impl Tables {
+    /// `plans`: of each message its rows and whether it has values that only its key says to be secret, the key first; `commands`: number,
+    /// name, tag, plan, presence of a payload.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        plans: Vec<PlanRow<'_>>,
+        commands: Vec<CommandRow<'_>>,
+        metadata: usize,
+        entry_metadata: usize,
+        plain_key: Py<PyAny>,
+        names: &Names,
+        texts_max: usize,
+        depth_max: u32,
+    ) -> PyResult<Self> {
+        let count = plans.len();
+        if metadata >= count || entry_metadata >= count || commands.iter().any(|command| command.3 >= count) {
+            return Err(PyValueError::new_err("a table is missing"));
+        }
+        let plans: Vec<Plan> = plans.into_iter().map(|plan| Plan::new(plan, count, names)).collect::<PyResult<_>>()?;
+        let mut by_number: Vec<Option<Command>> = (0..256).map(|_| None).collect();
+        for (number, name, tag, plan, payload) in commands {
+            let name = Text::new(&name)?;
+            let kind = match name.json.as_slice() {
+                b"\"SEND\"" => CommandKind::Send,
+                b"\"SEND_RECEIPT\"" => CommandKind::Receipt,
+                b"\"MESSAGE\"" => CommandKind::Message,
+                b"\"ACK\"" => CommandKind::Ack,
+                b"\"FLOW\"" => CommandKind::Flow,
+                _ => CommandKind::Other,
+            };
+            by_number[usize::from(number)] = Some(Command { name, kind, tag, plan, payload });
+        }
+        Ok(Tables {
+            plans,
+            commands: by_number,
+            metadata,
+            entry_metadata,
+            plain_key,
+            texts_max,
+            depth_max,
+            texts: Mutex::default(),
+            keys: Mutex::default(),
+        })
+    }
+
+    #[inline]
+    pub fn command(&self, number: u8) -> Option<&Command> {
+        self.commands[usize::from(number)].as_ref()
+    }
+
+    /// Split a whole frame, and check that it is plain: known fields, none twice, texts in UTF-8, a payload with a right checksum.
+    pub fn parts(&self, py: Python<'_>, frame: &[u8]) -> Plain<Parts> {
+        let mut rest = Bytes(frame);
+        plain!(rest.u32());
+        let size = plain!(rest.u32());
+        let command = plain!(rest.take(u64::from(size)));
+        let (&[type_tag, number, tag, body], fields) = plain!(command.split_first_chunk::<4>());
+        let known = plain!(self.command(number));
+        if type_tag != 8 || tag != known.tag || body > 127 || usize::from(body) != fields.len() {
+            return Ok(None);
+        }
+        let mut parts = Parts {
+            command: number,
+            fields: (12, 12 + fields.len() as u32),
+            entry: None,
+            metadata: None,
+            checksum: 0,
+            payload_at: 0,
+            numbers: Numbers::default(),
+        };
+        plain!(self.check(py, fields, known.plan, 0, &mut parts.numbers)?);
+        if !known.payload {
+            return Ok(rest.0.is_empty().then_some(parts));
+        }
+        if rest.magic(BROKER_ENTRY_METADATA_MAGIC) {
+            let size = plain!(rest.u32());
+            let start = (frame.len() - rest.0.len()) as u32;
+            let raw = plain!(rest.take(u64::from(size)));
+            parts.entry = Some((start, start + size));
+            plain!(self.check(py, raw, self.entry_metadata, 0, &mut Numbers::default())?);
+        }
+        if !rest.magic(CHECKSUM_MAGIC) {
+            return Ok(None);
+        }
+        parts.checksum = plain!(rest.u32());
+        if crc32c::crc32c(rest.0) != parts.checksum {
+            return Ok(None);
+        }
+        let size = plain!(rest.u32());
+        let start = (frame.len() - rest.0.len()) as u32;
+        let raw = plain!(rest.take(u64::from(size)));
+        parts.metadata = Some((start, start + size));
+        parts.payload_at = start + size;
+        let mut of_metadata = Numbers::default();
+        plain!(self.check(py, raw, self.metadata, 0, &mut of_metadata)?);
+        parts.numbers.messages = of_metadata.messages;
+        parts.numbers.name = of_metadata.name.map(|(from, to)| (start + from, start + to));
+        parts.numbers.wrapped = of_metadata.wrapped;
+        parts.numbers.rare |= of_metadata.rare;
+        Ok(Some(parts))
+    }
+
+    /// Check that a message is plain, so that `message` and `write` read it, and keep some of its numbers.
+    fn check(&self, py: Python<'_>, data: &[u8], plan: usize, depth: u32, numbers: &mut Numbers) -> Plain<()> {
+        if depth > self.depth_max {
+            return Ok(None);
+        }
+        let plan = &self.plans[plan];
+        let mut rest = Bytes(data);
+        let mut seen = 0u64;
+        let mut last = usize::MAX;
+        while !rest.0.is_empty() {
+            let row = plain!(rest.varint().and_then(|tag| plan.row(tag)));
+            let field = &plan.fields[row];
+            if seen & 1 << row != 0 && !(field.repeated && row == last) {
+                return Ok(None);
+            }
+            seen |= 1 << row;
+            last = row;
+            let number = plain!(rest.varint());
+            if field.role != Role::Other {
+                if depth == 0 {
+                    numbers.keep(field.role, || field.kind.number(number));
+                } else if field.role == Role::AckSet {
+                    numbers.ack_set = true;
+                }
+            }
+            match field.kind {
+                Kind::Int64 | Kind::Int32 | Kind::Uint32 | Kind::Bool => {}
+                Kind::Enum => {
+                    plain!(field.names.get(&number));
+                }
+                Kind::String => {
+                    let raw = plain!(rest.take(number));
+                    if plan.hides_value && row == 0 {
+                        plain!(self.key(py, raw)?);
+                    } else if !raw.is_ascii() {
+                        plain!(std::str::from_utf8(raw).ok());
+                    }
+                    if field.role == Role::ProducerName && depth == 0 {
+                        let end = (data.len() - rest.0.len()) as u32;
+                        numbers.name = Some((end - raw.len() as u32, end));
+                    }
+                }
+                Kind::Bytes => {
+                    plain!(rest.take(number));
+                }
+                Kind::Message => {
+                    let raw = plain!(rest.take(number));
+                    plain!(self.check(py, raw, field.inner, depth + 1, numbers)?);
+                }
+            }
+        }
+        Ok((seen & plan.required == plan.required).then_some(()))
+    }
+
+    /// Show the fields of a checked message that have a role.
+    pub fn visit<'a>(&'a self, data: &'a [u8], plan: usize, mut take: impl FnMut(Role, Value<'a>)) -> Option<()> {
+        let plan = &self.plans[plan];
+        let mut rest = Bytes(data);
+        while !rest.0.is_empty() {
+            let field = &plan.fields[rest.varint().and_then(|tag| plan.row(tag))?];
+            let number = rest.varint()?;
+            let value = match field.kind {
+                Kind::Int64 | Kind::Int32 | Kind::Uint32 => Value::Number(field.kind.number(number)),
+                Kind::Bool => Value::Other,
+                Kind::Enum => Value::Name(&field.names.get(&number)?.json),
+                Kind::String => Value::Text(rest.take(number)?),
+                Kind::Bytes => {
+                    rest.take(number)?;
+                    Value::Other
+                }
+                Kind::Message => Value::Message(rest.take(number)?, field.inner),
+            };
+            if field.role != Role::Other {
+                take(field.role, value);
+            }
+        }
+        Some(())
+    }
+
+    /// Read a checked message as a dict of its fields in wire order.
+    pub fn message<'py>(&self, py: Python<'py>, data: &[u8], plan: usize) -> Plain<Bound<'py, PyDict>> {
+        let plan = &self.plans[plan];
+        let out = PyDict::new(py);
+        let mut rest = Bytes(data);
+        let mut items: Option<(usize, Bound<'py, PyList>)> = None;
+        while !rest.0.is_empty() {
+            let row = plain!(rest.varint().and_then(|tag| plan.row(tag)));
+            let field = &plan.fields[row];
+            let number = plain!(rest.varint());
+            let value: Bound<'py, PyAny> = match field.kind {
+                Kind::Int64 => (number as i64).into_pyobject(py)?.into_any(),
+                Kind::Int32 => (number as i32).into_pyobject(py)?.into_any(),
+                Kind::Uint32 => (number as u32).into_pyobject(py)?.into_any(),
+                Kind::Bool => (number != 0).into_pyobject(py)?.to_owned().into_any(),
+                Kind::Enum => plain!(field.names.get(&number)).text.bind(py).clone().into_any(),
+                Kind::String => plain!(self.text(py, plain!(rest.take(number)))).into_any(),
+                Kind::Bytes => PyBytes::new(py, plain!(rest.take(number))).into_any(),
+                Kind::Message => plain!(self.message(py, plain!(rest.take(number)), field.inner)?).into_any(),
+            };
+            if !field.repeated {
+                out.set_item(field.name.text.bind(py), value)?;
+                continue;
+            }
+            match &items {
+                Some((of_row, list)) if *of_row == row => list.append(value)?,
+                _ => {
+                    let list = PyList::new(py, [value])?;
+                    out.set_item(field.name.text.bind(py), &list)?;
+                    items = Some((row, list));
+                }
+            }
+        }
+        Ok(Some(out))
+    }
+
+    /// Write a checked message as an object of JSON, of its fields in wire order.
+    pub fn write(&self, data: &[u8], plan: usize, out: &mut Vec<u8>) -> Option<()> {
+        let plan = &self.plans[plan];
+        let mut rest = Bytes(data);
+        let mut last = usize::MAX;
+        out.push(b'{');
+        while !rest.0.is_empty() {
+            let row = rest.varint().and_then(|tag| plan.row(tag))?;
+            let field = &plan.fields[row];
+            let number = rest.varint()?;
+            if row == last {
+                out.pop(); // the end of the list
+            }
+            if last != usize::MAX {
+                out.push(b',');
+            }
+            if row != last {
+                out.extend_from_slice(&field.name.json);
+                out.push(b':');
+                if field.repeated {
+                    out.push(b'[');
+                }
+            }
+            match field.kind {
+                Kind::Int64 => json::number(number as i64, out),
+                Kind::Int32 => json::number(i64::from(number as i32), out),
+                Kind::Uint32 => json::number(i64::from(number as u32), out),
+                Kind::Bool => out.extend_from_slice(if number == 0 { b"false" } else { b"true" }),
+                Kind::Enum => out.extend_from_slice(&field.names.get(&number)?.json),
+                Kind::String => json::string(std::str::from_utf8(rest.take(number)?).ok()?, out),
+                Kind::Bytes => json::bytes(rest.take(number)?, out),
+                Kind::Message => self.write(rest.take(number)?, field.inner, out)?,
+            }
+            if field.repeated {
+                out.push(b']');
+            }
+            last = row;
+        }
+        out.push(b'}');
+        Some(())
+    }
+
+    /// Return a text, the short ones from memory: neighbours share most of them.
+    pub fn text<'py>(&self, py: Python<'py>, raw: &[u8]) -> Option<Bound<'py, PyString>> {
+        if raw.len() > 64 {
+            return Some(PyString::new(py, std::str::from_utf8(raw).ok()?));
+        }
+        let mut texts = self.texts.lock().ok()?;
+        if let Some(text) = texts.get(raw) {
+            return Some(text.bind(py).clone());
+        }
+        let text = PyString::new(py, std::str::from_utf8(raw).ok()?);
+        if texts.len() >= self.texts_max {
+            texts.clear();
+        }
+        texts.insert(raw.to_vec(), text.clone().unbind());
+        Some(text)
+    }
+
+    /// Return the name of a property, if it is not that of a credential, which only the reference masks.
+    fn key<'py>(&self, py: Python<'py>, raw: &[u8]) -> Plain<Bound<'py, PyString>> {
+        let known = self.keys.lock().ok().and_then(|keys| keys.get(raw).map(|key| key.clone_ref(py)));
+        if let Some(key) = known {
+            return Ok(Some(key.into_bound(py)));
+        }
+        let text = plain!(std::str::from_utf8(raw).ok());
+        let key = PyString::new(py, text);
+        if !self.plain_key.call1(py, (&key,))?.extract::<bool>(py)? {
+            return Ok(None);
+        }
+        if raw.len() <= 64 {
+            if let Ok(mut keys) = self.keys.lock() {
+                if keys.len() >= self.texts_max {
+                    keys.clear();
+                }
+                keys.insert(raw.to_vec(), key.clone().unbind());
+            }
+        }
+        Ok(Some(key))
+    }
+}

@@ -1,0 +1,57 @@
+"""Frames in the columns of the compiled reader, with the interface of `FrameBatch` as far as the way from bytes to sessions needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes
+
+if TYPE_CHECKING:
+    from pulsarscope.model.records import FrameRow
+
+
+class ColumnBatch(FrameBatch):
+    """Frames of a connection whose client is known. The rows and attachments are those that Python has read since the last columns."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: Any) -> None:
+        """Begin with the empty `Frames` of the compiled reader."""
+        super().__init__()
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns) + len(self.rows)
+
+    def settle(self) -> Any:
+        """Put all rows into the columns, and return those."""
+        if self.rows:
+            attached = self.attachments.get
+            for position, (row, moment) in enumerate(zip(self.rows, self.moments, strict=True)):
+                self.columns.append(row, moment, attached(position))
+            self.rows, self.moments, self.attachments = [], [], {}
+        return self.columns
+
+    def sort(self, ranks: Sequence[Any] = ()) -> None:
+        """Order the frames by moment; those of one moment as they stand. There are no ranks of columns."""
+        if ranks:
+            raise NotImplementedError
+        self.settle().sort()
+
+    def in_rows(self, kept: KeptBytes) -> FrameBatch:
+        """Return the frames as rows, with the bytes that are kept beside them."""
+        batch = FrameBatch()
+        batch.rows, batch.moments, batch.attachments = self.settle().rows(kept.payload, kept.raw)
+        batch.streams = self.streams
+        return batch
+
+    def at(self, place: int, kept: KeptBytes) -> FrameBatch:
+        """Return the frame at a place, as a row, with the bytes that are kept beside it."""
+        batch = FrameBatch()
+        row: FrameRow
+        row, moment, attachment = self.columns.at(place, kept.payload, kept.raw)
+        batch.rows, batch.moments = [row], [moment]
+        if attachment is not None:
+            batch.attachments = {0: attachment}
+        return batch

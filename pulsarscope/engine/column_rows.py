@@ -1,0 +1,51 @@
+"""Rows of a part whose frames stay in the columns of the compiled reader: one object of that stands for all of them, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.dissect.column_batch import ColumnBatch
+from pulsarscope.engine.ordering import FILE_SHIFT, Step, orders_of, spread
+from pulsarscope.model.platform import load_native
+from pulsarscope.model.records import Row
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.options import Options
+    from pulsarscope.engine.timelines import Timelines
+
+
+def ordered_rows_type(options: Options) -> Any:
+    """Return the compiled reader's type of ordered rows; None where there is none, or somebody looks into rows."""
+    native, _ = load_native()
+    return native.OrderedRows if options.columns and native is not None and not options.evaluates and not options.anchors else None
+
+
+def rows_in_columns(timelines: Timelines, steps: Iterable[Step], made: Any) -> Any:
+    """Carry out steps, and return their rows: an object of the type `made`."""
+    ordered = made()
+    for order, name, frames in steps:
+        rows: list[Any] = []
+        if isinstance(frames, ColumnBatch):
+            timelines.observe_columns(name, frames)
+            ordered.add(frames.columns, order >> FILE_SHIFT << FILE_SHIFT, order)
+        elif frames is not None:
+            orders = orders_of(order, frames)
+            timelines.carry_out(name, frames, rows)
+            if len(rows) != len(orders):
+                spread(orders, frames, rows)
+            ordered.extend_each(rows, orders)
+        else:
+            timelines.carry_out(name, None, rows)
+            ordered.extend(rows, order)
+    ordered.sort()
+    return ordered
+
+
+def others(rows: Iterable[Any]) -> Iterator[Any]:
+    """Give the rows that are none of frames in columns: those beside ordered rows, and those within."""
+    for row in rows:
+        if isinstance(row, Row):
+            yield row
+        else:
+            yield from row.others()

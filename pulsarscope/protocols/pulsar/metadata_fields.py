@@ -1,0 +1,20 @@
+"""Fields of the metadata of messages by what they ask of their reader."""
+
+from __future__ import annotations
+
+WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
+"""Those without which a payload is bytes that the application sent: nothing to open."""
+
+RARE = frozenset(
+    {
+        "partition_key",
+        "num_chunks_from_msg",
+        "encryption_keys",
+        "marker_type",
+        "null_value",
+        "txnid_most_bits",
+        "txnid_least_bits",
+        "deliver_at_time",
+    }
+)
+"""Those, and fields of SEND itself, that have a phrase in summaries and that most frames lack."""
