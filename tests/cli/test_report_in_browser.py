@@ -145,7 +145,7 @@ def test_evidence_unfolds_and_frames_say_what_they_are(chromium: Any, stuck: Pat
     over.scroll_into_view_if_needed()
     box = over.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + box["height"] * 0.7)
-    assert "connection 0:15" in page.locator(".tip").inner_text()
+    assert "connection #15" in page.locator(".tip").inner_text()
     assert complaints == []
     page.close()
 

@@ -10,6 +10,7 @@ from pulsarscope.analysis.overview import Overview
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import Course
 from pulsarscope.model.bins import Bins
+from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.units import SECOND
@@ -23,14 +24,16 @@ KINDS = ("sent", "delivered", "client", "server", "broken")
 """Kinds of marks: messages sent and delivered, all else of clients and servers, and frames that are not well formed."""
 
 
-def charts(overview: Overview, zero: int, connections: Iterable[ReportRecord], troubled: Mapping[str, str]) -> dict[str, Any]:
+def charts(
+    overview: Overview, zero: int, connections: Iterable[ReportRecord], troubled: Mapping[str, str], *, several_files: bool
+) -> dict[str, Any]:
     """Return the data; `troubled` connections, by the severity of their findings, have the first lanes."""
     end = overview.statistics.end
     return {
         "end": _seconds(end if end is not None else zero, zero),
         "throughput": _throughput(overview, zero),
         "latency": _latencies(overview.activity.latencies, overview.statistics.carriers, zero),
-        "timeline": _timeline(overview.activity, zero, connections, troubled),
+        "timeline": _timeline(overview.activity, zero, connections, troubled, several_files=several_files),
         "courses": [_course(course, zero) for course in overview.courses()],
     }
 
@@ -81,7 +84,9 @@ def _latencies(bins: Bins[str, Latencies], carriers: Collection[str], zero: int)
     ]
 
 
-def _timeline(activity: Activity, zero: int, connections: Iterable[ReportRecord], troubled: Mapping[str, str]) -> dict[str, Any]:
+def _timeline(
+    activity: Activity, zero: int, connections: Iterable[ReportRecord], troubled: Mapping[str, str], *, several_files: bool
+) -> dict[str, Any]:
     """Return the marks by lane, and the lanes: those of connections with findings first, then in order of time."""
     ends = {record["connection"]: record for record in connections}
     order = {name: place for place, name in enumerate(sorted(activity.connections, key=lambda name: name not in troubled))}
@@ -100,7 +105,7 @@ def _timeline(activity: Activity, zero: int, connections: Iterable[ReportRecord]
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
-    lanes = [_lane(name, ends.get(name), troubled.get(name)) for name in order]
+    lanes = [_lane(connection_label(name, several_files=several_files), ends.get(name), troubled.get(name)) for name in order]
     return {**columns, "width": activity.marks.width / SECOND, "commands": [name for name, _, _ in commands], "lanes": lanes}
 
 

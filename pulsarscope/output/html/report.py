@@ -11,6 +11,7 @@ import msgspec
 from pulsarscope.analysis.overview import Overview
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import Lane, ReportColumn
+from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.findings import ERROR, SEVERITIES, WARNING
 from pulsarscope.model.limits import ACTIVITY_CONNECTIONS_MAX
 from pulsarscope.model.units import SECOND
@@ -50,9 +51,9 @@ _SECTIONS = {
     ),
     "connections": (
         "Connections",
-        "named by file and packet",
+        "named by their first packets",
         (
-            ReportColumn("connection", "connection", "frame"),
+            ReportColumn("connection", "connection", "connection"),
             ReportColumn("client", "client", "name"),
             ReportColumn("server", "server", "name"),
             ReportColumn("dissector", "protocol", "text"),
@@ -129,7 +130,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
         {
             "state": state(diagnosis, packets),
             "not_judged": [part["text"] for part in not_judged(diagnosis)],
-            "charts": charts(overview, zero, records["connections"], _troubled(groups)),
+            "charts": charts(overview, zero, records["connections"], _troubled(groups), several_files=len(options.files) > 1),
             "journeys": _journeys(overview.lanes(), statistics.end or 0),
             "tables": records,
             "samples": [group["samples"] for group in groups],
@@ -267,6 +268,8 @@ def _lane(lane: Lane, last: int, longest: int, end: int) -> ReportRecord:
 
 def _tables(overview: Overview, records: Mapping[str, list[ReportRecord]], options: PageOptions) -> list[Table]:
     def look(form: str, text: str) -> str:
+        if form == "connection":
+            return connection_label(text, several_files=len(options.files) > 1)
         return options.short_topic(text) if form == "topic" else text
 
     def made(name: str, title: str, note: str, columns: Sequence[ReportColumn]) -> Table:

@@ -10,7 +10,7 @@ from pulsarscope.dissect.capabilities import ReportColumn
 from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.text_report import change_text, rate_text, size_text
 
-LEFT = frozenset({"name", "topic", "text", "frame", "severity"})
+LEFT = frozenset({"name", "topic", "text", "frame", "connection", "severity"})
 """Forms of columns that are aligned left; all others are numbers."""
 
 _FORMS: Mapping[str, Callable[[Any], str]] = {
