@@ -11,6 +11,7 @@ from tests.faults.consumers import leaving
 from tests.scenarios.commands import close_consumer
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
 
 POISON = "redelivery-storm"
 
@@ -64,3 +65,15 @@ def test_consumers_that_come_again_on_one_connection_count_as_well(tmp_path: Pat
         talk = leaving(range(3), 0, 0, "open", talk=talk.client(close_consumer()).wait(SECOND))
     _, evidence = diagnose(tmp_path, talk.close()).only(POISON)
     assert (evidence["count"], evidence["connections"]) == (5, ["0:1"])
+
+
+@pytest.mark.parametrize(("times", "got", "reason"), [*product((4, 9), (1, 10), ("SEEK", "unload"))])
+def test_one_that_the_broker_closes_again_and_again_is_no_loop(tmp_path: Path, times: int, got: int, reason: str) -> None:
+    """As after each SEEK, which drops the acknowledgements that wait to be sent, or when the topic moves."""
+    talk = leaving(range(got), 0, 0, "open")
+    for number in range(times):
+        if reason == "SEEK":
+            talk.client(command_frame("SEEK", consumer_id=1, request_id=700 + number, message_publish_time=1))
+        talk.server(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=800 + number)).wait(SECOND // 2)
+        talk = leaving(range(got), 0, 0, "open", talk=talk)
+    assert POISON not in diagnose(tmp_path, talk.close()).codes

@@ -52,7 +52,6 @@ class AckState(ConsumerState):
     """A consumer, its end, and the ACKs that came after it."""
 
     closed: Where | None = None
-    closed_by: str | None = None
     late: int = 0
     late_frames: list[str] = msgspec.field(default_factory=list)
 
@@ -76,7 +75,7 @@ class AckRule(ConsumerRule[AckState]):
 
     def closed(self, consumer: AckState, row: FrameRow) -> None:
         """Keep the consumer, for ACKs that come too late."""
-        consumer.closed, consumer.closed_by = where_of(row), row.direction
+        consumer.closed = where_of(row)
         if len(self._closed) < CONSUMERS_MAX:
             self._closed[consumer.number] = consumer
 

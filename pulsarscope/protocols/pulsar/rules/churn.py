@@ -44,14 +44,15 @@ THRESHOLDS = (
         "churn-interval-seconds",
         0.7,
         SECONDS,
-        "As many that follow each other so soon, for five times as long, need no busy second; jobs of cron start less often.",
+        "As many that follow each other so soon need no busy second, for five times as long, or when each connection begins behind the end "
+        "of the one before; jobs of cron start less often.",
         ("connection-churn", "producer-churn"),
     ),
     Threshold(
         "churn-busy",
         2,
         "seconds",
-        "So many must be busy: a start is over in one. Of connections one suffices when each begins behind the end of the one before.",
+        "So many must be busy: a start is over in one.",
         ("connection-churn", "producer-churn"),
         1,
     ),
@@ -116,10 +117,13 @@ class ChurnRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close}
 
 
-def _lasts(count: int, span_ns: int, thresholds: Thresholds) -> bool:
-    """Return True for so many repetitions, so soon after each other, that they are churn without a busy second."""
+def _lasts(count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool = False) -> bool:
+    """Return True for so many repetitions, so soon after each other, that they are churn without a busy second.
+
+    `in_turn`: none begins before the end of the one before, as what starts at once does.
+    """
     interval = thresholds.ns("churn-interval-seconds")
-    return count >= thresholds["churn-least"] and 5 * interval <= span_ns <= (count - 1) * interval
+    return count >= thresholds["churn-least"] and (in_turn or span_ns >= 5 * interval) and span_ns <= (count - 1) * interval
 
 
 def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -141,8 +145,8 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     first, last = short[0], short[-1]
     ends = [fact.values["start"] + fact.values["lifetime"] for fact in short]
     in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
-    busy = opened.busy >= thresholds["churn-least"] and (in_turn or opened.seconds >= thresholds["churn-busy"])
-    if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds)):
+    busy = opened.busy >= thresholds["churn-least"] and opened.seconds >= thresholds["churn-busy"]
+    if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds, in_turn=in_turn)):
         return
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)

@@ -45,6 +45,8 @@ class ConsumerState(msgspec.Struct):
     """Where it is, when its SUBSCRIBE is not in the capture."""
     seen: int = 0
     """Time of its first frame then, in nanoseconds."""
+    closed_by: str | None = None
+    """Side that closed it, when a CLOSE_CONSUMER did."""
 
     @property
     def title(self) -> str:
@@ -158,6 +160,8 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self.consumers.pop(self._subscribing.pop(row.request or "", -1), None)
 
     def _close(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            consumer.closed_by = row.direction
         if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
             self.closed(consumer, row)
 

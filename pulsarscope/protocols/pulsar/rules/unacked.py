@@ -10,6 +10,7 @@ import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -291,8 +292,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         return may_lack(self.context, max(oldest.where.time, consumer.acknowledged_at))
 
     def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
-        """Emit the oldest entry that a consumer leaves unacknowledged."""
-        if consumer.subscription is not None:
+        """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload."""
+        if consumer.subscription is not None and consumer.closed_by != SERVER:
             values = {
                 "oldest": oldest,
                 "unacknowledged": consumer.messages,
