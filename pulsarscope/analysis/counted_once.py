@@ -43,6 +43,11 @@ _identity = attrgetter(*_IDENTITY)
 IDENTIFYING = ("connection", "time", "payload_size", *_IDENTITY)
 """Columns of messages that must be there."""
 
+_connection = attrgetter("connection")
+
+_OFTEN = frozenset({FrameRow, ExchangeRow})
+"""Types of most rows."""
+
 _OF_THE_LEG = frozenset({"capture", "tcp", "tls"})
 """Layers of findings about one leg, whatever it carries."""
 
@@ -133,6 +138,11 @@ class CountedOnce:
         unseen = self._unseen
         unseen.extend(rows)
         self.endpoints = ChainMap(self._ends, endpoints) if self._ends else endpoints  # type: ignore[arg-type]  # nobody changes it
+        if not self._sizes and _OFTEN.issuperset(map(type, unseen)):  # nothing then changes what is known of connections
+            names = set(map(_connection, unseen))
+            if names <= carried and (held is None or names <= begun) and names.isdisjoint(outer_of):
+                out += unseen
+                unseen.clear()
         while self._sizes or unseen:
             row = self._next_looked() if self._sizes else unseen.popleft()
             kind = type(row)

@@ -16,6 +16,7 @@ import msgspec
 from pulsarscope.analysis.series import TimeSeries
 from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second, percentiles
 from pulsarscope.model.frame_name import frame_name
+from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
@@ -29,6 +30,7 @@ INCOMPLETE = frozenset({"skipped", "truncated"})
 """Statuses of rows that are not complete frames: connections count their bytes as skipped, unfinished or missing."""
 
 _FrameGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
+_ExchangeGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _SlowExchange = tuple[int, int, ReportRecord]
 """Latency, number of the exchange, and its record: ordered without a look into the record."""
 
@@ -85,6 +87,7 @@ class Statistics:
         groups: dict[_FrameGroup, list[int]] = {}
         exchanges: list[ExchangeRow] = []
         ended: list[ConnectionRow] = []
+        times: list[int | None] = []
         series = self.series
         for row in rows:
             if isinstance(row, FrameRow):
@@ -100,18 +103,21 @@ class Statistics:
                 if row.topics is not None:
                     for topic, share in row.topics.items():
                         self.topics.of(cut(topic) or "").add_frames(row.direction, 1, share["messages"], share["bytes"])
-                self._extend_span(row.time)
+                times.append(row.time)
                 if series is not None:
                     series.frame(row)
             elif isinstance(row, ExchangeRow):
                 exchanges.append(row)
+                times.append(row.time)
             elif isinstance(row, ConnectionRow):
                 ended.append(row)
             elif isinstance(row, FindingRow) and row.code == ZERO_WINDOW and row.connection is not None:
                 self._count_zero_window(row.connection, row.evidence or {})
+        if known := [time for time in times if time is not None]:
+            self._extend_span(min(known))
+            self._extend_span(max(known))
         self._count_frames(groups)
-        for row in exchanges:  # after the frames, which tell the commands that carry messages
-            self._count_exchange(row)
+        self._count_exchanges(exchanges)  # after the frames, which tell the commands that carry messages
         for row in ended:
             self._count_connection(row)
 
@@ -166,29 +172,40 @@ class Statistics:
             tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
         return tallies
 
-    def _count_exchange(self, row: ExchangeRow) -> None:
-        """Add an exchange. Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them."""
-        self._extend_span(row.time)
-        request = cut(row.request) or ""
-        carries = request in self.carriers
-        self.total.add_exchange(row, timed=carries)
-        self.families.of(request).add_exchange(row)
-        for tally in self._tallies(row.connection, cut(row.topic), row.producer_name, row.subscription):
-            tally.add_exchange(row, timed=carries)
-        if row.latency_ns is not None:
-            self._rank(request, row.latency_ns, row)
-        if self.series is not None:
-            self.series.exchange(row)
+    def _count_exchanges(self, rows: Iterable[ExchangeRow]) -> None:
+        """Add exchanges. Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them."""
+        groups: dict[_ExchangeGroup, list[int | None]] = {}
+        number = self.total.exchanges
+        for row in rows:
+            key = (row.connection, row.request, row.status, row.topic, row.producer_name, row.subscription)
+            if (latencies := groups.get(key)) is None:
+                latencies = groups[key] = []
+            latency = row.latency_ns
+            latencies.append(latency)
+            number += row.status != "unrequested"
+            if latency is not None:
+                self._rank(latency, number, row)
+            if self.series is not None:
+                self.series.exchange(row)
+        for (connection, command, status, topic, producer, subscription), group in groups.items():
+            request, count = cut(command) or "", len(group)
+            latencies_of_group = Latencies(latency for latency in group if latency is not None)
+            timed = latencies_of_group if request in self.carriers else None
+            self.total.add_exchanges(status, count, timed)
+            self.families.of(request).add_exchanges(status, count, latencies_of_group)
+            for tally in self._tallies(connection, cut(topic), producer, subscription):
+                tally.add_exchanges(status, count, timed)
 
-    def _rank(self, request: str, latency: int, row: ExchangeRow) -> None:
-        """Keep the exchange if it is among the slowest with its request; of equal ones the first."""
+    def _rank(self, latency: int, number: int, row: ExchangeRow) -> None:
+        """Keep the exchange, the one of this number, if it is among the slowest with its request; of equal ones the first."""
+        request = cut(row.request) or ""
         if (slowest := self._slowest.get(request)) is None:
             if len(self._slowest) >= STATISTICS_NAMES_MAX:
                 return
             slowest = self._slowest[request] = []
         if len(slowest) >= SLOWEST_MAX and latency <= slowest[0][0]:
             return
-        entry = (latency, -self.total.exchanges, _slow_exchange(request, row))
+        entry = (latency, -number, _slow_exchange(request, row))
         if len(slowest) < SLOWEST_MAX:
             heappush(slowest, entry)
         else:

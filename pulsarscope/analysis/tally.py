@@ -56,6 +56,19 @@ class Tally:
         if timed and row.latency_ns is not None:
             self.latencies.add(row.latency_ns)
 
+    def add_exchanges(self, status: str | None, count: int, latencies: Latencies | None) -> None:
+        """Add exchanges of one status, with their latencies if these count."""
+        if status == "unrequested":
+            self.unrequested += count
+            return
+        self.exchanges += count
+        if status == "error":
+            self.errors += count
+        elif status == "unanswered":
+            self.unanswered += count
+        if latencies is not None:
+            self.latencies.merge(latencies)
+
     def merge(self, other: Tally) -> None:
         """Add the counts of another."""
         for side in (0, 1):
