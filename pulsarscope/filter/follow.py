@@ -85,14 +85,14 @@ class FollowFilter:
         earlier: list[FrameRow] = []
         selected: set[int] = set()
         others: dict[str, int] = {}
-        introduce, tests, already = self._subject.introduce, self._tests, self._passed
+        tests, already = self._tests, self._passed
+        self._subject.introduce(rows)
         seen = 0
         for index, row in enumerate(rows):
-            introduce(row)
             if not isinstance(row, FrameRow):
                 continue
             seen += 1
-            name = frame_name(row.file, row.packet, row.sub)
+            name = f"{row.file}:{row.packet}.{row.sub}"  # as `frame_name`, without the call
             request = row.request
             passes = name in carriers
             if not passes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from pulsarscope.dissect.capabilities import FollowTest, TopicNames
@@ -12,7 +14,7 @@ from pulsarscope.model.records import FrameRow
 
 SHOWN_NAMES_MAX = 10
 
-_COLUMNS = {"connection": "connection", "producer": "producer_name", "consumer": "subscription"}
+_COLUMNS = {"topic": "topic", "connection": "connection", "producer": "producer_name", "consumer": "subscription"}
 
 _PLURALS = {"connection": "connections", "producer": "producers", "consumer": "subscriptions", "topic": "topics"}
 
@@ -49,9 +51,20 @@ class Subject:
                     f'invalid connection "{name}": give its first packet, as in #17 or 17; #1:17 is that of packet 17 of file 1'
                 )
 
-    def introduce(self, row: Any) -> None:
+    def introduce(self, rows: Sequence[Any]) -> None:
+        """Learn the names in rows."""
+        if self.test is None or len(self._names) >= FOLLOW_NAMES_MAX:
+            return
+        frames = [row for row in rows if isinstance(row, FrameRow)]
+        column = attrgetter(_COLUMNS[self._kind])
+        if self._names.keys() >= set(map(column, frames)):  # as it is nearly always
+            return
+        for row in frames:
+            self._learn(row)
+
+    def _learn(self, row: FrameRow) -> None:
         """Learn the names in a row."""
-        if self.test is None or not isinstance(row, FrameRow) or len(self._names) >= FOLLOW_NAMES_MAX:
+        if len(self._names) >= FOLLOW_NAMES_MAX:
             return
         if self._kind == "topic":
             if row.topic is not None:

@@ -7,10 +7,11 @@ whether all frames brought the same bytes of it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.model.tables import remember
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
@@ -29,7 +30,8 @@ PIPE_WIDTH = 132
 ENDS = 4
 """Cells of an arrow beside its shaft and its text: the first dash, a space on either side of the text, the head."""
 
-UNLIMITED = 1 << 30
+AROUND_MAX = 1_024
+"""Connections and directions whose lifelines are remembered as text."""
 
 SHAFT_MIN = 3
 """Least cells of an arrow between its text and its head."""
@@ -54,6 +56,8 @@ class LanesOutput:
         """Cells between the lifelines."""
         self._measured = 0
         """Margin for which `_gaps` is computed."""
+        self._around: dict[tuple[str, str], _Around] = {}
+        """Lifelines around the arrows of a connection and direction."""
         self._least: dict[tuple[int, int], int] = {}
         """Least cells between two lifelines, with which the held frames fit, in a file."""
         self._contents = Contents() if options.subject == "message" else None
@@ -132,6 +136,7 @@ class LanesOutput:
     def _measure(self) -> None:
         """Divide the room."""
         self._measured = self._margin()
+        self._around.clear()
         gaps = self._gaps = (self._lifelines.gaps(self._room()) if self._lifelines is not None else None) or self._gaps
         for ends, least in sorted(self._least.items()):
             first, last = sorted(ends)
@@ -144,8 +149,7 @@ class LanesOutput:
     def _cells(self, row: FrameRow, summary: str) -> int:
         """Return the cells that the arrow of a frame needs to be whole."""
         latency = "" if row.latency_ns is None else duration_text(row.latency_ns, self._view.symbols.micro)
-        after = self._view.warnings(row)[1] or (2 if row.checksum is not None else 0)
-        return ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0) + after + self._text(row, summary, UNLIMITED)[1]
+        return _needed(row, latency, self._view.warnings(row)[1], self._text(row, summary)[1])
 
     def _titles(self, lines: list[str]) -> None:
         """Name those whose lifelines follow, above these: the first from its lifeline on, the last up to it, others around theirs."""
@@ -203,56 +207,86 @@ class LanesOutput:
 
     def _lanes(self, row: FrameRow, summary: str, color: str) -> str:
         """Return the lifelines with the arrow of a frame between two of them."""
+        connection, direction = row.connection, row.direction
+        if (around := self._around.get((connection, direction))) is None:
+            around = self._lifelines_around(connection, color, by_server=direction == SERVER)
+            remember(self._around, (connection, direction), around, AROUND_MAX)
+        return f"{around.before}{self._arrow(row, summary, around, color)}{around.behind}"
+
+    def _lifelines_around(self, connection: str | None, color: str, *, by_server: bool) -> _Around:
+        """Return the lifelines around the arrows of one side of a connection."""
         look, marks = self._view.palette, self._view.symbols
         lane, reset = f"{look.dim}{marks.lane}{look.reset}", look.reset if color else ""
-        client, server = (0, 1) if self._lifelines is None else self._lifelines.of(row.connection)
-        sender, receiver = (server, client) if row.direction == SERVER else (client, server)
+        client, server = (0, 1) if self._lifelines is None else self._lifelines.of(connection)
+        sender, receiver = (server, client) if by_server else (client, server)
         first, last = sorted((sender, receiver))
-        arrow = self._arrow(row, summary, self._span(first, last), color, rightward=sender < receiver)
-        from_left, from_right = f"{color}{marks.from_left}{reset}", f"{color}{marks.from_right}{reset}"
-        drawn = f"{from_left}{arrow}{lane}" if sender < receiver else f"{lane}{arrow}{from_right}"
         before = "".join(f"{lane}{' ' * gap}" for gap in self._gaps[:first])
-        return before + drawn + "".join(f"{' ' * gap}{lane}" for gap in self._gaps[last:])
+        behind = "".join(f"{' ' * gap}{lane}" for gap in self._gaps[last:])
+        if sender < receiver:
+            return _Around(f"{before}{color}{marks.from_left}{reset}", f"{lane}{behind}", self._span(first, last), True)
+        return _Around(f"{before}{lane}", f"{color}{marks.from_right}{reset}{behind}", self._span(first, last), False)
 
-    def _arrow(self, row: FrameRow, summary: str, width: int, color: str, *, rightward: bool) -> str:
-        """Return an arrow of `width` cells: text at the sender, head at the receiver, and the latency of an answer beside it."""
+    def _arrow(self, row: FrameRow, summary: str, around: _Around, color: str) -> str:
+        """Return an arrow between lifelines: text at the sender, head at the receiver, and the latency of an answer beside it."""
         view, look, marks = self._view, self._view.palette, self._view.symbols
-        reset = look.reset if color else ""
+        reset, width = look.reset if color else "", around.width
         latency = "" if row.latency_ns is None else duration_text(row.latency_ns, marks.micro)
+        text, text_width = self._text(row, summary)
         after, after_width = view.warnings(row)
+        if view.width is None:  # nothing is clipped in a file: a long line leaves its lane
+            width = max(width, _needed(row, latency, after_width, text_width))
         if not after and row.checksum is not None:
             after, after_width = f" {look.good}{marks.good}{look.reset}", len(marks.good) + 1
         taken = ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0)
-        if view.width is None:  # nothing is clipped in a file: a long line leaves its lane
-            width = max(width, self._cells(row, summary))
         if taken + after_width > width:  # too narrow; warnings have lines of their own
             after, after_width = "", 0
         taken += after_width
         if taken > width:
             latency, taken = "", ENDS + SHAFT_MIN
-        text, text_width = self._text(row, summary, max(width - taken, 0))
+        if text_width > (room := max(width - taken, 0)):
+            text = fit_summary(text, room, marks.ellipsis, named=False)
+            text_width = cell_width(text)
+        text = self._colored(row, text)
         shaft = max(width - taken - text_width, 0) + SHAFT_MIN
         slow = row.latency_ns is not None and row.latency_ns >= SLOW_NANOSECONDS
         latency_text = f" {look.warning if slow else look.dim}{latency}{look.reset} " if latency else ""
-        rule, text = marks.rule, f"{text}{after}"
-        if rightward:
+        rule = marks.rule
+        if around.rightward:
             end = f"{color}{rule * shaft}{reset}{latency_text}{color}{rule if latency else ''}{marks.head_right}{reset}"
-            return f"{color}{rule}{reset} {text} {end}"
+            return f"{color}{rule}{reset} {text}{after} {end}"
         begin = f"{color}{marks.head_left}{rule if latency else ''}{reset}{latency_text}{color}{rule * shaft}{reset}"
-        return f"{begin} {text} {color}{rule}{reset}"
+        return f"{begin} {text}{after} {color}{rule}{reset}"
 
-    def _text(self, row: FrameRow, summary: str, room: int) -> tuple[str, int]:
-        """Return the command with its summary, clipped, and its width in cells."""
-        look = self._view.palette
+    def _text(self, row: FrameRow, summary: str) -> tuple[str, int]:
+        """Return the command with its summary, and its width in cells."""
         command = "(no command)" if row.command is None else escape(row.command)
-        if self._topic is not None and summary.startswith(f"{self._topic}  "):
+        if self._topic is not None and summary.startswith(self._topic) and summary.startswith("  ", len(self._topic)):
             summary = summary[len(self._topic) + 2 :]
         text = f"{command}  {summary}" if summary else command
-        if (cells := cell_width(text)) > room:
-            text = fit_summary(text, room, self._view.symbols.ellipsis, named=False)
-            cells = cell_width(text)
+        return text, cell_width(text)
+
+    def _colored(self, row: FrameRow, text: str) -> str:
+        """Return text that begins with the command of a frame, with this in its colour."""
+        look = self._view.palette
+        command = "(no command)" if row.command is None else escape(row.command)
         color = look.bad if command.endswith(self._view.refusals) else self._view.family_color(row.command or "") or look.bold
-        return f"{color}{text[: len(command)]}{look.reset if color else ''}{text[len(command) :]}", cells
+        return f"{color}{text[: len(command)]}{look.reset}{text[len(command) :]}" if color else text
+
+
+class _Around(NamedTuple):
+    """What stands around the arrows of one side of a connection."""
+
+    before: str
+    behind: str
+    width: int
+    """Cells between the two lifelines."""
+    rightward: bool
+
+
+def _needed(row: FrameRow, latency: str, warnings_width: int, text_width: int) -> int:
+    """Return the cells of an arrow with this latency, warnings and text."""
+    after = warnings_width or (2 if row.checksum is not None else 0)
+    return ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0) + after + text_width
 
 
 def _place(row: Row) -> tuple[str, int, int, int]:

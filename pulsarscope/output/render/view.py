@@ -15,6 +15,7 @@ from pulsarscope.model.connection_name import connection_label, first_packet, wi
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.model.tables import remember
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
@@ -74,6 +75,10 @@ class View:
         self.severity_of = {code: row.severity for table in codes for code, row in table.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
+        self._dissector_of: dict[str | None, Any] = {}
+        """Dissectors of the connections of the rows at hand that were asked for."""
+        self._labels: dict[str | None, str] = {}
+        self._colors: dict[str | None, str] = {}
         self._hints: set[str] = set()
         self._failures: set[Failure] = set()
         """Exceptions of dissectors that were reported."""
@@ -95,6 +100,7 @@ class View:
             self.clock.start(self.run.start)
         self._endpoints.clear()
         self._dissectors.clear()
+        self._dissector_of.clear()
         if ConnectionRow not in set(map(type, rows)):
             return
         for row in rows:
@@ -115,11 +121,17 @@ class View:
 
     def label(self, connection: str | None) -> str:
         """Return the name of a connection as the screen has it."""
-        return escape(connection_label(connection, several_files=self.several_files))
+        if (label := self._labels.get(connection)) is None:
+            label = escape(connection_label(connection, several_files=self.several_files))
+            remember(self._labels, connection, label, INTRODUCED_MAX)
+        return label
 
     def color(self, connection: str | None) -> str:
         """Return the colour of a connection, the same whatever is shown."""
-        return "" if connection is None else self.palette.connection(first_packet(connection))
+        if (color := self._colors.get(connection)) is None:
+            color = "" if connection is None else self.palette.connection(first_packet(connection))
+            remember(self._colors, connection, color, INTRODUCED_MAX)
+        return color
 
     def family_color(self, command: str) -> str:
         """Return the colour of what a command is for."""
@@ -160,8 +172,11 @@ class View:
 
     def dissector(self, connection: str | None) -> Any:
         """Return the dissector of a connection, or None."""
-        name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
-        return self.run.dissectors.get(name)
+        if (found := self._dissector_of.get(connection)) is None:
+            name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
+            if (found := self.run.dissectors.get(name)) is not None:
+                self._dissector_of[connection] = found
+        return found
 
     def summary(self, member: str, row: Row, lines: list[str]) -> str:
         """Return the escaped summary of a row by its dissector, from the member `summary` or `message_summary`."""
