@@ -82,8 +82,9 @@ class RuleContext(Protocol):
     def thresholds(self) -> Thresholds:
         """Limits that decide findings, with the values of this run."""
 
-    last: Where
-    """Place of the latest frame, that of the row at hand included."""
+    @property
+    def last(self) -> Where:
+        """Place of the latest frame, that of the row at hand included."""
 
     closing: tuple[str, int] | None
     """At the end of the rule: the first "fin" or "rst", and its time. Frames of the other side may follow it."""
@@ -108,6 +109,9 @@ Handler = Callable[[Any, Any], None]
 Handlers = Mapping[str, Handler]
 """Handlers by the name of what they handle; "*" stands for all other names."""
 
+BatchHandler = Callable[[Any, Sequence[Any], Callable[[int], None]], None]
+"""A method of a rule: (the rule, rows, the function that hands the row with an index to its handler)."""
+
 
 class ConnectionRule:
     """A rule about one connection; it is made when the first row comes that it handles, or at the end of the connection.
@@ -123,6 +127,9 @@ class ConnectionRule:
     """Handlers of ExchangeRow by request command; "*" stands for responses without a request, too."""
     messages: ClassVar[Handler | None] = None
     """Handler of MessageRow; None: payloads are not opened for this rule."""
+    batch: ClassVar[BatchHandler | None] = None
+    """Takes many rows at once, in their order, all with a handler, and does what the handlers do of each: a call for a row costs more than
+    what most rules do of one. Where it has something to report, to emit or to ask the context, it leaves the row to its handler."""
 
     def __init__(self, context: RuleContext) -> None:
         """Begin; `context` is the connection."""
@@ -144,6 +151,8 @@ class KeyRule(NamedTuple):
     early: bool = False
     """Findings about some facts stay true whatever follows them: in a live run a key is evaluated as soon as it is quiet, and again in the
     end for further findings."""
+    decides: Callable[[Fact], bool] | None = None
+    """Tells the facts that findings need: a key of which no fact is one is not evaluated, and there may be very many. None: all are."""
     journeys: Callable[[str, Sequence[Fact]], Iterable[JourneyRow]] | None = None
     """Function of (key, facts) that gives its rows of the kind journey; only called when those are asked for. The key is then not evaluated
     before `limits.JOURNEY_IDLE_NANOSECONDS`."""

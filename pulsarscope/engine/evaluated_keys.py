@@ -22,7 +22,7 @@ class EvaluatedKeys:
         self._count = 0
 
     def __contains__(self, key: tuple[str, str]) -> bool:
-        return bool(self._slots[self._slot(key)[0]])
+        return self._slots[hash(key) % _SLOTS] != 0 and self._slots[self._slot(key)[0]] != 0
 
     def add(self, key: tuple[str, str]) -> bool:
         """Add a key; return False when the set is full."""

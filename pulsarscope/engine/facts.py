@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.legs import LegTable
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine.evaluated_keys import EvaluatedKeys
-from pulsarscope.engine.packed_facts import PendingFacts, of_leg, pack, place_of, unpack
+from pulsarscope.engine.packed_facts import PENDING_BYTES, PendingFacts, of_leg, pack, place_of, unpack
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
 
 QUIET_NANOSECONDS = 1_000_000_000
@@ -29,6 +29,7 @@ class FactRule(NamedTuple):
     idle_ns: int
     evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
     early: bool = False
+    decides: Callable[[Fact], bool] | None = None
     journeys: Callable[[str, Sequence[Fact]], None] | None = None
     """Takes the facts of a key once they are complete."""
     all_legs: bool = False
@@ -79,25 +80,32 @@ class Facts:
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
-        self.add_packed(rule, key, pack(fact), fact.where.time)
+        self.add_packed(*self.packed(rule, key, fact))
 
-    def add_packed(self, rule: str, key: str, packed: bytes, time: int) -> None:
-        """Add a fact of this time, packed."""
-        if rule in self.legs:
+    def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, int]:
+        """Return the arguments of `add_packed` for a fact."""
+        pending = self._pending.get(rule)
+        decides = None if pending is None else pending.rule.decides
+        return rule, key, pack(fact), fact.where.time, decides is None or decides(fact)
+
+    def add_packed(self, rule: str, key: str, packed: bytes, time: int, deciding: int = 1) -> None:
+        """Add a fact of this time, packed; `deciding` is 0 for one that brings no finding on its own (see `KeyRule.decides`)."""
+        pending = self._pending.get(rule)
+        if pending is None:
             self.legs[rule].add(key, unpack(packed)[0])
             return
-        pending = self._pending[rule]
-        facts = pending.keys.pop(key, None)
+        keys = pending.keys
+        facts = keys.pop(key, None)
         if facts is None:
-            facts = PendingFacts(packed, time)
-            added = facts.size + len(key)
+            facts = PendingFacts(packed, time, 1, deciding)
+            added = PENDING_BYTES + len(packed) + len(key)
             if self._evaluated is not None and (rule, key) in self._evaluated:
                 self.parted[rule] += 1
         else:
             before = facts.size
-            facts.add(packed, time)
+            facts.add(packed, time, deciding)
             added = facts.size - before
-        pending.keys[key] = facts
+        keys[key] = facts
         pending.size += added
         self._size += added
         if pending.rule.early:
@@ -126,6 +134,8 @@ class Facts:
                 self._conclude(pending, key)
             for key in [key for key in pending.unsettled if abs(time - pending.keys[key].time) >= QUIET_NANOSECONDS]:
                 del pending.unsettled[key]
+                if not pending.keys[key].deciding:
+                    continue
                 facts = pending.keys[key].facts()
                 if reported := self._evaluate(pending, key, facts):
                     pending.reported[key] = _still_possible(pending.reported.get(key, set()) | reported, facts)
@@ -155,9 +165,10 @@ class Facts:
         while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.size)
             self._evaluated = self._evaluated or EvaluatedKeys()
+            name = pending.rule.name
             for key in [*islice(pending.keys, len(pending.keys) // 8 + 1)]:
                 self._conclude(pending, key)
-                self.unknown += not self._evaluated.add((pending.rule.name, key))
+                self.unknown += not self._evaluated.add((name, key))
 
     def _conclude(self, pending: _Pending, key: str) -> None:
         """Evaluate a key for the last time."""
@@ -165,9 +176,11 @@ class Facts:
         size = facts.size + len(key)
         self._size -= size
         pending.size -= size
-        self._evaluate(pending, key, facts.facts(), complete=True)
-        pending.unsettled.pop(key, None)
-        pending.reported.pop(key, None)
+        if facts.deciding or pending.rule.journeys is not None:
+            self._evaluate(pending, key, facts.facts(), complete=True)
+        if pending.rule.early:
+            pending.unsettled.pop(key, None)
+            pending.reported.pop(key, None)
 
     def _evaluate(self, pending: _Pending, key: str, facts: Sequence[Fact], *, complete: bool = False) -> set[tuple[str, Where]]:
         """Evaluate as `evaluate`; return what was reported that was not before. `complete`: for the last time."""

@@ -47,14 +47,17 @@ class PendingFacts(msgspec.Struct, gc=False):
     time: int
     """Latest of all facts."""
     count: int = 1
+    deciding: int = 1
+    """Number of facts that can bring a finding."""
 
     @property
     def size(self) -> int:
         """Bytes in memory, without the characters of the key."""
         return PENDING_BYTES + len(self.packs)
 
-    def add(self, packed: bytes, time: int) -> None:
-        """Add a fact of this time."""
+    def add(self, packed: bytes, time: int, deciding: int = 1) -> None:
+        """Add a fact of this time; `deciding` is 0 for one that can bring no finding."""
+        self.deciding += deciding
         if self.count == 1:
             self.packs = bytearray(self.packs)
         self.packs += packed

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
-from pulsarscope.dissect.isolation import RULE_FAILED, failure
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow, digest
-from pulsarscope.dissect.rules import (
-    UNREAD,
-    ConnectionRule,
-    Fact,
-    Handler,
-    Handlers,
-    KeyRule,
-    ReportedFinding,
-    ReportFinding,
-    Rules,
-    Where,
-    where_of,
-)
+from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, Where, where_of
+from pulsarscope.engine.connection_rules import Calls, ConnectionRules, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, ONE_SIDED, Finding
+from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
 from pulsarscope.model.tables import NOTHING
-from pulsarscope.model.thresholds import Thresholds
-
-REPORTED_MAX = 52
-"""Findings of one code that a connection's rules can look up: as many as both streams say one by one, and how many more there are."""
-
 
 EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""
@@ -50,191 +33,25 @@ class Closed(NamedTuple):
     """The first FIN or RST and its time, of a connection that is closed."""
 
 
-Calls = Sequence[tuple[int, Handler]]
-"""Handlers of a row, each with the position of its rule."""
+Order = tuple[int, int]
+"""Position of a row among those at hand, and of the rule."""
 
 
-class _FailedRule(ConnectionRule):
-    """The place of a rule that raised: without state, its handlers have nothing to report."""
+class _Waiting(NamedTuple):
+    """Rows of one connection, with their positions among those at hand, and their handlers."""
 
-    def __init__(self) -> None:
-        """Hold nothing."""
+    rules: ConnectionRules
+    rows: list[Row]
+    positions: list[int]
+    calls: list[Calls]
 
-
-class _RuleSet:
-    """The rules of a dissector, and their handlers by row: the same for all connections."""
-
-    def __init__(self, dissector: Dissector, rules: Rules, thresholds: Mapping[str, float]) -> None:
-        self.dissector = dissector
-        self.codes = {**GENERIC_CODES, **rules.codes}
-        self.thresholds = Thresholds(rules.thresholds, thresholds)
-        self._deciding = {
-            code: self.thresholds.evidence(*(threshold.name for threshold in rules.thresholds if code in threshold.codes))
-            for code in {code for threshold in rules.thresholds for code in threshold.codes}
-        }
-        self.wants_messages = rules.messages
-        self.unread = rules.unread
-        self.describe_legs = rules.legs
-        self.legs = f"{dissector.name}:{ANCHOR}"
-        """Name that the anchors of its connections have among the facts."""
-        self.needs_both = rules.needs_both
-        self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
-        """Rules across connections; their own names are unique within a dissector only."""
-        self.tells = rules.tells
-        self.key_names = {rule.name: name for name, rule in self.keys.items()}
-        self.rules = rules.connection
-        self.frames = _Calls([rule.frames for rule in rules.connection])
-        self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
-        self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
-
-    def evaluate(self, rule: KeyRule, key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-        """Evaluate the facts of one key; an exception of the rule is a finding at the last fact."""
-        try:
-            rule.evaluate(key, facts, report, self.thresholds)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
-
-    def journeys(self, rule: KeyRule, key: str, facts: Sequence[Fact], add: Callable[[JourneyRow], None], report: ReportFinding) -> None:
-        """Add the journeys in all facts of one key; as `evaluate`."""
-        try:
-            for row in rule.journeys(key, facts) if rule.journeys is not None else ():
-                row.dissector = self.dissector.name
-                add(row)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
-
-    def finding(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> Finding:
-        """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule says which ones decided."""
-        _, file, packet, sub, time, connection = where
-        decided = evidence | self._deciding.get(code, {}) | evidence
-        if not decided.get("threshold", True):
-            del decided["threshold"]
-        return self.codes[code].at(text, decided, file=file, packet=packet, sub=sub, time=time, connection=connection)
-
-    def failed(self, rule: str, error: Exception) -> tuple[str, dict[str, Any]]:
-        """Return text and evidence of the finding about a rule that raised."""
-        failed = failure(self.dissector, rule if rule == "rules" else f"the rule {rule}", error)
-        return f"{failed.text[0].upper()}{failed.text[1:]}.", failed._asdict()
-
-
-def _rule_set(dissector: Dissector, thresholds: Mapping[str, float], *, findings: bool, journeys: bool) -> _RuleSet:
-    """Return the rules of a dissector; when it fails to give them, one that raises its exception about each connection."""
-    try:
-        return _RuleSet(dissector, dissector.rules.chosen(findings=findings, journeys=journeys), thresholds)
-    except Exception as error:  # noqa: BLE001 - other people's code
-
-        def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
-            raise error.with_traceback(None)  # else it would hold the frames of every connection
-
-        return _RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)), {})
+    def handle(self) -> None:
+        """Hand the rows to their handlers."""
+        self.rules.handle(self.rows, self.positions, self.calls)
 
 
 def _evaluate_nothing(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
     """Report nothing: findings are not asked for."""
-
-
-class _Calls(dict[str, Calls]):
-    """By command; for one that no rule names stand those that want all others."""
-
-    def __init__(self, tables: Sequence[Handlers]) -> None:
-        names = {"*"}.union(*tables)
-        super().__init__(
-            {name: [(at, handler) for at, table in enumerate(tables) if (handler := table.get(name) or table.get("*"))] for name in names}
-        )
-
-    def __missing__(self, name: str) -> Calls:
-        return self["*"]
-
-
-class ConnectionRules:
-    """The rules of one connection, and their `dissect.rules.RuleContext`."""
-
-    __slots__ = ("_lost", "_reported", "_rule_engine", "_rules", "client", "closing", "connection", "last", "rule_set", "server")
-
-    def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: _RuleSet) -> None:
-        self.connection = connection
-        self.client, self.server = endpoints
-        self.rule_set = rule_set
-        self.closing: tuple[str, int] | None = None
-        self._lost = False
-        self._rule_engine = rule_engine
-        self._reported: dict[str, list[ReportedFinding]] = NOTHING
-        self.last = Where(None, 0, 0, 0, 0, connection)
-        """Place of its last frame."""
-        self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """See `RuleContext`."""
-        return self.rule_set.thresholds
-
-    @property
-    def lost(self) -> bool:
-        """See `RuleContext`."""
-        return self._lost or self._rule_engine.lost
-
-    def add_finding(self, row: FindingRow) -> None:
-        """Keep a finding of the layers below about the connection."""
-        self._lost = self._lost or row.code in LOSS_CODES
-        self._reported = self._reported or {}
-        reported = self._reported.setdefault(row.code or "", [])
-        if len(reported) < REPORTED_MAX:
-            reported.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))
-
-    def reported(self, code: str) -> Sequence[ReportedFinding]:
-        """See `RuleContext`."""
-        return self._reported.get(code, ())
-
-    def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """See `RuleContext`."""
-        if ONE_SIDED in self._reported and code in self.rule_set.needs_both:
-            return
-        self._rule_engine.report(self.rule_set.dissector.name, code, where, text, evidence)
-
-    def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
-        """See `RuleContext`."""
-        name = self.rule_set.key_names.get(rule)
-        if name is not None:
-            self._rule_engine.emit_fact(name, key, Fact(where, what, values))
-        elif rule not in self.rule_set.tells:
-            raise KeyError(f"no key rule {rule}")
-
-    def dispatch(self, calls: Calls, row: Row) -> None:
-        """Hand a row to its handlers."""
-        rules = self._rules
-        number = 0
-        try:
-            for number, handle in calls:
-                handle(rules[number] or self._rule(number), row)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._fail(number, error, where_of(row))
-            self.dispatch([call for call in calls if call[0] > number], row)
-
-    def _fail(self, number: int, error: Exception, where: Where) -> None:
-        """Report an exception of the rule at this position, which says no more."""
-        if isinstance(self._rules[number], _FailedRule):
-            return
-        self._rules[number] = _FailedRule()
-        self.report(RULE_FAILED, where, *self.rule_set.failed(self.rule_set.rules[number].__name__, error))
-
-    def end(self, row: ConnectionRow) -> None:
-        """End the rules of the connection, and drop them: they refer to it, and the collector of cycles runs seldom."""
-        for number in range(len(self._rules)):
-            self._end_rule(number, row)
-        self._rules.clear()
-
-    def _end_rule(self, number: int, row: ConnectionRow) -> None:
-        try:
-            (self._rules[number] or self._rule(number)).end(row, self.last)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._fail(number, error, self.last)
-
-    def _rule(self, number: int) -> ConnectionRule:
-        """Return the rule at this position, made on first use: there may be thousands of connections, and each meets few rules."""
-        rule = self._rules[number]
-        if rule is None:
-            rule = self._rules[number] = self.rule_set.rules[number](self)
-        return rule
 
 
 class RuleEngine:
@@ -265,7 +82,7 @@ class RuleEngine:
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
         self.rule_sets = {
-            dissector.name: _rule_set(dissector, thresholds, findings=findings, journeys=journeys) for dissector in dissectors
+            dissector.name: make_rule_set(dissector, thresholds, findings=findings, journeys=journeys) for dissector in dissectors
         }
         """By dissector name."""
         public = {rule.name: name for rule_set in self.rule_sets.values() for name, rule in rule_set.keys.items() if rule.public}
@@ -283,6 +100,8 @@ class RuleEngine:
         self.phase = 0
         """Phase of what the rules bring about."""
         self._keys_made = 0
+        self._brought: list[tuple[Order, Callable[..., object], Sequence[Any]]] = []
+        """What the rows at hand have brought about: who takes it, and its values."""
         keys = {
             name: (self._fact_rule(name, rule, dissector), partial(self.report, dissector))
             for dissector, rule_set in self.rule_sets.items()
@@ -297,13 +116,12 @@ class RuleEngine:
         rule_set = self.rule_sets[dissector]
         evaluate = partial(rule_set.evaluate, rule) if self._reports else _evaluate_nothing
         if rule.journeys is None:
-            return FactRule(name, rule.idle_ns, evaluate, rule.early, all_legs=rule.all_legs)
+            return FactRule(name, rule.idle_ns, evaluate, rule.early, rule.decides, all_legs=rule.all_legs)
         report = partial(self.report, dissector)
-        return FactRule(
-            name, rule.idle_ns, evaluate, rule.early, partial(rule_set.journeys, rule, add=self._add, report=report), rule.all_legs
-        )
+        journeys = partial(rule_set.journeys, rule, add=self._add, report=report)
+        return FactRule(name, rule.idle_ns, evaluate, rule.early, rule.decides, journeys, rule.all_legs)
 
-    def _add(self, row: JourneyRow) -> None:
+    def _add(self, row: FindingRow | JourneyRow) -> None:
         self._rows.append((self.next_key(), row))
 
     @property
@@ -318,11 +136,24 @@ class RuleEngine:
 
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding of a dissector's rules. Raises an exception, to the rule, when it cannot be written."""
+        self._add(self._finding(dissector, code, where, text, evidence))
+
+    def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        """Make a finding as `report`, with its place among what the rows at hand bring about."""
+        self._brought.append((order, self._add, (self._finding(dissector, code, where, text, evidence),)))
+
+    def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
+        """Take a fact, with its place among what the rows at hand bring about."""
+        if self._alone:
+            self._brought.append((order, self.facts.add_packed, self.facts.packed(name, key, fact)))
+        else:
+            self._brought.append((order, self.emit_fact, (name, key, fact)))
+
+    def _finding(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> FindingRow:
         if not isinstance(text, str):
             raise TypeError(f"the text of {code} is {type(text).__name__}")
         msgspec.json.encode((text, evidence))
-        finding = self.rule_sets[dissector].finding(code, where, text, evidence)
-        self._rows.append((self.next_key(), finding_row(finding, where.source, dissector)))
+        return finding_row(self.rule_sets[dissector].finding(code, where, text, evidence), where.source, dissector)
 
     def next_key(self, key: RowKey | None = None) -> RowKey:
         """Return a key behind all others that begin like this one: by default that of the row that is dispatched, in the present phase."""
@@ -330,8 +161,11 @@ class RuleEngine:
         key = key or self.key
         return (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
 
-    def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = repeat((0, 0))) -> None:
-        """Run the rules over rows, which may have keys: those of the findings and facts that they bring about begin like them."""
+    def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = ()) -> None:
+        """Run the rules over rows, which may have keys: those of the findings and facts that they bring about begin like them.
+
+        The rows of each connection go to one rule after the other; what that brings about is put in the order of the rows.
+        """
         # Findings of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
         for row in [row for row in rows if type(row) is FindingRow]:
             rules = self._rules_of(row.connection)
@@ -339,31 +173,63 @@ class RuleEngine:
                 rules.add_finding(row)
             elif row.connection is None:
                 self.lost = self.lost or row.code in LOSS_CODES
-        for row, self.key in zip(rows, keys, strict=False):
+        waiting: dict[str, _Waiting] = {}
+        name, of_connection = None, None
+        for position, row in enumerate(rows):
             kind = type(row)
-            if isinstance(row, FrameRow):
-                if (rules := self._rules_of(row.connection)) is not None:
-                    rules.last = where_of(row)
-                    rules.dispatch(rules.rule_set.frames[row.command or ""], row)
-            elif kind is ExchangeRow:
-                if (rules := self._rules_of(row.connection)) is not None:
-                    rules.dispatch(rules.rule_set.exchanges[row.request or ""], row)
-            elif kind is MessageRow:
-                if (rules := self._rules_of(row.connection)) is not None:
-                    rules.dispatch(rules.rule_set.messages, row)
-            elif kind is AnchorRow:
-                if (rules := self._rules_of(row.connection)) is not None and rules.rule_set.legs in self.facts.legs:
-                    name = rules.rule_set.legs
-                    if self._alone:
-                        self.facts.legs[name].add(*row)
-                    else:
-                        self.emit_fact(name, digest(row.content), row.fact)
-            elif kind is Closed:
-                if (rules := self.connections.pop(row.row.connection or "", None)) is not None:
-                    rules.closing = row.closing
-                    rules.end(row.row)
+            if kind is not FrameRow and kind is not ExchangeRow and kind is not MessageRow and not isinstance(row, FrameRow):
+                if kind is Closed:
+                    self._close(row, position, waiting)
+                    name = of_connection = None
+                elif kind is AnchorRow:
+                    self._add_anchor(row, position)
+                continue
+            if row.connection != name:
+                name = row.connection
+                if (of_connection := waiting.get(name or "")) is None and (rules := self._rules_of(name)) is not None:
+                    of_connection = waiting[name or ""] = _Waiting(rules, [], [], [])
+            if of_connection is not None:
+                rule_set = of_connection.rules.rule_set
+                if kind is ExchangeRow:
+                    calls = rule_set.exchanges[row.request or ""]
                 else:
-                    self.emit_unread(row.row)
+                    calls = rule_set.messages if kind is MessageRow else rule_set.frames[row.command or ""]
+                of_connection.rows.append(row)
+                of_connection.positions.append(position)
+                of_connection.calls.append(calls)
+        for of_connection in waiting.values():
+            of_connection.handle()
+        self._give(keys if isinstance(keys, Sequence) else [*keys], len(rows))
+
+    def _close(self, closed: Closed, position: int, waiting: dict[str, _Waiting]) -> None:
+        """End the rules of a connection, behind its rows."""
+        name = closed.row.connection or ""
+        if (of_connection := waiting.pop(name, None)) is not None:
+            of_connection.handle()
+        if (ended := self.connections.pop(name, None)) is not None:
+            ended.closing = closed.closing
+            ended.end(closed.row, position)
+        else:
+            self._brought += [((position, 0), self.emit_fact, fact) for fact in self._unread(closed.row)]
+
+    def _add_anchor(self, row: AnchorRow, position: int) -> None:
+        rules = self._rules_of(row.connection)
+        if rules is None or (name := rules.rule_set.legs) not in self.facts.legs:
+            return
+        if self._alone:
+            self._brought.append(((position, 0), self.facts.legs[name].add, row))
+        else:
+            self._brought.append(((position, 0), self.emit_fact, (name, digest(row.content), row.fact)))
+
+    def _give(self, keys: Sequence[RowKey], count: int) -> None:
+        """Give what rows have brought about, in their order."""
+        brought, self._brought = self._brought, []
+        brought.sort(key=itemgetter(0))
+        for (position, _), take, values in brought:
+            self.key = keys[position] if keys else (0, 0)
+            take(*values)
+        if count:
+            self.key = keys[count - 1] if keys else (0, 0)
 
     def take(self) -> list[tuple[RowKey, Any]]:
         """Return the findings and journeys since the last call, each with its key."""
@@ -400,13 +266,17 @@ class RuleEngine:
 
     def emit_unread(self, row: ConnectionRow) -> None:
         """Emit a fact of a connection without a known protocol on which a server said nothing, or what cannot be read."""
+        for fact in self._unread(row):
+            self.emit_fact(*fact)
+
+    def _unread(self, row: ConnectionRow) -> Iterator[tuple[str, str, Fact]]:
         if row.dissector is not None or row.opened != "syn" or not (row.tls or not row.server_bytes):
             return
         values = {name: getattr(row, name) for name in ("server", "client_bytes", "server_bytes", "closed", "closed_by", "end", "tls")}
         for rule_set in self.rule_sets.values():
             if rule_set.unread is not None:
                 key = row.client.rpartition(":")[0]
-                self.emit_fact(rule_set.key_names[rule_set.unread], key, Fact(where_of(row), UNREAD, values))
+                yield rule_set.key_names[rule_set.unread], key, Fact(where_of(row), UNREAD, values)
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """Return the rules of a connection, if it has a dissector."""

@@ -5,12 +5,13 @@ Producers and consumers seldom share a connection, so that positions and waits a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
@@ -111,6 +112,40 @@ class PublicationRule(ConnectionRule):
         values = {"position": position, "server": host(self._context.server), "seen": seen or where.time}
         what = PASSED if topic.startswith("non-persistent://") else "published"
         self._context.emit_fact(BACKLOG, topic, where, what, values)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Hand on the latest of many receipts of a topic, and pass over plain SENDs; see `ConnectionRule.batch`."""
+        latest: dict[str, int] = {}
+        plain: dict[tuple[str | None, str | None], bool] = {}
+        for index, row in enumerate(rows):
+            fields, topic = row.fields or NOTHING, row.topic
+            if row.command == "SEND":
+                metadata = row.metadata or NOTHING
+                if "deliver_at_time" in metadata or "txnid_least_bits" in fields or "replicated_from" in metadata:
+                    for before in latest.values():
+                        handle(before)
+                    latest.clear()
+                    handle(index)
+                continue
+            producer = topic, row.producer_name
+            if (is_plain := plain.get(producer)) is None:
+                is_plain = plain[producer] = self._is_plain(*producer)
+            if is_plain and topic is not None and not self._exempt and row.time - self._emitted_at[topic] < EMIT_NS:
+                if (fields.get("message_id") or NOTHING).get("ledgerId", -1) >= 0:
+                    latest[topic] = index
+            else:
+                if topic in latest:
+                    handle(latest.pop(topic))
+                handle(index)
+                plain.clear()
+        for index in latest.values():
+            handle(index)
+
+    def _is_plain(self, topic: str | None, producer_name: str | None) -> bool:
+        """Return True when only the latest receipt of a topic counts, until the next fact is due."""
+        if topic is None or topic not in self._emitted_at or topic.startswith("non-persistent://") or SUFFIX in topic:
+            return False
+        return producer_name is None or not producer_name.startswith(REPLICATOR)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 

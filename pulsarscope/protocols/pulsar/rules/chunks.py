@@ -5,7 +5,7 @@ Missing chunks are reported where a payload is opened (`chunk-missing`, `chunk-i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -114,6 +114,12 @@ class ChunkRule(ConnectionRule):
         """Emit the end of the wait for each incomplete message."""
         for uuid, consumer in self._incomplete:
             self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over what holds no chunk; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if self._sends or ((metadata := row.metadata) is not None and "num_chunks_from_msg" in metadata):
+                handle(index)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 

@@ -6,7 +6,7 @@ time is written bounds the offset from the other side: a broker stamps an entry 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
@@ -105,6 +105,24 @@ class ClockRule(ConnectionRule):
         where = bound.frames[-1]
         evidence = {"frames": [where.name], "host": self._context.client, "offset_ns": bound.offset_ns, "sends": self._sends}
         self._context.report("clock-skew", where, f"{text}: by the publish times of {quantity(self._sends, 'SEND')}.", evidence)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Count the SENDs that bound the clock no closer, once enough have been sampled; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            command = row.command
+            if command == "SEND_RECEIPT":
+                if self._awaiting_receipt:
+                    handle(index)
+                continue
+            sampled = command == "SEND" and (self._emitted["sent"] >= SAMPLES_MAX or len(self._awaiting_receipt) >= SAMPLES_MAX)
+            metadata, bound = row.metadata, self._producer
+            if not sampled or metadata is None or bound is None or "replicated_from" in metadata:
+                handle(index)
+            elif (published := metadata.get("publish_time", 0)) > 0:
+                if published * MILLISECOND_NS - row.time > bound.offset_ns:
+                    handle(index)
+                else:
+                    self._sends += 1
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
@@ -69,6 +70,9 @@ _CLOSES = {
 }
 _PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
 """Requests for which a client connects; all others prepare them."""
+_PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
+"""Commands of the data path."""
+
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
@@ -366,6 +370,29 @@ class ClosingRule(ConnectionRule):
             return 0
         closed, spoken, answered = self._context.closing[1], client.time, server.time
         return max(closed - max(spoken, answered), min(spoken, closed) - answered, 0)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Hand on the latest of many frames that only show that their sender is there; see `ConnectionRule.batch`."""
+        latest: dict[str, int] = {}
+        passing = self._passes()
+        for index, row in enumerate(rows):
+            if type(row) is ExchangeRow:
+                if row.status == "ok" and row.request == "SEND" and self._successful:
+                    continue
+            elif passing and row.status == "ok" and row.command in _PASSING:
+                latest[row.direction] = index
+                continue
+            for before in latest.values():
+                handle(before)
+            latest.clear()
+            handle(index)
+            passing = self._passes()
+        for before in latest.values():
+            handle(before)
+
+    def _passes(self) -> bool:
+        """Return True when frames of the data path change nothing but who spoke last."""
+        return not self._abandoned and not any(self._pinged.values())
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(_OPENS, _open_request),

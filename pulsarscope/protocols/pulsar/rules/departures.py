@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
@@ -122,6 +123,12 @@ class DepartureRule(ConnectionRule):
     def _emit_refusal(self, topic: str, name: str, row: ExchangeRow) -> None:
         message = error_message_text(row.error_message)
         self._emit(topic, where_of(row), "refused", name, frame=response_name(row), error=row.error, message=message)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over the messages that are not refused; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if type(row) is not ExchangeRow or row.error is not None or row.request not in {"SEND", "ACK"}:
+                handle(index)
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _request,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
@@ -204,6 +204,21 @@ class JourneyRule(ConnectionRule):
         for key in keys:
             self._context.emit_fact(JOURNEY, key, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
 
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Note the SENDs; see `ConnectionRule.batch`."""
+        sends = self._sends
+        for index, row in enumerate(rows):
+            if row.command != "SEND":
+                handle(index)
+                continue
+            file, packet, sub, checksum = row.file or 0, row.packet or 0, row.sub or 0, row.checksum
+            place = [row.source, file, packet, sub, row.time or 0, row.connection or ""]
+            metadata = row.metadata
+            source = None if metadata is None else metadata.get("replicated_from")
+            sends[f"{file}:{packet}.{sub}"] = place, "unverified" if checksum is None else checksum.status, source
+            if len(sends) > PENDING_REQUESTS_MAX:
+                drop_oldest(sends, PENDING_REQUESTS_MAX)
+
     frames: ClassVar[Handlers] = {
         "SEND": _send,
         "SEND_RECEIPT": _receipt,
@@ -218,9 +233,14 @@ def _checksum_status(row: FrameRow) -> str:
     return "unverified" if row.checksum is None else row.checksum.status
 
 
+def is_damaged(fact: Fact) -> bool:
+    """Return True for the fact about a MESSAGE that does not match its checksum."""
+    return fact.what == DELIVERED and fact.values.get("checksum") == "bad"
+
+
 def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report where an entry was corrupted, when a MESSAGE of it does not match its checksum."""
-    if any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
+    if any(map(is_damaged, facts)):
         for journey in journeys(key, facts):
             _evaluate_journey(journey, [fact for fact in facts if fact.what in (WRITTEN, READ)], report)
 

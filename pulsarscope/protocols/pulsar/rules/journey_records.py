@@ -22,6 +22,7 @@ from pulsarscope.protocols.pulsar.rules.journey import (
     JourneyRule,
     elapsed,
     evaluate,
+    is_damaged,
     journeys,
 )
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, entry_key, position_of
@@ -240,5 +241,5 @@ def _storage(stored: Sequence[Fact], received: Where | None) -> dict[str, Any]:
     }
 
 
-KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate, public=True, journeys=journey_rows),)
+KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate, public=True, decides=is_damaged, journeys=journey_rows),)
 RULES = (JourneyRule, MessagesRule)

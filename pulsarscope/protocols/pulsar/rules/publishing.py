@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -11,11 +11,12 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
+from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile, rounded
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
@@ -247,8 +248,7 @@ class PublishRule(ConnectionRule):
         elif latency is not None:
             if latency < self._fastest or latency > self._longest or row.time >= self._window_end:
                 self._note(row, latency)
-            unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
-            publisher.latencies[latency // unit * unit] += 1
+            publisher.latencies[rounded(latency)] += 1
             if publisher.slowest is None:
                 publisher.answered_at = (row.time or 0) + latency
             if publisher.slowest is None or latency > publisher.slowest[0]:
@@ -354,6 +354,40 @@ class PublishRule(ConnectionRule):
         }
         self._context.report("replication-stalled", lag.last, text, evidence)
 
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Count plain SENDs and their answers; see `ConnectionRule.batch`."""
+        publishers = self._publishers
+        for index, row in enumerate(rows):
+            if type(row) is not ExchangeRow:
+                fields = row.fields or NOTHING
+                if row.command == "SEND_RECEIPT":
+                    self._latest = row.request or "", fields.get("message_id")
+                    continue
+                publisher = publishers.get(str(fields.get("producer_id", -1)))
+                if row.command != "SEND" or publisher is None or publisher.lag is not None or not publisher.is_known:
+                    handle(index)
+                    continue
+                publisher.in_flight = in_flight = publisher.in_flight + 1
+                publisher.in_flight_max = max(publisher.in_flight_max, in_flight)
+                continue
+            publisher, latency = publishers.get((row.key or "").partition(":")[0]), row.latency_ns
+            if (
+                latency is None
+                or publisher is None
+                or publisher.closed
+                or row.status == "unanswered"
+                or publisher.slowest is None
+                or latency > publisher.slowest[0]
+                or latency < self._fastest
+                or latency > self._longest
+                or row.time >= self._window_end
+            ):
+                handle(index)
+                continue
+            publisher.in_flight -= 1
+            publisher.topic, publisher.name = row.topic, row.producer_name
+            publisher.latencies[rounded(latency)] += 1
+
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
     exchanges: ClassVar[Handlers] = {"SEND": _exchange}
 
@@ -404,13 +438,3 @@ def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPubli
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
     return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)
-
-
-def percentile(counts: Mapping[int, int], percent: int) -> int:
-    """Return a percentile of values with their counts, by nearest rank; 0 when there are none."""
-    rank: int = -(-sum(counts.values()) * percent // 100)
-    for value in sorted(counts):
-        rank -= counts[value]
-        if rank <= 0:
-            return value
-    return 0

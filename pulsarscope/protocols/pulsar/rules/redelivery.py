@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
@@ -317,6 +319,12 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         letters = self._dead_letters.setdefault(topic, DeadLetters([], properties.get("REAL_TOPIC")))
         letters.count += 1
         add_sample(letters.frames, where_of(row))
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over the SENDs that are no dead letters; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if row.command != "SEND" or "properties" in (row.metadata or NOTHING) or (row.topic or "").endswith("-DLQ"):
+                handle(index)
 
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
@@ -177,6 +178,12 @@ class RequestRule(ConnectionRule):
                 text = f"{title} has no answer, {rest}."
                 evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
                 self._context.report("request-unanswered", where, text, evidence)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over the answered SENDs; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if type(row) is not ExchangeRow or row.request != "SEND" or row.status == "error":
+                handle(index)
 
     frames: ClassVar[Handlers] = {"PRODUCER": _producer, "PARTITIONED_METADATA": _metadata}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -126,6 +127,13 @@ class ResendRule(ConnectionRule):
         if suspect.refused >= self._context.thresholds["resend-loop-refusals"]:
             text = f"{message} was sent {suspect.sent} times and refused {suspect.refused} times with ChecksumError; {outcome}."
             self._context.report("resend-loop", suspect.first, capitalized(text), dict(evidence))
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over the SENDs with a good checksum and the receipts while no message is suspect; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            checksum = row.checksum
+            if self._suspects or row.command == "SEND_ERROR" or (checksum is not None and checksum.status == "bad"):
+                handle(index)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "SEND_ERROR": _send_error}
 

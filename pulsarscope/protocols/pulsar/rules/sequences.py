@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
 
 SESSIONS = "sessions-of-producer"
@@ -270,6 +270,34 @@ class SequenceRule(ConnectionRule):
             "lost": self._context.lost,
         }
         self._context.emit_fact(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Count plain SENDs and their receipts behind the first ones; see `ConnectionRule.batch`."""
+        sessions = self._sessions
+        for index, row in enumerate(rows):
+            fields, command = row.fields or NOTHING, row.command
+            number: Any = fields.get("sequence_id")
+            session = None if number is None or "producer_id" not in fields else sessions.get(fields["producer_id"])
+            if session is None:
+                handle(index)
+            elif command == "SEND_RECEIPT":
+                message_id = fields.get("message_id") or NOTHING
+                ledger, entry = message_id.get("ledgerId"), message_id.get("entryId")
+                if ledger is None or ledger == entry or session.repeated or len(session.head) < KEPT_MAX:
+                    handle(index)
+                    continue
+                if number > session.confirmed:  # noqa: PLR1730 - for every receipt: quicker than a call
+                    session.confirmed = number
+                session.tail.append((number, ledger, entry, row.request))
+            elif command == "SEND":
+                metadata, sent = row.metadata or NOTHING, session.sent + 1
+                is_plain = len(metadata) <= PLAIN_FIELDS and "chunk_id" not in metadata and len(fields) == SEND_FIELDS
+                if not is_plain or sent <= KEPT_MAX or not sent % KEPT_MAX or number <= session.highest:
+                    handle(index)
+                    continue
+                session.sent, session.chunk, session.highest = sent, None, number
+            else:
+                handle(index)
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _producer,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
@@ -66,5 +67,11 @@ class SizeRule(ConnectionRule):
                 "max_message_size": self._exceeded,
             }
             self._context.report("message-too-large", self._sends[0], text, evidence)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over the SENDs within the limit; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if row.command != "SEND" or (self._limit is not None and (row.payload_size or 0) > self._limit):
+                handle(index)
 
     frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing, quantity
@@ -155,6 +155,15 @@ class TransactionRule(ConnectionRule):
                 "lost": self._context.lost,
             }
             self._context.emit_fact(TRANSACTIONS, transaction, last, "open", values)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over what is outside transactions; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if type(row) is ExchangeRow:
+                if self._requests or row.status == "error":
+                    handle(index)
+            elif row.command not in {"SEND", "ACK"} or _BITS[0] in (row.fields or NOTHING):
+                handle(index)
 
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.findings import WARNING
 from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules import publishing as publishing_rule
-from pulsarscope.protocols.pulsar.rules.publishing import percentile
+from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile
 from tests.scenarios.commands import close_producer, created, producer, receipt, send, success
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.dialogue import RuleDialogue

@@ -1,0 +1,289 @@
+"""The rules of one connection: its rows to the handlers of each rule, what they bring about to the rule engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
+from pulsarscope.dissect.isolation import RULE_FAILED, failure
+from pulsarscope.dissect.legs import ANCHOR
+from pulsarscope.dissect.rules import (
+    ConnectionRule,
+    Fact,
+    Handler,
+    Handlers,
+    KeyRule,
+    ReportedFinding,
+    ReportFinding,
+    Rules,
+    Where,
+    where_of,
+)
+from pulsarscope.model.findings import LOSS_CODES, ONE_SIDED, Finding
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, JourneyRow, Row
+from pulsarscope.model.tables import NOTHING
+from pulsarscope.model.thresholds import Thresholds
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.rule_engine import RuleEngine
+
+REPORTED_MAX = 52
+"""Findings of one code that a connection's rules can look up: as many as both streams say one by one, and how many more there are."""
+
+PLANS_MAX = 256
+"""Sets of commands of a batch that are remembered with the rules that handle them."""
+
+Calls = Sequence[tuple[int, Handler]]
+"""Handlers of a row, each with the position of its rule."""
+
+
+Plan = list[tuple[int, dict[int, Handler], frozenset[int]]]
+"""Positions of rules in their order, each with its handlers by the identity of the calls, and these identities."""
+
+
+class _FailedRule(ConnectionRule):
+    """The place of a rule that raised: without state, its handlers have nothing to report."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+
+
+class RuleSet:
+    """The rules of a dissector, and their handlers by row: the same for all connections."""
+
+    def __init__(self, dissector: Dissector, rules: Rules, thresholds: Mapping[str, float]) -> None:
+        self.dissector = dissector
+        self.codes = {**GENERIC_CODES, **rules.codes}
+        self.thresholds = Thresholds(rules.thresholds, thresholds)
+        self._deciding = {
+            code: self.thresholds.evidence(*(threshold.name for threshold in rules.thresholds if code in threshold.codes))
+            for code in {code for threshold in rules.thresholds for code in threshold.codes}
+        }
+        self.wants_messages = rules.messages
+        self.unread = rules.unread
+        self.describe_legs = rules.legs
+        self.legs = f"{dissector.name}:{ANCHOR}"
+        """Name that the anchors of its connections have among the facts."""
+        self.needs_both = rules.needs_both
+        self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
+        """Rules across connections; their own names are unique within a dissector only."""
+        self.tells = rules.tells
+        self.key_names = {rule.name: name for name, rule in self.keys.items()}
+        self.rules = rules.connection
+        self.frames = _Calls([rule.frames for rule in rules.connection])
+        self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
+        self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
+        self._plans: dict[frozenset[int], Plan] = {}
+
+    def plan(self, kinds: Iterable[int], calls: Sequence[Calls]) -> Plan:
+        """Return the rules that handle rows with these calls, of which `kinds` are the identities."""
+        identities = frozenset(kinds)
+        if (plan := self._plans.get(identities)) is None:
+            by_rule: dict[int, dict[int, Handler]] = {}
+            for identity, each in {id(each): each for each in calls}.items():
+                for number, handler in each:
+                    by_rule.setdefault(number, {})[identity] = handler
+            plan = [(number, handlers, frozenset(handlers)) for number, handlers in sorted(by_rule.items())]
+            if len(self._plans) < PLANS_MAX:
+                self._plans[identities] = plan
+        return plan
+
+    def evaluate(self, rule: KeyRule, key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+        """Evaluate the facts of one key; an exception of the rule is a finding at the last fact."""
+        try:
+            rule.evaluate(key, facts, report, self.thresholds)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
+
+    def journeys(self, rule: KeyRule, key: str, facts: Sequence[Fact], add: Callable[[JourneyRow], None], report: ReportFinding) -> None:
+        """Add the journeys in all facts of one key; as `evaluate`."""
+        try:
+            for row in rule.journeys(key, facts) if rule.journeys is not None else ():
+                row.dissector = self.dissector.name
+                add(row)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
+
+    def finding(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> Finding:
+        """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule says which ones decided."""
+        _, file, packet, sub, time, connection = where
+        decided = evidence | self._deciding.get(code, {}) | evidence
+        if not decided.get("threshold", True):
+            del decided["threshold"]
+        return self.codes[code].at(text, decided, file=file, packet=packet, sub=sub, time=time, connection=connection)
+
+    def failed(self, rule: str, error: Exception) -> tuple[str, dict[str, Any]]:
+        """Return text and evidence of the finding about a rule that raised."""
+        failed = failure(self.dissector, rule if rule == "rules" else f"the rule {rule}", error)
+        return f"{failed.text[0].upper()}{failed.text[1:]}.", failed._asdict()
+
+
+def make_rule_set(dissector: Dissector, thresholds: Mapping[str, float], *, findings: bool, journeys: bool) -> RuleSet:
+    """Return the rules of a dissector; when it fails to give them, one that raises its exception about each connection."""
+    try:
+        return RuleSet(dissector, dissector.rules.chosen(findings=findings, journeys=journeys), thresholds)
+    except Exception as error:  # noqa: BLE001 - other people's code
+
+        def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
+            raise error.with_traceback(None)  # else it would hold the frames of every connection
+
+        return RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)), {})
+
+
+class _Calls(dict[str, Calls]):
+    """By command; for one that no rule names stand those that want all others."""
+
+    def __init__(self, tables: Sequence[Handlers]) -> None:
+        names = {"*"}.union(*tables)
+        super().__init__(
+            {name: [(at, handler) for at, table in enumerate(tables) if (handler := table.get(name) or table.get("*"))] for name in names}
+        )
+
+    def __missing__(self, name: str) -> Calls:
+        return self["*"]
+
+
+class ConnectionRules:
+    """The rules of one connection, and their `dissect.rules.RuleContext`."""
+
+    __slots__ = (
+        "_at",
+        "_last",
+        "_lost",
+        "_number",
+        "_positions",
+        "_reported",
+        "_rows",
+        "_rule_engine",
+        "_rules",
+        "client",
+        "closing",
+        "connection",
+        "rule_set",
+        "server",
+    )
+
+    def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: RuleSet) -> None:
+        self.connection = connection
+        self.client, self.server = endpoints
+        self.rule_set = rule_set
+        self.closing: tuple[str, int] | None = None
+        self._lost = False
+        self._rule_engine = rule_engine
+        self._reported: dict[str, list[ReportedFinding]] = NOTHING
+        self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
+        self._last = Where(None, 0, 0, 0, 0, connection)
+        """Place of the last frame before the rows at hand."""
+        self._rows: Sequence[Row] = ()
+        """Rows at hand, one of which is handled."""
+        self._positions: Sequence[int] = ()
+        """Positions of those among all rows at hand, of whichever connection."""
+        self._at = self._number = 0
+        """Which of the rows is handled, and the position of the rule."""
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """See `RuleContext`."""
+        return self.rule_set.thresholds
+
+    @property
+    def lost(self) -> bool:
+        """See `RuleContext`."""
+        return self._lost or self._rule_engine.lost
+
+    @property
+    def last(self) -> Where:
+        """See `RuleContext`."""
+        rows = self._rows
+        for at in range(min(self._at, len(rows) - 1), -1, -1):
+            if isinstance(rows[at], FrameRow):
+                return where_of(rows[at])
+        return self._last
+
+    def add_finding(self, row: FindingRow) -> None:
+        """Keep a finding of the layers below about the connection."""
+        self._lost = self._lost or row.code in LOSS_CODES
+        self._reported = self._reported or {}
+        reported = self._reported.setdefault(row.code or "", [])
+        if len(reported) < REPORTED_MAX:
+            reported.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))
+
+    def reported(self, code: str) -> Sequence[ReportedFinding]:
+        """See `RuleContext`."""
+        return self._reported.get(code, ())
+
+    def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        """See `RuleContext`."""
+        if ONE_SIDED in self._reported and code in self.rule_set.needs_both:
+            return
+        order = self._positions[self._at], self._number
+        self._rule_engine.report_of(order, self.rule_set.dissector.name, code, where, text, evidence)
+
+    def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
+        """See `RuleContext`."""
+        name = self.rule_set.key_names.get(rule)
+        if name is not None:
+            self._rule_engine.emit_fact_of((self._positions[self._at], self._number), name, key, Fact(where, what, values))
+        elif rule not in self.rule_set.tells:
+            raise KeyError(f"no key rule {rule}")
+
+    def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls]) -> None:
+        """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""
+        self._rows, self._positions = rows, positions
+        of_rows = [*map(id, calls)]
+        chosen: dict[frozenset[int], Sequence[int]] = {}
+        for number, handlers, kinds in self.rule_set.plan(of_rows, calls):
+            if (indexes := chosen.get(kinds)) is None:
+                indexes = chosen[kinds] = [at for at, kind in enumerate(of_rows) if kind in kinds]
+            self._number, self._at = number, indexes[0]
+            try:
+                self._hand_out(self._rules[number] or self._rule(number), handlers, indexes, of_rows)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(number, error, where_of(rows[self._at]))
+        self._at = len(rows) - 1
+        self._last = self.last
+        self._rows = self._positions = ()
+
+    def _hand_out(self, rule: ConnectionRule, handlers: Mapping[int, Handler], indexes: Sequence[int], of_rows: Sequence[int]) -> None:
+        """Hand the rows with these indexes to a rule: all at once if it takes batches, else one by one."""
+        rows = self._rows
+        if (batch := type(rule).batch) is not None:
+
+            def handle(number: int) -> None:
+                self._at = at = indexes[number]
+                handlers[of_rows[at]](rule, rows[at])
+
+            batch(rule, rows if len(indexes) == len(rows) else [rows[at] for at in indexes], handle)
+        else:
+            for at in indexes:
+                self._at = at
+                handlers[of_rows[at]](rule, rows[at])
+
+    def _fail(self, number: int, error: Exception, where: Where) -> None:
+        """Report an exception of the rule at this position, which says no more."""
+        if isinstance(self._rules[number], _FailedRule):
+            return
+        self._rules[number] = _FailedRule()
+        self.report(RULE_FAILED, where, *self.rule_set.failed(self.rule_set.rules[number].__name__, error))
+
+    def end(self, row: ConnectionRow, position: int) -> None:
+        """End the rules of the connection, and drop them: they refer to it, and the collector of cycles runs seldom."""
+        self._positions, self._at = (position,), 0
+        for number in range(len(self._rules)):
+            self._number = number
+            self._end_rule(number, row)
+        self._rules.clear()
+
+    def _end_rule(self, number: int, row: ConnectionRow) -> None:
+        try:
+            (self._rules[number] or self._rule(number)).end(row, self.last)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._fail(number, error, self.last)
+
+    def _rule(self, number: int) -> ConnectionRule:
+        """Return the rule at this position, made on first use: there may be thousands of connections, and each meets few rules."""
+        rule = self._rules[number]
+        if rule is None:
+            rule = self._rules[number] = self.rule_set.rules[number](self)
+        return rule

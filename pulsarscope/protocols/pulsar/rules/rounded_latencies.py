@@ -1,0 +1,21 @@
+"""Latencies with three digits, counted: a few thousand different ones at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def rounded(latency: int) -> int:
+    """Return nanoseconds with three digits."""
+    unit: int = 10 ** max(len(str(latency)) - 3, 0)
+    return latency // unit * unit
+
+
+def percentile(counts: Mapping[int, int], percent: int) -> int:
+    """Return a percentile of values with their counts, by nearest rank; 0 when there are none."""
+    rank: int = -(-sum(counts.values()) * percent // 100)
+    for value in sorted(counts):
+        rank -= counts[value]
+        if rank <= 0:
+            return value
+    return 0

@@ -1,0 +1,165 @@
+"""Rules that take many rows at once do what their handlers do of one row after the other, whatever the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, Rules, Where, where_of
+from pulsarscope.engine.local import run
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.rule_engine import Closed, RuleEngine
+from pulsarscope.model.findings import SESSION
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.protocols import make_dissectors
+from pulsarscope.protocols.pulsar.rules import RULES, clock, sequences
+from tests.places import CAPTURES
+from tests.scenarios.dialogue import dissector_with
+
+KINDS = frozenset({"frame", "exchange", "connection", "finding"})
+
+BUSY = ("acks-batchindex.pcap", "balancer.pcap", "compress-zlib.pcap", "lo-java-txn.pcap", "proxy-keyshared.pcap", "shared-nack-dlq.pcap")
+
+
+def rows_of(name: str) -> list[Any]:
+    """The frames and exchanges of a capture, with the ends of its connections."""
+    rows: list[Any] = []
+    for batch in run([str(CAPTURES / name)], Options(KINDS, dissectors=make_dissectors)):
+        rows += [row for row in batch.rows if isinstance(row, (FrameRow, ExchangeRow, FindingRow))]
+        rows += [Closed(row) for row in batch.rows if isinstance(row, ConnectionRow) and row.dissector == "pulsar"]
+    return rows
+
+
+def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[tuple[str, str, Fact]]]:
+    """Findings and facts that the rules of Pulsar make of these rows."""
+    names: set[Any] = {row.row.connection if type(row) is Closed else row.connection for part in parts for row in part}
+    facts: list[tuple[str, str, Fact]] = []
+
+    def emit_fact(rule: str, key: str, fact: Fact) -> None:
+        facts.append((rule, key, msgspec.msgpack.decode(msgspec.msgpack.encode(fact), type=Fact)))
+
+    endpoints = dict.fromkeys(names, ("a:1", "b:6650"))
+    engine = RuleEngine([dissector_with(RULES, "pulsar")], endpoints, dict.fromkeys(names, "pulsar"), emit_fact)
+    for part in parts:
+        engine.feed(part)
+    engine.finish()
+    return [msgspec.json.encode(row) for _, row in engine.take()], facts
+
+
+def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[tuple[str, str, Fact]]]:
+    """As `brought`, by rules that take no batch."""
+    with pytest.MonkeyPatch.context() as patch:
+        for rule in RULES.connection:
+            patch.setattr(rule, "batch", None)
+        return brought([[row] for part in parts for row in part])
+
+
+@pytest.fixture(autouse=True)
+def soon_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are the first ones, of which rules keep more than of those that follow."""
+    monkeypatch.setattr(sequences, "KEPT_MAX", 3)
+    monkeypatch.setattr(clock, "SAMPLES_MAX", 3)
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_rules_bring_about_the_same_of_a_capture_at_once_and_of_one_row_after_the_other(name: str) -> None:
+    rows = rows_of(name)
+    assert brought([rows]) == one_by_one([rows])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rules_bring_about_the_same_of_rows_that_are_missing_doubled_and_disordered(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - repeatable
+    rows = [row for name in random.sample(BUSY, 2) for row in rows_of(name) if random.random() < 0.9]
+    for _ in range(len(rows) // 4):
+        row = random.choice(rows)
+        if isinstance(row, FrameRow):  # what no client sends: less, or of another message
+            row = msgspec.structs.replace(row, fields={**(row.fields or {})}, metadata={**(row.metadata or {})} or None)
+            for table in (row.fields, row.metadata):
+                if table and random.random() < 0.3:
+                    del table[random.choice([*table])]
+            row.status = random.choice(("ok", "ok", "malformed"))
+        rows.insert(random.randrange(len(rows)), row)
+    for _ in range(len(rows) // 8):
+        rows.insert(random.randrange(len(rows)), rows.pop(random.randrange(len(rows))))
+    parts = [rows[: len(rows) // 3], rows[len(rows) // 3 :]]
+    assert brought(parts) == one_by_one(parts)
+
+
+# ---- the contract of a batch
+
+
+class Counting(ConnectionRule):
+    """Passes over PINGs, and reports any other frame with the place of the latest one."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self.passed = 0
+
+    def _frame(self, row: FrameRow) -> None:
+        if row.command == "FAIL":
+            raise ValueError("on purpose")
+        self._context.report("seen", where_of(row), f"Frame {self._context.last.name} behind {self.passed}.", {})
+
+    def batch(self, rows: Sequence[Any], handle: Any) -> None:
+        for index, row in enumerate(rows):
+            if row.command == "PING":
+                self.passed += 1
+            else:
+                handle(index)
+
+    frames: ClassVar[Handlers] = {"*": _frame}
+
+
+class Second(ConnectionRule):
+    """Reports each PING, and the end."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+
+    def _ping(self, row: FrameRow) -> None:
+        self._context.report("pinged", where_of(row), "Ping.", {})
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        self._context.report("ended", last, "End.", {})
+
+    frames: ClassVar[Handlers] = {"PING": _ping}
+
+
+def reported(*rows: Any) -> list[tuple[str | None, int | None, str | None]]:
+    """Code, packet and connection of the findings of both rules."""
+    codes = {code: SESSION.note(code, "A frame.", "Nothing.") for code in ("seen", "pinged", "ended")}
+    rules = Rules(codes, (Counting, Second))
+    engine = RuleEngine([dissector_with(rules, "d")], {f"0:{n}": ("a:1", "b:2") for n in (1, 2)}, {f"0:{n}": "d" for n in (1, 2)})
+    engine.feed(rows)
+    return [(row.code, row.packet, row.connection) for _, row in engine.take()]
+
+
+def frame(packet: int, command: str, connection: str = "0:1") -> FrameRow:
+    return FrameRow(None, 0, packet, 1, packet, connection, command=command, status="ok")
+
+
+def test_findings_stand_in_the_order_of_the_rows_whichever_rule_saw_them_first() -> None:
+    end = Closed(ConnectionRow(None, 0, 1, None, 0, "0:1", end=9))
+    rows = [frame(1, "SEND"), frame(2, "PING", "0:2"), frame(3, "PING"), frame(4, "SEND", "0:2"), end, frame(5, "PING", "0:2")]
+    of_first, of_second = ("0:1",), ("0:2",)
+    assert reported(*rows) == [
+        ("seen", 1, *of_first),
+        ("pinged", 2, *of_second),
+        ("pinged", 3, *of_first),
+        ("seen", 4, *of_second),
+        ("ended", 3, *of_first),
+        ("pinged", 5, *of_second),
+    ]
+
+
+def test_a_rule_that_fails_in_a_batch_says_no_more_and_the_others_go_on() -> None:
+    assert reported(frame(1, "SEND"), frame(2, "FAIL"), frame(3, "SEND"), frame(4, "PING")) == [
+        ("seen", 1, "0:1"),
+        ("rule-failed", 2, "0:1"),
+        ("pinged", 4, "0:1"),
+    ]
