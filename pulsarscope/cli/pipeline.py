@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
     from pulsarscope.spark.job import Summary
 
-REFRESH_SECONDS = 0.5
-
 SPLIT_BYTES = 1 << 30
 """Default size of portions. Smaller files, as of rings, keep the tasks of a cluster busy without being split."""
 
@@ -42,9 +39,9 @@ SPLIT_LEAST_BYTES = 64 << 10
 class SparkOptions(msgspec.Struct, frozen=True):
     """Options of Spark."""
 
-    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark master; all cores of this machine by default.")] = (
-        None
-    )
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark master, or a Connect server (sc://); this machine by default.")
+    ] = None
     partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Number of tasks that decode.")] = None
     split: Annotated[
         str | None, typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
@@ -135,7 +132,7 @@ def write_tables(request: PipelineRequest) -> int:
     out = output_folder(request)
     if not request.files:
         raise UsageError("no capture given: name files, folders or patterns")
-    require_distributions()
+    require_distributions(request.spark.master)
     from pulsarscope.spark.table_files import SUFFIXES, require_empty  # noqa: PLC0415 - as above
 
     if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
@@ -221,28 +218,20 @@ def _progress(spark: Any, *, enabled: bool) -> Iterator[Callable[[str], None]]:
     from rich.console import Console  # noqa: PLC0415 - only for a terminal
     from rich.status import Status  # noqa: PLC0415 - as above
 
-    step = "starting"
-    ended = Event()
+    from pulsarscope.spark.cluster import watched_tasks  # noqa: PLC0415 - Spark is an extra
 
-    def refresh() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        while not ended.wait(REFRESH_SECONDS):
-            stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
-            done, tasks = sum(info.numCompletedTasks for info in stages), sum(info.numTasks for info in stages)
+    step = "starting"
+    with Status(step, console=Console(stderr=True)) as status:
+
+        def show(text: str) -> None:
+            nonlocal step
+            step = text
+
+        def show_tasks(done: int, tasks: int) -> None:
             status.update(f"{step}{f': {done:,} of {tasks:,} tasks' if tasks else ''}")
 
-    def show(text: str) -> None:
-        nonlocal step
-        step = text
-
-    with Status(step, console=Console(stderr=True)) as status:
-        refresher = Thread(target=refresh, daemon=True)
-        refresher.start()
-        try:
+        with watched_tasks(spark, show_tasks):
             yield show
-        finally:
-            ended.set()
-            refresher.join()
 
 
 def _summary_lines(summary: Summary, out: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ def watch(request: PipelineRequest) -> int:
     watching = request.watching
     folder, checkpoint_folder = _places(request)
     options, out = table_options(request), _absolute(output_folder(request))
-    require_distributions()
+    require_distributions(request.spark.master)
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing_folder import LandingFolder  # noqa: PLC0415 - as above
     from pulsarscope.spark.stream import CaptureStream, Stopped  # noqa: PLC0415 - as above

@@ -183,6 +183,11 @@ class Engine:
         self._assembler = Assembler()
         return self._end(events)
 
+    def end_idle(self, time: int) -> Iterator[RowBatch]:
+        """End the connections of which nothing follows that is captured at `time` or later; nanoseconds since the epoch."""
+        self.settled = 0
+        return self._end(self._assembler.finish_idle(time))
+
     def finish(self) -> Iterator[RowBatch]:
         """Give the findings and journeys across connections, unless another engine evaluates them: the run has ended."""
         if self._rules is not None:

@@ -12,6 +12,7 @@ records["frame"].groupBy("command").count().show()
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Register the format `pulsarscope` of `spark.read` and of tables in a session, with the settings that it and decoding need."""
-    from pulsarscope.spark.session import SETTINGS  # noqa: PLC0415 - pyspark is an extra
+    from pulsarscope.spark.session import OF_SESSIONS, SETTINGS  # noqa: PLC0415 - pyspark is an extra
     from pulsarscope.spark.source import CaptureDataSource  # noqa: PLC0415 - as above
 
     spark.dataSource.register(CaptureDataSource)
     for name, value in SETTINGS.items():
-        if name.startswith("spark.sql."):
+        if name.startswith(OF_SESSIONS):
             spark.conf.set(name, value)
 
 
@@ -87,4 +88,13 @@ def decode(
     return decode_packets(packets, options, partitions)
 
 
-__all__ = ["decode", "register"]
+def zip_package(folder: AnyPath) -> str:
+    """Write this package into a folder as a zip file, for `spark.addArtifacts(…, pyfile=True)`, and return its path."""
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    from pulsarscope.spark.session import zip_package as write  # noqa: PLC0415 - as above
+
+    return write(Path(os.fspath(folder)))
+
+
+__all__ = ["decode", "register", "zip_package"]

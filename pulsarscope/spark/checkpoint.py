@@ -7,6 +7,7 @@ batches/000003/         suspended flows and pending facts after this batch
 secrets/000003.json     TLS key logs in the captures of this batch
 commits/000003.json     this batch is decoded, its files may still need their final names; only the last commit is kept
 query/                  state of Spark's query
+states/000000012-001.bin   of a source of `readStream`: share 1 after 12 captures
 ```
 
 Each file appears complete: it is written under a temporary name and then renamed.
@@ -17,10 +18,11 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 from pyarrow.fs import FileSelector, LocalFileSystem
@@ -28,10 +30,11 @@ from pyarrow.fs import FileSelector, LocalFileSystem
 from pulsarscope.capture import Inputs
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import write_errors
+from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.scan import PortionSummary
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, sync
 
-_FOLDERS = ("list", "batches", "secrets", "commits")
+_FOLDERS = ("list", "batches", "secrets", "commits", "states")
 
 Secret = tuple[tuple[int, int], bytes]
 """TLS key log in a capture, with the (file, packet) from which it holds."""
@@ -54,10 +57,9 @@ class LandedCapture(msgspec.Struct, frozen=True):
     def is_unchanged(self) -> bool:
         """Return True when the file is as it was when it was listed."""
         try:
-            status = Path(self.path).stat()
+            return size_and_change(self.path) == (self.size, self.modified)
         except OSError:
             return False
-        return (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -195,22 +197,37 @@ class Checkpoint:
         """Store the secrets of a batch before its commit."""
         self._write(f"secrets/{_number(batch)}.json", secrets)
 
-    def _read(self, name: str, kind: Any) -> Any:
+    def read_state(self, name: str, kind: Any) -> Any:
+        """Return the state of a share; None when there is none. Raises UsageError when others can write what is unpickled then."""
+        self._refuse_written_by_others()
+        return self._read(f"states/{name}", kind, msgspec.msgpack.decode)
+
+    def write_state(self, name: str, state: Any) -> None:
+        """Store the state of a share; several attempts at the same time store the same."""
+        self._write(f"states/{name}", state, msgspec.msgpack.encode, f"{uuid4().hex}-")
+
+    def remove_states(self, is_old: Callable[[str], bool]) -> None:
+        """Remove the states with names of some kind, unfinished ones among them."""
+        for name in self._names("states", unfinished=True):
+            if is_old(name):
+                self._remove(f"states/{name}")
+
+    def _read(self, name: str, kind: Any, decode: Callable[..., Any] = msgspec.json.decode) -> Any:
         """Return the contents of a file; None without the file."""
         try:
             with self._system.open_input_stream(f"{self._root}/{name}") as stream:
-                return msgspec.json.decode(stream.read(), type=kind)
+                return decode(stream.read(), type=kind)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:  # pyarrow raises ValueError for invalid paths
             raise UsageError(f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output") from None
 
-    def _write(self, name: str, content: Any) -> None:
+    def _write(self, name: str, content: Any, encode: Callable[[Any], bytes] = msgspec.json.encode, attempt: str = "") -> None:
         folder, _, base = f"{self._root}/{name}".rpartition("/")
-        unfinished = f"{folder}/{UNFINISHED}{base}"
+        unfinished = f"{folder}/{UNFINISHED}{attempt}{base}"
         with write_errors(f"{self.path}/{name}"):
             with self._system.open_output_stream(unfinished) as stream:
-                stream.write(msgspec.json.encode(content))
+                stream.write(encode(content))
             sync(self._system, unfinished)
             self._system.move(unfinished, f"{folder}/{base}")
             sync(self._system, folder)

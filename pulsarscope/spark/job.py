@@ -13,6 +13,7 @@ import msgspec
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
+from pulsarscope.spark.cluster import described
 from pulsarscope.spark.lakes import require_format, write_table
 from pulsarscope.spark.partition import Job
 from pulsarscope.spark.remote_files import list_files, open_path
@@ -92,24 +93,30 @@ def run(
         raise UsageError("pipeline reads each file more than once: it cannot read standard input, pipes or devices")
     if tasks_write:
         make_folder(out)
-    show_step("scanning the captures")
-    scan = CaptureScan(spark, captures, options, split)
-    job = Job(captures, scan.options, scan.lossy, out if tasks_write else None, table_format)
-    records = Records(scan.packed_segments(), job, partitions or task_count(spark, captures.sizes or 0))
-    show_step("decoding")
-    reports, files = records.outcome()
-    rows = Counter({file.kind: 0 for file in files})
-    for file in files:
-        rows[file.kind] += file.rows
-    if tasks_write:
-        finish_tables(out, files, job.kinds)
-    else:
-        for kind in records:
-            show_step(f"writing {kind}")
-            write_table(records[kind], table_format, out, kind)
-            rows[kind] = records.count(kind)
-    records.unpersist()
-    scan.close()
+    with described(spark) as describe:
+
+        def begin(phase: str) -> None:
+            show_step(phase)
+            describe(phase)
+
+        begin("scanning the captures")
+        scan = CaptureScan(spark, captures, options, split)
+        job = Job(captures, scan.options, scan.lossy, out if tasks_write else None, table_format)
+        records = Records(scan.packed_segments(), job, partitions or task_count(spark, captures.sizes or 0))
+        begin("decoding")
+        reports, files = records.outcome()
+        rows = Counter({file.kind: 0 for file in files})
+        for file in files:
+            rows[file.kind] += file.rows
+        if tasks_write:
+            finish_tables(out, files, job.kinds)
+        else:
+            for kind in records:
+                begin(f"writing {kind}")
+                write_table(records[kind], table_format, out, kind)
+                rows[kind] = records.count(kind)
+        records.unpersist()
+        scan.close()
     severities: Counter[str] = Counter()
     for report in reports:
         severities.update(report.severities)

@@ -14,10 +14,11 @@ from contextlib import suppress
 
 import msgspec
 
-from pulsarscope.capture import open_local, probe, source_namer
+from pulsarscope.capture import probe, source_namer
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.text import printable
 from pulsarscope.spark.checkpoint import LandedCapture
+from pulsarscope.spark.remote_files import list_changes, open_path
 
 ROTATION_NANOSECONDS = 5_000_000_000
 """Time for which buffered packets may be written to a file after the first packet of the next one of its ring."""
@@ -45,7 +46,7 @@ class _File(msgspec.Struct):
     @property
     def name(self) -> str:
         """Path before compression."""
-        return _PACKED.sub("", self.path)
+        return _unpacked(self.path)
 
     @property
     def ring(self) -> str:
@@ -57,7 +58,7 @@ class LandingFolder:
     """Watched folder, to be polled for new captures."""
 
     def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
-        """Watch a folder; a file without a change for `settle` seconds is finished. The `known` captures were listed before."""
+        """Watch a folder, here or at a URI; a file without a change for `settle` seconds is finished. The `known` were listed before."""
         self._folder = folder
         self._source_of = source_namer(source_by)
         self._settle = settle
@@ -73,13 +74,18 @@ class LandingFolder:
         for landed in known:
             self._take(landed)
 
-    def poll(self, now: float, *, take_all: bool = False) -> list[LandedCapture]:
-        """Return the new finished captures (with `take_all`, all) by first packet; `now` in seconds. Raises CaptureError: unreadable."""
+    def poll(self, now: float, *, take_all: bool = False, clock: float | None = None) -> list[LandedCapture]:
+        """Return the new finished captures (with `take_all`, all) by first packet.
+
+        `now` are seconds of any clock. Where `clock` has those since the epoch, the time of its change says since when a file is as it is;
+        otherwise only what was seen here does. Raises CaptureError when the folder is unreadable.
+        """
         before, self._files, self.grown = self._files, {}, []
         for path, size, modified in self._entries():
             if (file := before.get(path)) is None or (file.size, file.modified) != (size, modified):
                 taken = self._taken.get(path)
-                file = _File(path, size, modified, now)
+                age = 0.0 if clock is None else max(0.0, clock - modified / 1e9)
+                file = _File(path, size, modified, now - age)
                 file.taken = taken is not None and (taken.size, taken.modified) == (size, modified)
                 if not file.taken:
                     self._probe(file)
@@ -102,11 +108,14 @@ class LandingFolder:
 
     def _take(self, landed: LandedCapture) -> None:
         self._taken[landed.path] = landed
-        self._begun.add((_PACKED.sub("", landed.path), landed.first_time))
+        self._begun.add((_unpacked(landed.path), landed.first_time))
         self.count += 1
 
     def _entries(self) -> Iterator[tuple[str, int, int]]:
         """Yield path, size and time of change of the files that are not hidden and not empty and have names in UTF-8."""
+        if "://" in self._folder:
+            yield from self._remote_entries()
+            return
         try:
             entries = [*os.scandir(self._folder)]
         except OSError as error:
@@ -117,9 +126,18 @@ class LandingFolder:
                 if stat.S_ISREG(status.st_mode) and status.st_size and _NAME.fullmatch(entry.name):
                     yield entry.path, status.st_size, status.st_mtime_ns
 
+    def _remote_entries(self) -> Iterator[tuple[str, int, int]]:
+        try:
+            changes = list_changes(self._folder)
+        except OSError as error:
+            raise CaptureError(f"{printable(self._folder)} cannot be read: {error}") from None
+        for name, path, size, modified in changes:
+            if size and _NAME.fullmatch(name):
+                yield path, size, modified
+
     @staticmethod
     def _probe(file: _File) -> None:
-        file.first_time, refusal, looks_like = probe(file.path, open_local)
+        file.first_time, refusal, looks_like = probe(file.path, open_path)
         # Files of other known formats are ignored; all others are captures, damaged ones included.
         file.is_capture = refusal is None or not looks_like
 
@@ -128,3 +146,8 @@ class LandingFolder:
             return True
         since = max(file.modified - ROTATION_NANOSECONDS, (file.first_time or 0) + 1)
         return file.polls > 1 and any(other.ring == file.ring and (other.first_time or 0) >= since for other in self._files.values())
+
+
+def _unpacked(path: str) -> str:
+    """Return the path of a file before compression, without the options of a URI."""
+    return _PACKED.sub("", path.partition("?")[0] if "://" in path else path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -53,6 +54,30 @@ def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
             (f"{folder.rstrip('/')}/{quote(name)}{question}{query}", info.size) for name, info in _matches(system, folder_path, patterns)
         ]
     return files, fixed < len(parts)
+
+
+def list_changes(uri: str) -> list[tuple[str, str, int, int]]:
+    """Return name, URI, size, and time of change (nanoseconds since the epoch) of the files in a folder at a URI. Raises OSError."""
+    folder, question, query = uri.partition("?")
+    system, path = system_at(uri)
+    with _errors():
+        files = [info for info in system.get_file_info(FileSelector(path)) if info.type == FileType.File]
+    return [
+        (info.base_name, f"{folder.rstrip('/')}/{quote(info.base_name)}{question}{query}", info.size, info.mtime_ns or 0) for info in files
+    ]
+
+
+def size_and_change(path: str) -> tuple[int, int]:
+    """Return size and time of change (nanoseconds since the epoch) of a file here or at a URI. Raises OSError when there is none."""
+    if "://" not in path:
+        status = Path(path).stat()
+        return status.st_size, status.st_mtime_ns
+    system, path_there = system_at(path)
+    with _errors():
+        info = system.get_file_info(path_there)
+    if info.type != FileType.File:
+        raise FileNotFoundError(f"nothing found at {path_there}")
+    return info.size, info.mtime_ns or 0
 
 
 def _matches(system: FileSystem, folder: str, patterns: list[str]) -> Iterator[tuple[str, FileInfo]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import WHEELS, installed_version, session
+from pulsarscope.spark.session import installed_version, is_address, session, wheels
 
 CHECKED_ROWS = 10
 
@@ -20,18 +20,21 @@ def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bo
     """Yield True or False for each requirement, with a text. The last is a small job, which is only run when the others are met."""
     yield True, f"Python {platform.python_version()} ({sys.executable})"
     ready = True
-    for name, since in WHEELS.items():
+    remote = is_address(master)
+    for name, since in wheels(master).items():
         version = installed_version(name)
         ready = ready and version is not None
-        yield version is not None, f"{name} {version}" if version else f"{name} {since} or newer: {install_command('spark')}"
+        missing = f"{name} {since} or newer: {install_command('connect' if remote else 'spark')}"
+        yield version is not None, f"{name} {version}" if version else missing
     if not ready:
         return
-    try:
-        java = choose(os.environ, installed_version("pyspark") or "")
-    except UsageError as error:
-        yield False, str(error)
-        return
-    yield True, f"Java {java.version}, {java.origin} ({java.home})"
+    if not remote:
+        try:
+            java = choose(os.environ, installed_version("pyspark") or "")
+        except UsageError as error:
+            yield False, str(error)
+            return
+        yield True, f"Java {java.version}, {java.origin} ({java.home})"
     began = time.monotonic()
     try:
         with session(master, settings) as spark:

@@ -1,21 +1,26 @@
-"""Spark sessions: on a cluster, on this machine, or that of spark-submit; and the distributions that they need."""
+"""Spark sessions: on a cluster, behind Spark Connect, on this machine, or that of spark-submit; and the distributions that they need."""
 
 from __future__ import annotations
 
 import builtins
+import marshal
 import os
 import re
+import struct
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command
+from pulsarscope.spark.cluster import REMOTE, require_answer
 from pulsarscope.spark.java import choose
 
 if TYPE_CHECKING:
@@ -35,6 +40,9 @@ SETTINGS = {
 }
 """Default settings, which the caller or the cluster may override."""
 
+OF_SESSIONS = "spark.sql."
+"""Begin of the names of settings that a session may change after the start of Spark."""
+
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
@@ -46,15 +54,34 @@ LOCAL_SETTINGS = {
 WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
 """Required distributions and their oldest versions."""
 
+REMOTE_WHEELS = {"grpcio": "1.76", "grpcio-status": "1.76", "googleapis-common-protos": "1.71", "zstandard": "0.25"}
+"""Further ones that a client of Spark Connect needs."""
+
+SHIPPED = (".py", ".tsv")
+"""Suffixes of the files that workers need: modules, and tables of rules."""
+
+UNCHECKED = struct.pack("<I", 1)
+"""Flags of a compiled module with the hash of its source, which nobody verifies."""
+
 _END_OF_JAVA = re.compile(r'^Exception in thread "main" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*([\w.]+(?:: .*)?)")
 """The report of an exception in Python, whose last line is the group."""
 
 
-def missing_distributions() -> list[str]:
+def wheels(master: str | None) -> dict[str, str]:
+    """Return the required distributions of a session and their oldest versions."""
+    return WHEELS | (REMOTE_WHEELS if is_address(master) else {})
+
+
+def is_address(master: str | None) -> bool:
+    """Return True for the address of a Connect server."""
+    return master is not None and master.startswith(REMOTE)
+
+
+def missing_distributions(master: str | None = None) -> list[str]:
     """Return the names of the required distributions that are not installed."""
-    return [name for name in WHEELS if installed_version(name) is None]
+    return [name for name in wheels(master) if installed_version(name) is None]
 
 
 def installed_version(name: str) -> str | None:
@@ -65,25 +92,29 @@ def installed_version(name: str) -> str | None:
         return None
 
 
-def require_distributions() -> None:
+def require_distributions(master: str | None = None) -> None:
     """Raise UsageError when a required distribution is not installed."""
-    if missing := missing_distributions():
-        raise UsageError(f"pipeline needs {', '.join(missing)}: {install_command('spark')}")
+    if missing := missing_distributions(master):
+        raise UsageError(f"pipeline needs {', '.join(missing)}: {install_command('connect' if is_address(master) else 'spark')}")
 
 
 @contextmanager
 def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session, and stop it at the end. `master` None is that of spark-submit, else all cores of this machine.
+    """Yield a session, and stop it at the end.
 
+    `master` is that of Spark, or the address of a Connect server; None is that of spark-submit, else all cores of this machine.
     Raises UsageError when a distribution or a Java that fits is missing, OutputError when Spark does not start or the job fails.
     """
-    require_distributions()
+    require_distributions(master)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - pyspark is an extra
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    remote = not submitted and is_address(master)
     is_local = not submitted and (master or LOCAL).startswith("local")
     with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(SparkLog()) as log:
-        if not submitted:
+        if remote:
+            require_answer(master or "")
+        elif not submitted:
             java = choose(os.environ, installed_version("pyspark") or "")
             os.environ["JAVA_HOME"] = os.fspath(java.home_for_spark(Path(scratch) / "java"))
         if "spark.pyspark.python" in settings:  # only spark-submit reads the setting
@@ -93,10 +124,13 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
             for name, value in ALLOCATOR.items():
                 os.environ.setdefault(name, value)
-        builder = SparkSession.builder.appName("pulsarscope")
-        if not submitted:
-            builder = builder.master(master or LOCAL)
-        for name, value in {**SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **settings}.items():
+        defaults = {name: value for name, value in SETTINGS.items() if not remote or name.startswith(OF_SESSIONS)}
+        builder: Any = SparkSession.builder
+        if remote:
+            builder = builder.remote(master)
+        else:
+            builder = builder.appName("pulsarscope") if submitted else builder.appName("pulsarscope").master(master or LOCAL)
+        for name, value in {**defaults, **(LOCAL_SETTINGS if is_local else {}), **settings}.items():
             builder = builder.config(name, value)
         try:
             with log.redirected():
@@ -118,13 +152,26 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
 
 
 def zip_package(folder: Path) -> str:
-    """Write this package as a zip file for the workers into a folder, and return its path. The workers must have its dependencies."""
+    """Write this package as a zip file for the workers into a folder, and return its path. The workers must have its dependencies.
+
+    Python does not keep what it compiles of a zip file, which takes seconds in each process; what is compiled here goes along.
+    """
     root = Path(__file__).resolve().parents[2]
     path = folder / "pulsarscope.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for source in sorted((root / "pulsarscope").rglob("*.py")):
-            archive.write(source, source.relative_to(root))
+        for source in sorted((root / "pulsarscope").rglob("*")):
+            if source.suffix in SHIPPED:
+                name = source.relative_to(root)
+                archive.write(source, name)
+                if source.suffix == ".py":
+                    archive.writestr(os.fspath(name.with_suffix(".pyc")), _compiled(source, ".".join(name.with_suffix("").parts)))
     return str(path)
+
+
+def _compiled(source: Path, name: str) -> bytes:
+    """Return a module as Python keeps it, for use without a look at the date of its source (PEP 552)."""
+    code = SourceFileLoader(name, os.fspath(source)).get_code(name)  # from the cache of Python, if it has one
+    return MAGIC_NUMBER + UNCHECKED + source_hash(source.read_bytes()) + marshal.dumps(code)
 
 
 def is_spark_error(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.output.export.arrow import arrow_schema
@@ -14,6 +14,7 @@ from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
 from pulsarscope.spark.record_source import FilteredRecordReader, RecordReader
 from pulsarscope.spark.source_options import PACKET, known_columns, source_options, table_options
+from pulsarscope.spark.stream_source import stream_reader
 from pulsarscope.spark.tables import spark_schema
 
 if TYPE_CHECKING:
@@ -46,11 +47,18 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         """Return a reader of all files of the paths."""
         options = {**_kept_options(schema), **self.options}
         checked = source_options(options)
+        checked.refuse_stream_options()
         inputs = checked.expand()
         if checked.kind == PACKET:
             return CaptureDataReader(inputs)
         columns = known_columns(checked.kind, tuple(schema.names))
         return (FilteredRecordReader if checked.pushdown else RecordReader)(checked, inputs, columns)
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
+        """Return a reader of the captures that land in a folder."""
+        checked = source_options({**_kept_options(schema), **self.options})
+        columns = () if checked.kind == PACKET else known_columns(checked.kind, tuple(schema.names))
+        return stream_reader(checked, columns)
 
 
 def _kept_options(schema: Any) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -40,10 +41,18 @@ NAMES = (
     "schemas",
     "names",
     "thresholds",
+    "stateLocation",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "settle",
+    "finish",
 )
 """Names of the options. Case, _ and - do not matter: tls_keylog is tlsKeylog."""
 
-OF_PACKETS = ("records", "path", "paths", "sourceBy")
+OF_STREAMS = ("stateLocation", "maxFilesPerTrigger", "maxBytesPerTrigger", "settle", "finish")
+"""Options that go with `readStream`."""
+
+OF_PACKETS = ("records", "path", "paths", "sourceBy", *OF_STREAMS)
 """Options that go with packets; the others are those of the decoder."""
 
 _PROVIDER = "provider"
@@ -52,7 +61,25 @@ _PROVIDER = "provider"
 _OPTION_PREFIX = "option."
 """Prefix, then, of the names of the options."""
 
+_SIZE = re.compile(r"(\d{1,15})(?:([kmgt])b?)?", re.ASCII)
+"""Sizes as Spark writes them: multiples of 1,024."""
+
 _WORDS = {"true": True, "false": False}
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    """Options of `readStream`."""
+
+    state_location: str = ""
+    """Folder, or URI, for the list of captures and for open connections."""
+    files_max: int | None = None
+    """Captures of a batch."""
+    bytes_max: int | None = None
+    """Bytes of the captures of a batch; a larger one is a batch of its own."""
+    settle: float = 60.0
+    """Seconds without a change after which a capture is complete."""
+    finish: bool = False
+    """Take the captures that are there, and close all connections."""
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
@@ -70,6 +97,12 @@ class SourceOptions(msgspec.Struct, frozen=True):
     pushdown: bool = True
     """Take filters from Spark."""
     engine: Options = Options()
+    stream: StreamOptions = StreamOptions()
+
+    def refuse_stream_options(self) -> None:
+        """Raise UsageError when there are options that go with `readStream` alone."""
+        if self.stream != StreamOptions():
+            raise UsageError(f"{', '.join(OF_STREAMS)} go with spark.readStream")
 
     def expand(self) -> Inputs:
         """Return the captures. Raises CaptureError when no path leads to one, UsageError for pipes."""
@@ -109,7 +142,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     if kind == PACKET:
         if idle := [name for name in given if name not in OF_PACKETS]:
             raise UsageError(f"the option {idle[0]} goes with decoded records: give one of records={', '.join(ROWS)}")
-        return SourceOptions(paths, source_by, kind)
+        return SourceOptions(paths, source_by, kind, stream=_stream_options(given))
     made = SourceOptions(
         paths,
         source_by,
@@ -119,6 +152,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         given.get("filter"),
         _truth(given, "pushdown", "true"),
         _engine_options(given, kind, source_by),
+        _stream_options(given),
     )
     made.make_filter()  # refuses one that is not valid
     return made
@@ -186,6 +220,16 @@ def _engine_options(given: Mapping[str, str], kind: str, source_by: str) -> Opti
     return made
 
 
+def _stream_options(given: Mapping[str, str]) -> StreamOptions:
+    return StreamOptions(
+        _local(given.get("stateLocation", "")),
+        _count(given, "maxFilesPerTrigger"),
+        _bytes(given, "maxBytesPerTrigger"),
+        _seconds(given, "settle", StreamOptions().settle),
+        _truth(given, "finish", "false"),
+    )
+
+
 def _texts(given: Mapping[str, str], name: str, separator: str | None = None) -> list[str]:
     """Return the texts of a list: one, a list in JSON, or, with a separator, several."""
     text = given.get(name, "")
@@ -222,8 +266,27 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
     if not (given[name].isascii() and given[name].isdigit() and int(given[name]) > 0):
-        raise UsageError(f"{name}={given[name]}: give a number of tasks")
+        raise UsageError(f"{name}={given[name]}: give a number from 1")
     return int(given[name])
+
+
+def _bytes(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    match = _SIZE.fullmatch(given[name].lower())
+    if match is None or not int(match[1]):
+        raise UsageError(f"{name}={given[name]}: give a number of bytes from 1, as 500000000 or 500m")
+    return int(match[1]) << 10 * (1 + "kmgt".index(match[2]) if match[2] else 0)
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        seconds = float(given.get(name, default))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(f"{name}={given[name]}: give a number of seconds from 0")
+    return seconds
 
 
 def _number(name: str, text: str) -> int:

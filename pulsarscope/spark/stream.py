@@ -23,6 +23,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import OutputError
 from pulsarscope.spark import packed_segments, scan, shuffle_batches
 from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.cluster import parallelism
 from pulsarscope.spark.landing_folder import LandingFolder
 from pulsarscope.spark.partition import Job, ReadFiles, StreamProgress
 from pulsarscope.spark.scan import ScanPortions
@@ -206,8 +207,7 @@ class CaptureStream:
 
     def _tasks(self, inputs: Inputs) -> int:
         """Return the number of tasks that decode; for a small batch it is the number of cores."""
-        cores: int = self._spark.sparkContext.defaultParallelism
-        return self._partitions or max(cores, (inputs.sizes or 0) // TASK_BYTES)
+        return self._partitions or max(parallelism(self._spark), (inputs.sizes or 0) // TASK_BYTES)
 
     def _inputs(self, first: int = 0, end: int | None = None) -> Inputs:
         """Return the captures up to `end`, without the paths of those before `first`."""

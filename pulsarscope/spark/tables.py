@@ -22,6 +22,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
+from pulsarscope.spark.cluster import parallelism
 from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles
 from pulsarscope.spark.scan import PortionSummary, ScanPortions
 from pulsarscope.spark.table_files import TableFile
@@ -116,8 +117,7 @@ def map_positions(spark: SparkSession, count: int, size: int | None, task: Any, 
 
 def task_count(spark: SparkSession, size: int) -> int:
     """Return the number of tasks for captures of a total size in bytes."""
-    cores: int = spark.sparkContext.defaultParallelism
-    return max(size // TASK_BYTES, TASKS_PER_CORE * cores)
+    return max(size // TASK_BYTES, TASKS_PER_CORE * parallelism(spark))
 
 
 def decode_packets(frame: DataFrame, options: Options, partitions: int | None) -> Records:

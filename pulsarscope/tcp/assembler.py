@@ -7,7 +7,6 @@ all packets of connections that begin, end, or have a segment out of order in th
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
-from pulsarscope.tcp.connection_table import ConnectionTable, position
+from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity, note_handshake_copy
 from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
@@ -109,13 +108,7 @@ class Assembler(ConnectionTable):
         if time < self._next_expiry:
             return self._end_block(0, 0) if self._touched else []
         self._next_expiry = time + CLOSED_CONNECTION_NANOSECONDS
-        for connection in sorted(set(self._table.values()), key=position):
-            if time - connection.end > (CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS):
-                self._end(connection)
-                self._finish(connection)
-        self._closed = deque(connection for connection in self._closed if not connection.finished)
-        self._report_unlisted()
-        return self._end_block(0, 0)
+        return self.finish_idle(time)
 
     def _classify(
         self, block: Block

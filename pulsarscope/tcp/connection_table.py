@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
+    IDLE_CONNECTION_NANOSECONDS,
     MEMORY_MAX_BYTES,
     OPEN_CONNECTIONS_MAX,
     OVERLAP_WINDOW_PACKETS,
@@ -71,6 +72,16 @@ class ConnectionTable:
         for connection in sorted(set(self._table.values()), key=position):
             self._end(connection)
             self._finish(connection)
+        self._report_unlisted()
+        return self._end_block(0, 0)
+
+    def finish_idle(self, time: int) -> list[ConnectionEvents]:
+        """Finish the connections that were closed, or had their last packet, so long before `time` that nothing of them follows."""
+        for connection in sorted(set(self._table.values()), key=position):
+            if time - connection.end > (CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS):
+                self._end(connection)
+                self._finish(connection)
+        self._closed = deque(connection for connection in self._closed if not connection.finished)
         self._report_unlisted()
         return self._end_block(0, 0)
 

@@ -62,7 +62,9 @@ ROOMS = {
     ),
     "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),
     "spark": _room(
-        "model capture inputs filter output engine api", "the pipeline on a cluster: the same rows, distributed by flow", "decoding"
+        "pulsarscope model capture inputs filter output engine api",
+        "the pipeline on a cluster: the same rows, distributed by flow",
+        "decoding",
     ),
     "cli": _room(
         "pulsarscope model capture inputs dissect protocols engine analysis filter output index browse live spark",

@@ -604,7 +604,7 @@ complete -c pulsarscope -n '__pulsarscope_of pipeline' -l checkpoint -d 'With --
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l every -d 'With --watch: time between looks for new captures.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l settle -d 'With --watch: time without changes after which a file is complete.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l finish -d 'With --watch: decode the captures that are there, close all connections, and exit.'
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l master -d 'Spark master; all cores of this machine by default.' -x
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l master -d 'Spark master, or a Connect server (sc://); this machine by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partitions -d 'Number of tasks that decode.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l split -d 'Read larger plain files in portions of this size; 1GiB by default.' -x -a 'off'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l conf -d 'Spark setting; repeatable.' -x

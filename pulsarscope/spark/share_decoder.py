@@ -1,0 +1,192 @@
+"""Decoding of a share of the connections of captures that land, batch after batch, each from the state that the one before it left.
+
+One process of a cluster decodes a batch of a share. The rows of all batches of all shares are those of one run over the captures in the
+order of their list: what a batch gives depends on its captures and on the state before it alone, so it can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope.capture import Inputs
+from pulsarscope.engine.engine import Engine
+from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, evaluate, join_legs
+from pulsarscope.engine.options import Options
+from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
+from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.model.findings import LOSS_CODES
+from pulsarscope.model.records import FindingRow, JourneyRow
+from pulsarscope.model.text import printable
+from pulsarscope.spark.flow_shares import KeptFlows, Share, Wanted
+from pulsarscope.spark.shuffle_batches import fact_batch, facts_in, stream_bytes
+
+Secret = tuple[tuple[int, int], bytes]
+"""TLS key log in a capture, with the (file, packet) from which it holds."""
+
+NumberedFact = tuple[int, str, str, Fact]
+"""Fact with its number in the batch, its rule and its key."""
+
+_PENDING = -(1 << 62)
+"""Number of the first pending fact: they come before those of the batch."""
+
+
+class ShareBatch(msgspec.Struct, frozen=True):
+    """Captures of a batch and the share of their connections that a task decodes."""
+
+    number: int
+    count: int
+    """Number of shares: a connection is always in the same one."""
+    first: int
+    """Position of the first capture in the list."""
+    paths: list[str]
+    sources: list[str | None]
+    """Vantage point of each capture."""
+    ends: bool = False
+    """True for the last batch: no connection stays open."""
+
+
+class ShareState(msgspec.Struct):
+    """State of a share after a batch. Only of a trusted place: the connections in it are pickled."""
+
+    engines: list[tuple[str | None, bytes]] = []
+    """Open connections of each vantage point."""
+    facts: bytes = b""
+    """Facts for rules across connections that later batches may add to."""
+    secrets: list[Secret] = []
+    newest: list[tuple[str | None, int]] = []
+    """Time of each vantage point: the latest end of its captures in the last batch with captures of it."""
+    lossy: int | None = None
+    """First capture with a finding that packets are missing."""
+
+
+class ShareDecoder:
+    """Decoder of one batch of a share; `state` is complete when all rows were taken."""
+
+    def __init__(self, options: Options, batch: ShareBatch, state: ShareState | None) -> None:
+        """Resume from the state of the batch before; None: this is the first one."""
+        self._batch = batch
+        self._begins = state is None
+        self.state = state or ShareState()
+        self._known = dict(self.state.engines)
+        """Connections of the vantage points of which no engine runs."""
+        self._engines: dict[str | None, Engine] = {}
+        self._newest = dict(self.state.newest)
+        self._ended: dict[str | None, int] = {}
+        self._facts: list[tuple[str, str, Fact]] = []
+        self._secrets = Secrets(options.key_logs.secrets)
+        for (file, packet), log in self.state.secrets:
+            add_key_log(self._secrets, BytesIO(log), "", (file, packet))
+        findings = options.key_logs.findings if self._begins else ()
+        self._options = msgspec.structs.replace(options, key_logs=KeyLogs(self._secrets, findings))
+        # One position more than there are captures: connections may go on in a capture to come.
+        self._paths = [*[""] * batch.first, *batch.paths, ""]
+
+    @property
+    def endpoints(self) -> dict[str, Any]:
+        """(client, server) of the connections that have not ended, by name."""
+        return {name: ends for engine in self._engines.values() for name, ends in engine.endpoints.items()}
+
+    def rows(self) -> Iterator[list[Any]]:
+        """Yield the rows that the batch completes, and leave the state after it."""
+        batch = self._batch
+        if self._begins and (findings := self._options.key_logs.findings):
+            yield self._engine(None if not batch.sources else batch.sources[0]).report(findings).rows
+        for index, (path, source) in enumerate(zip(batch.paths, batch.sources, strict=True)):
+            yield from self._capture(batch.first + index, path, source)
+        self._newest |= self._ended
+        for source in [*self._engines, *(source for source in self._known if batch.ends and source not in self._engines)]:
+            engine = self._engine(source)
+            self._tell_loss(engine, len(self._paths))
+            ended = engine.end() if batch.ends else engine.end_idle(self._newest.get(source, 0) - LATE_NANOSECONDS)
+            yield from (part.rows for part in ended)
+        yield from self._across()
+        for source, engine in self._engines.items():
+            engine.forget()
+            self._known[source] = engine.snapshot()
+        self.state.engines = [] if batch.ends else [*self._known.items()]
+        self.state.newest = [*self._newest.items()]
+
+    def _capture(self, file: int, path: str, source: str | None) -> Iterator[list[Any]]:
+        engine = self._engine(source)
+        self._tell_loss(engine, file)
+        batch = self._batch
+        share = Share(batch.first, len(self._paths) - 1, batch.number, batch.count)
+        blocks = KeptFlows(self._inputs(source), share, Wanted()).read(path, file)
+        lossy = False
+        for block in blocks:
+            for packets_before, log in blocks.take_secrets():
+                place = file, packets_before
+                block.findings += add_key_log(self._secrets, BytesIO(log), printable(path), place)
+                self.state.secrets.append((place, log))
+            lossy = lossy or any(finding.code in LOSS_CODES for finding in block.findings)
+            self._ended[source] = max(self._ended.get(source, block.last_time), block.last_time)
+            yield from (part.rows for part in engine.feed(block))
+        if lossy and self.state.lossy is None:
+            self.state.lossy = file
+
+    def _tell_loss(self, engine: Engine, file: int) -> None:
+        engine.set_loss(lost=self.state.lossy is not None and self.state.lossy < file)
+
+    def _inputs(self, source: str | None) -> Inputs:
+        """Return the captures, all of them of one vantage point."""
+        files = len(self._paths)
+        # Later captures begin not long before the end of those that are known.
+        start = max(0, self._newest.get(source, 0) - LATE_NANOSECONDS)
+        sources: list[str | None] = [] if source is None else [source] * files
+        return Inputs(self._paths, None, [], sources, self._options.by_interface, [start] * files)
+
+    def _engine(self, source: str | None) -> Engine:
+        """Return the engine of a vantage point, with its open connections."""
+        if (engine := self._engines.get(source)) is None:
+            engine = self._engines[source] = Engine(self._inputs(source), self._options, emit_fact=self._emit)
+            if (snapshot := self._known.pop(source, None)) is not None:
+                engine.restore(snapshot)
+        return engine
+
+    def _emit(self, rule: str, key: str, fact: Fact) -> None:
+        self._facts.append((rule, key, fact))
+
+    def _across(self) -> Iterator[list[Any]]:
+        """Yield findings and journeys across connections, and keep the facts to which later batches may add."""
+        if not self._options.evaluates:
+            return
+        ends = self._batch.ends
+        waiting: list[tuple[str, str, Fact]] = []
+
+        def wait(rule: str, key: str, fact: Fact) -> None:
+            waiting.append((rule, key, fact))
+
+        facts = [(_PENDING + number, *fact) for number, fact in enumerate(_unpacked(self.state.facts))]
+        facts += [
+            (number, *fact) for number, fact in enumerate(_unpacked(_packed(self._facts)))
+        ]  # as those before: packing makes lists of tuples
+        facts.sort(key=_order)
+        anchors = sorted((fact for fact in facts if fact[1].endswith(OF_LEGS)), key=lambda fact: _order(fact)[2:])
+        found: list[FindingRow | JourneyRow] = [*join_legs((fact[1:] for fact in anchors), self._options, wait, goes_on=not ends)]
+        inner = {fact.where.connection for _, _, fact in waiting} - {""}
+        others = (fact[1:] for fact in facts if not fact[1].endswith(OF_LEGS) and fact[3].where.connection not in inner)
+        newest = None if ends else max(self._newest.values(), default=0)
+        found += evaluate(others, self._options, newest, wait)
+        self.state.facts = b"" if ends else _packed(waiting)
+        yield [row for row in found if row.kind in self._options.records]
+
+
+def _order(numbered: NumberedFact) -> tuple[Any, ...]:
+    """Return the values of `shuffle_batches.FACT_ORDER`."""
+    number, rule, key, fact = numbered
+    where = fact.where
+    return rule, key, where.source or "", where.file, where.packet, where.sub, where.connection, number
+
+
+def _packed(facts: Iterable[tuple[str, str, Fact]]) -> bytes:
+    numbered = [(number, *fact) for number, fact in enumerate(facts)]
+    return stream_bytes(fact_batch(numbered)) if numbered else b""
+
+
+def _unpacked(data: bytes) -> Iterator[tuple[str, str, Fact]]:
+    return facts_in(pa.ipc.open_stream(data)) if data else iter(())

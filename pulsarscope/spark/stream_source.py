@@ -1,0 +1,270 @@
+"""Reader of captures that land in a folder, for `spark.readStream.format("pulsarscope")`: each batch takes some of them, in their order.
+
+An offset is a number of captures of a list, which is kept at `stateLocation`, with the open connections of each share after each batch that
+Spark may still repeat. So a query goes on where it stopped, and a batch that is repeated gives the same rows.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pulsarscope import __version__
+from pulsarscope.capture import Inputs, Portion
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow, count_rows
+from pulsarscope.output.export.arrow import RecordBatches
+from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
+from pulsarscope.spark.landing_folder import LandingFolder
+from pulsarscope.spark.partition import COLLECT_EVERY_OBJECTS, ReadFiles
+from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
+from pulsarscope.spark.source_options import PACKET, SourceOptions
+from pulsarscope.spark.table_files import UNFINISHED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+try:
+    from pyspark.sql.streaming import datasource as limits
+except ImportError:  # Spark 4.1 has none
+    limits = None
+
+SHARES = 4
+"""Default number of shares: each of their tasks reads all captures of a batch."""
+
+Offset = Mapping[str, Any]
+"""`files`: number of captures of the list; `ended`: True when all connections were closed behind them."""
+
+
+class CapturePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
+    """Partition of a batch: a share of its connections, or a capture whose packets are read."""
+
+
+def stream_reader(options: SourceOptions, columns: Sequence[str]) -> CaptureStreamReader:
+    """Return the reader for this version of Spark: since 4.2 a source says how much it takes at a time."""
+    return (LimitedStreamReader if limits is not None else UnlimitedStreamReader)(options, columns)
+
+
+class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Reader of a stream of packets, or of records of a kind."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        """Read nothing. Raises UsageError when the options do not go with a stream."""
+        self._options = options
+        self._columns = tuple(columns)
+        self._landings: _Landings | None = None
+        if len(options.paths) != 1:
+            raise UsageError("a stream reads one folder")
+        if not options.stream.state_location:
+            raise UsageError("a stream keeps its list of captures and its open connections in a folder: option stateLocation")
+        if (display_filter := options.make_filter()) is not None and display_filter.is_relative:
+            raise UsageError("a stream has no start from which the time of a filter could count")
+
+    @property
+    def _captures(self) -> _Landings:
+        if self._landings is None:
+            self._landings = _Landings(self._options, self._shares)
+        return self._landings
+
+    @property
+    def _shares(self) -> int:
+        if self._options.kind in (FindingRow.kind, JourneyRow.kind):
+            return 1  # any connection may matter
+        return self._options.partitions or SHARES
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark calls it so
+        """Return the offset before the first capture."""
+        return {"files": 0, "ended": False}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the tasks of a batch."""
+        captures = self._captures.between(start["files"], end["files"])
+        ends = end["ended"] and not start["ended"]
+        if self._options.kind == PACKET:
+            return [CapturePartition(capture) for capture in captures]
+        if not (captures or ends):
+            return []
+        paths, sources = [capture.path for capture in captures], [capture.source for capture in captures]
+        shares = self._shares
+        return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, ends)) for number in range(shares)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task, and keep the state of its share."""
+        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        if isinstance(partition.value, LandedCapture):
+            capture = partition.value
+            files = capture.position + 1
+            sources = [None] * capture.position + [capture.source] if capture.source is not None else []
+            inputs = Inputs([""] * capture.position + [capture.path], None, [], sources, self._options.source_by == "interface")
+            return ReadFiles(inputs, [Portion(files - 1)], packets=True).read_portion(Portion(files - 1))
+        return self._records(partition.value)
+
+    def _records(self, batch: ShareBatch) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        states = _States(options.stream.state_location)
+        display_filter = options.make_filter()
+        engine_options = options.engine
+        if options.kind == MessageRow.kind and display_filter is not None:
+            engine_options = msgspec.structs.replace(engine_options, payload=display_filter.payload)
+        decoder = ShareDecoder(engine_options, batch, states.read(batch.number, batch.first) if batch.first else None)
+        made = RecordBatches(options.kind, self._columns)
+        waiting: list[Any] = []
+        for rows in decoder.rows():
+            waiting += rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
+            if waiting and (engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX):
+                yield made.batch(waiting)
+                waiting = []
+        if waiting:
+            yield made.batch(waiting)
+        if not batch.ends:  # nothing follows, and what was before may be asked for again
+            states.write(batch.number, batch.first + len(batch.paths), decoder.state)
+
+    def commit(self, end: Offset) -> None:
+        """Drop the states before an offset: Spark repeats nothing before it."""
+        if self._options.kind != PACKET:
+            _States(self._options.stream.state_location).drop_before(end["files"])
+
+
+class UnlimitedStreamReader(CaptureStreamReader):
+    """Reader for Spark 4.1, which takes all that has landed at once."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        """Read nothing. Raises UsageError when the options do not go with a stream of this Spark."""
+        super().__init__(options, columns)
+        if options.stream.files_max is not None or options.stream.bytes_max is not None:
+            raise UsageError("maxFilesPerTrigger and maxBytesPerTrigger need Spark 4.2 or newer")
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark calls it so
+        """Return the offset behind the captures that have landed."""
+        return self._captures.offset_after(0, limited=False)
+
+
+class LimitedStreamReader(CaptureStreamReader, getattr(limits, "SupportsTriggerAvailableNow", object)):  # type: ignore[misc]
+    """Reader that Spark asks for so much at a time."""
+
+    def latestOffset(self, start: Offset, limit: Any) -> dict[str, Any]:  # noqa: N802
+        """Return the offset behind the captures of the next batch."""
+        return self._captures.offset_after(start["files"], limited=not isinstance(limit, limits.ReadAllAvailable), ended=start["ended"])
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Return the limit of the options; that on bytes is known here alone."""
+        stream = self._options.stream
+        if stream.files_max is not None:
+            return limits.ReadMaxFiles(stream.files_max)
+        return limits.ReadAllAvailable() if stream.bytes_max is None else limits.ReadMaxBytes(stream.bytes_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take no captures that land from now on."""
+        self._captures.close()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offset behind all captures that have landed, for the progress of the query."""
+        return {"files": self._captures.count, "ended": False}
+
+
+class _Landings:
+    """The list of captures of a stream, which grows as they land."""
+
+    def __init__(self, options: SourceOptions, shares: int) -> None:
+        """Open the list. Raises UsageError when another stream has it."""
+        self._options = options.stream
+        checkpoint = Checkpoint(_absolute(options.stream.state_location))
+        engine = options.engine
+        identity = {
+            "version": __version__,
+            "folder": options.paths[0],
+            "sourceBy": options.source_by,
+            "records": options.kind,
+            "partitions": shares,
+            "ports": sorted(engine.ports),
+            "decodeAs": {str(port): name for port, name in engine.decode_as.items()},
+            "thresholds": dict(engine.thresholds),
+        }
+        if not checkpoint.resumes(identity):
+            checkpoint.create(identity)
+        self._checkpoint = checkpoint
+        self._listed = checkpoint.captures()
+        self._folder = LandingFolder(_absolute(options.paths[0]), options.source_by, self._options.settle, self._listed)
+        self._closed = False
+        checkpoint.remove_states(lambda name: name.startswith(UNFINISHED))
+
+    @property
+    def count(self) -> int:
+        """Number of captures in the list."""
+        return len(self._listed)
+
+    def close(self) -> None:
+        """Look for captures a last time."""
+        self._look()
+        self._closed = True
+
+    def between(self, first: int, end: int) -> list[LandedCapture]:
+        """Return captures of the list. Raises UsageError when the list has not so many."""
+        if end > len(self._listed):
+            self._listed = self._checkpoint.captures()
+        if end > len(self._listed):
+            raise UsageError(
+                f"{self._checkpoint.path} is not the stateLocation of this query: it lists {len(self._listed)} captures, not {end}"
+            )
+        return self._listed[first:end]
+
+    def offset_after(self, first: int, *, limited: bool, ended: bool = False) -> dict[str, Any]:
+        """Return the offset behind the captures of the batch that begins at a position."""
+        if ended:
+            return {"files": first, "ended": True}
+        if not self._closed:
+            self._look()
+        end = len(self._listed)
+        if limited and self._options.files_max is not None:
+            end = min(end, first + self._options.files_max)
+        if limited and self._options.bytes_max is not None:
+            size = 0
+            for position in range(first, end):
+                size += self._listed[position].size
+                if size > self._options.bytes_max and position > first:
+                    end = position
+                    break
+        return {"files": max(first, end), "ended": self._options.finish and end == len(self._listed) > 0}
+
+    def _look(self) -> None:
+        if landed := self._folder.poll(time.monotonic(), take_all=self._options.finish, clock=time.time()):
+            self._checkpoint.append(landed)
+            self._listed += landed
+
+
+class _States:
+    """States of shares at `stateLocation`, by share and by the number of captures before them."""
+
+    def __init__(self, location: str) -> None:
+        self._checkpoint = Checkpoint(_absolute(location))
+
+    def read(self, share: int, files: int) -> ShareState:
+        """Return the state after so many captures. Raises UsageError when there is none."""
+        state: ShareState | None = self._checkpoint.read_state(_state_name(share, files), ShareState)
+        if state is None:
+            message = f"{self._checkpoint.path} lacks the state after {files} captures: each batch must be read to its end"
+            raise UsageError(message)
+        return state
+
+    def write(self, share: int, files: int, state: ShareState) -> None:
+        """Keep the state after so many captures."""
+        self._checkpoint.write_state(_state_name(share, files), state)
+
+    def drop_before(self, files: int) -> None:
+        """Remove the states after fewer captures."""
+        self._checkpoint.remove_states(lambda name: not name.startswith(UNFINISHED) and int(name.partition("-")[0]) < files)
+
+
+def _state_name(share: int, files: int) -> str:
+    return f"{files:09}-{share:03}.bin"
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else str(Path(place).resolve())
