@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from shutil import copy
@@ -219,6 +220,8 @@ def test_a_capture_in_progress_waits(captures: Path, tmp_path: Path) -> None:
 
 def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp_path: Path) -> None:
     """Into Parquet, with Trigger.AvailableNow; findings from a state of their own."""
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - with Spark only
+
     pulsarscope.spark.register(spark)
     (tmp_path / "cut").mkdir()
     (tmp_path / "in").mkdir()
@@ -228,9 +231,16 @@ def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp
         reader = spark.readStream.format("pulsarscope").option("records", kind).option("partitions", 2).option("maxFilesPerTrigger", 1)
         frame = reader.options(stateLocation=str(tmp_path / f"state-{kind}"), settle="0", **options).load(str(tmp_path / "in"))
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"query-{kind}"))
-        query = writer.trigger(availableNow=True).start(str(tmp_path / kind))
-        assert query.awaitTermination(240)
-        assert query.exception() is None
+        for _ in range(3):
+            query = writer.trigger(availableNow=True).start(str(tmp_path / kind))
+            with suppress(StreamingQueryException):
+                assert query.awaitTermination(240)
+            error = query.exception()
+            if error is None:
+                return
+            # Spark gives a new process of Python ten seconds, which are few on a busy machine: the query goes on where it was.
+            assert "failed to connect back" in str(error)
+        raise error
 
     copy(paths[0], tmp_path / "in")
     run("frame")
