@@ -48,6 +48,8 @@ class ShareBatch(msgspec.Struct, frozen=True):
     """Vantage point of each capture."""
     ends: bool = False
     """True for the last batch: no connection stays open."""
+    start: int | None = None
+    """Time of the first packet of the stream, nanoseconds since the epoch."""
 
 
 class ShareState(msgspec.Struct):

@@ -64,8 +64,6 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             raise UsageError("a stream reads one folder")
         if not options.stream.state_location:
             raise UsageError("a stream keeps its list of captures and its open connections in a folder: option stateLocation")
-        if (display_filter := options.make_filter()) is not None and display_filter.is_relative:
-            raise UsageError("a stream has no start from which the time of a filter could count")
 
     @property
     def _captures(self) -> _Landings:
@@ -92,8 +90,8 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if not (captures or ends):
             return []
         paths, sources = [capture.path for capture in captures], [capture.source for capture in captures]
-        shares = self._shares
-        return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, ends)) for number in range(shares)]
+        shares, began = self._shares, self._captures.began
+        return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, ends, began)) for number in range(shares)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, and keep the state of its share."""
@@ -114,6 +112,8 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if options.kind == MessageRow.kind and display_filter is not None:
             engine_options = msgspec.structs.replace(engine_options, payload=display_filter.payload)
         decoder = ShareDecoder(engine_options, batch, states.read(batch.number, batch.first) if batch.first else None)
+        if display_filter is not None:
+            display_filter.begin(batch)
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
         for rows in decoder.rows():
@@ -199,6 +199,11 @@ class _Landings:
     def count(self) -> int:
         """Number of captures in the list."""
         return len(self._listed)
+
+    @property
+    def began(self) -> int | None:
+        """Time of the first packet of the stream, from which the times of a display filter count."""
+        return next((capture.first_time for capture in self._listed if capture.first_time is not None), None)
 
     def close(self) -> None:
         """Look for captures a last time."""
