@@ -47,6 +47,7 @@ class SparkOptions(msgspec.Struct, frozen=True):
         str | None, typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
     ] = None
     settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")] = None
+    explain: Annotated[bool, typer.Option("--explain", help="Print the plan and its estimated cost, and exit.")] = False
     check: Annotated[bool, typer.Option("--check", help="Check that all requirements are met, and exit.")] = False
 
 
@@ -104,6 +105,8 @@ def pipeline(request: PipelineRequest) -> int:
     """
     if request.spark.check:
         return check_requirements(request.spark)
+    if request.spark.explain:
+        return explain(request)
     if request.watching == WatchOptions():
         return write_tables(request)
     from pulsarscope.cli.watch import watch  # noqa: PLC0415 - rarely used
@@ -121,6 +124,20 @@ def check_requirements(spark_options: SparkOptions) -> int:
         sys.stdout.write(f"{'ok     ' if is_met else 'missing'}  {escape(text)}\n")
         sys.stdout.flush()
     return EXIT_DONE if ready else UsageError.exit_code
+
+
+def explain(request: PipelineRequest) -> int:
+    """Write the plan and its estimated cost, without Spark, and return the exit code. Raises UsageError or CaptureError."""
+    from pulsarscope.spark.plan import local_cores, make_plan, plan_lines, planned_tasks  # noqa: PLC0415 - pyarrow is an extra
+
+    options, split = table_options(request), _split_bytes(request.spark.split)
+    if not request.files:
+        raise UsageError("no capture given: name files, folders or patterns")
+    plan = make_plan(request.files, options, split)
+    cores = local_cores(request.spark.master)
+    for line in plan_lines(plan, request.spark.partitions or planned_tasks(plan, cores), cores):
+        sys.stdout.write(f"{line}\n")
+    return EXIT_DONE
 
 
 def write_tables(request: PipelineRequest) -> int:

@@ -26,9 +26,10 @@ from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.cluster import parallelism
 from pulsarscope.spark.landing_folder import LandingFolder
 from pulsarscope.spark.partition import Job, ReadFiles, StreamProgress
+from pulsarscope.spark.plan import TASK_BYTES
 from pulsarscope.spark.scan import ScanPortions
 from pulsarscope.spark.table_files import final_names, finish_files, sync_files
-from pulsarscope.spark.tables import TASK_BYTES, Records, map_positions, restore_open, spark_schema
+from pulsarscope.spark.tables import Records, map_positions, restore_open, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

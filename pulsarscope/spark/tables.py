@@ -24,6 +24,7 @@ from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
 from pulsarscope.spark.cluster import parallelism
 from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles
+from pulsarscope.spark.plan import TASK_BYTES, TASKS_PER_CORE
 from pulsarscope.spark.scan import PortionSummary, ScanPortions
 from pulsarscope.spark.table_files import TableFile
 
@@ -31,14 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-TASK_BYTES = 64 << 20
-"""Approximate bytes of captures per task: small enough that a stage does not wait long for its last task."""
-
 UNRECOGNISED_MAX = 1 << 18
 """Maximum number of unrecognised flows, the largest ones, whose packets are not shuffled: the tasks get a list of them, 4 MiB."""
-
-TASKS_PER_CORE = 3
-"""Minimum number of tasks per core: files and connections differ in size."""
 
 
 def spark_schema(schema: pa.Schema) -> Any:

@@ -608,6 +608,7 @@ complete -c pulsarscope -n '__pulsarscope_of pipeline' -l master -d 'Spark maste
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partitions -d 'Number of tasks that decode.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l split -d 'Read larger plain files in portions of this size; 1GiB by default.' -x -a 'off'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l conf -d 'Spark setting; repeatable.' -x
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l explain -d 'Print the plan and its estimated cost, and exit.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l check -d 'Check that all requirements are met, and exit.'
 complete -c pulsarscope -n '__pulsarscope_of findings' -l layer -d 'Only findings of this layer.' -x -a 'capture tcp tls frame payload session tuning'
 complete -c pulsarscope -n '__pulsarscope_of findings' -l severity -d 'Only findings of this severity.' -x -a 'error warning note'
