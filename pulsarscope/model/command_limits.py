@@ -9,4 +9,4 @@ RAW_INPUT_MAX_BYTES = 256 << 20
 """Largest stream, or hex dump, that becomes a capture in memory."""
 
 COLUMN_MAX_CHARACTERS = 500
-"""Longest computed column."""
+"""Longest computed column: an expression of a few fields. A parser takes it apart, which nested parentheses could exhaust."""
