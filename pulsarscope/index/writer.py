@@ -60,7 +60,7 @@ class IndexWriter:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._unfinished = path.with_name(f"{path.name}.{os.getpid()}.incomplete")
-        descriptor = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
         self._file = os.fdopen(descriptor, "wb")
         schema = SCHEMA.with_metadata({IDENTITY: msgspec.json.encode(identity)})
         self._arrow = pa.ipc.new_file(self._file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))

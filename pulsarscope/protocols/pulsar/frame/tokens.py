@@ -6,6 +6,8 @@ import re
 from base64 import urlsafe_b64decode
 from datetime import datetime, timezone
 
+from pulsarscope.model.utc import utc_seconds
+
 TOKEN_MAX_BYTES = 16_384
 """Larger than any header or command line that a token fits in."""
 
@@ -42,4 +44,4 @@ def shown_expiry(data: object) -> int | None:
     if isinstance(data, bytes):
         return expiry(data)
     match = _EXPIRES.search(data) if isinstance(data, str) else None
-    return None if match is None else int(datetime.fromisoformat(match[1]).timestamp())
+    return None if match is None else utc_seconds(match[1])

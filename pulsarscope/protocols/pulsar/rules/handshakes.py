@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from pulsarscope.dissect.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.utc import utc_seconds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.text.formatting import host, port, quantity
 
@@ -112,7 +112,7 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
         if (ends := known.get(f"{side}-expires")) is None:
             continue
         owner = f"The certificate of {'client' if side == 'client' else 'broker'} {known.get(f'{side}-certificate', '?')}"
-        left = int(datetime.fromisoformat(ends).timestamp()) * 1_000_000_000 - fact.where.time
+        left = utc_seconds(ends) * 1_000_000_000 - fact.where.time
         if left < thresholds["certificate-expires-days"] * NANOSECONDS_A_DAY:
             text = (
                 f"{owner} at {server} {'expired' if left < 0 else 'expires'} at {ends}, {_days(abs(left))} {'ago' if left < 0 else 'on'}."
