@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import TypeVar
 
 from pulsarscope.dissect.rules import RuleContext, Where
@@ -44,18 +45,21 @@ def answers_lost(context: RuleContext, since: int) -> int:
     return sum(-(-size // SHORTEST_ANSWER) for size in _gaps(context, context.server, since))
 
 
-def may_lack(context: RuleContext, since: int) -> bool:
-    """Return True when a frame of the client may be among the bytes that the capture lacks since that time."""
-    return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.client, since))
+def may_lack(context: RuleContext, since: int, until: int) -> bool:
+    """Return True when a frame of the client may be among the bytes that the capture lacks between two times.
+
+    `until` is the present: how many of the rows to come are known already differs with the way of running.
+    """
+    return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.client, since, until))
 
 
-def _gaps(context: RuleContext, sender: str, since: int) -> list[int]:
-    """Return the sizes of the gaps in what one side sent since that time."""
+def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> list[int]:
+    """Return the sizes of the gaps in what one side sent between two times."""
     stream = f" stream from {sender} "
     return [
         finding.evidence.get("size") or finding.evidence.get("bytes", 0)
         for finding in context.reported("stream-gap")
-        if finding.where.time >= since and stream in finding.text.replace(",", " ")
+        if since <= finding.where.time <= until and stream in finding.text.replace(",", " ")
     ]
 
 

@@ -202,7 +202,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             "first": list(held.first),
             "last": list(held.last),
             "lost": self.context.lost,
-            "unseen": may_lack(self.context, held.since.time),
+            "unseen": may_lack(self.context, held.since.time, now),
         }
         fact_key = json.dumps([consumer.topic, consumer.subscription, *key])
         self.context.emit_fact(HOLDING, fact_key, held.since._replace(time=now), "held", values)

@@ -229,7 +229,7 @@ class PermitRule(ConsumerRule[PermitState]):
         rhythm = round(self.context.thresholds["consumer-rhythm-factor"] * consumer.turn)
         if now - max(since.time, consumer.active_at) < max(self.context.thresholds.ns(threshold), rhythm):
             return
-        if self._may_have_granted(consumer):
+        if self._may_have_granted(consumer, now):
             return
         consumer.reported = True
         starved = now - since.time
@@ -250,9 +250,9 @@ class PermitRule(ConsumerRule[PermitState]):
         }
         self.context.report("consumer-starved", since, self.sentence(text), evidence)
 
-    def _may_have_granted(self, consumer: PermitState) -> bool:
+    def _may_have_granted(self, consumer: PermitState, now: int) -> bool:
         """Return True when a FLOW may be among the bytes of the client that the capture lacks: permits are then more than are counted."""
-        return may_lack(self.context, 0 if consumer.ready is None else consumer.ready.time)
+        return may_lack(self.context, 0 if consumer.ready is None else consumer.ready.time, now)
 
     # -- facts for the topic's other connections
 
@@ -347,8 +347,8 @@ class PermitRule(ConsumerRule[PermitState]):
             "permits": consumer.permits,
             "granted": consumer.granted,
             "refilled": consumer.refilled,
-            "lost": self.context.lost or self._may_have_granted(consumer),
-            "undecided": self._may_have_granted(consumer),
+            "lost": self.context.lost,
+            "undecided": self._may_have_granted(consumer, now),
             "delivered": consumer.delivered,
             "last": consumer.last,
             "begun": (consumer.ready or since).time,

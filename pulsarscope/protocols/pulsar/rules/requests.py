@@ -168,7 +168,7 @@ class RequestRule(ConnectionRule):
         for where in unanswered(self._context, asked):
             waited = row.end - where.time
             command, title = asked[where]
-            if command == "AUTH_CHALLENGE" and may_lack(self._context, where.time):
+            if command == "AUTH_CHALLENGE" and may_lack(self._context, where.time, row.end):
                 continue
             limit = "request-unanswered-seconds"
             if row.closed == "open":

@@ -100,7 +100,8 @@ class TokenRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit what became of the tokens."""
-        if self._challenge is not None and (not row.client_bytes or may_lack(self._context, self._challenge.time)):
+        challenge = self._challenge
+        if challenge is not None and (not row.client_bytes or may_lack(self._context, challenge.time, row.end)):
             self._challenge = None  # the answer may be what the capture lacks
         if self._token is None and self._challenge is None:
             return

@@ -144,12 +144,12 @@ class UnackedRule(ConsumerRule[UnackedState]):
         age = now - oldest.where.time
         thresholds = self.context.thresholds
         limit = "consumer-not-acking-closed-seconds" if ending and not consumer.acknowledged_at else "consumer-not-acking-seconds"
-        silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer)
+        silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer, now)
         if silent and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif age >= thresholds.ns("ack-hole-seconds") and consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
-            if later >= thresholds["ack-hole-later"] and not may_lack(self.context, oldest.where.time):
+            if later >= thresholds["ack-hole-later"] and not may_lack(self.context, oldest.where.time, now):
                 self._report_hole(consumer, position, oldest, age, later)
         if ending:
             if not consumer.reported or consumer.kind == "Key_Shared":
@@ -280,16 +280,16 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turn,
             "enough": enough,
-            "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer),
+            "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
             "closed": not self.open,
             "reported": consumer.reported,
         }
         self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING, values)
 
-    def _may_have_acked(self, consumer: UnackedState) -> bool:
+    def _may_have_acked(self, consumer: UnackedState, now: int) -> bool:
         """Return True when an ACK may be among the bytes of the client that the capture lacks."""
         oldest = next(iter(consumer.entries.values()))
-        return may_lack(self.context, max(oldest.where.time, consumer.acknowledged_at))
+        return may_lack(self.context, max(oldest.where.time, consumer.acknowledged_at), now)
 
     def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
         """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload."""
