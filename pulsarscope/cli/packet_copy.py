@@ -62,7 +62,6 @@ def write_packets(request: ExtractRequest) -> int:
             if redaction is not None:
                 _redact(request, first, selection, redaction)
             _copy(request, first, selection, sink, redaction)
-            sink.finish()
             if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
                 warn(absence)
         return exit_code(request.fail_on, first)
@@ -154,7 +153,7 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
 
 
 def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, sink: Sink, redaction: Redaction | None) -> None:
-    """Write the selected packets, and a summary to standard error."""
+    """Write the selected packets, finish the output, and write a summary to standard error."""
     writer = PcapngWriter(sink, f"pulsarscope {__version__}", COMMENT if redaction is not None else "")
     read = written = 0
     with _progress(request, first) as progress:
@@ -162,6 +161,7 @@ def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, si
             read += len(batch.packets)
             written += _copy_batch(batch, selection, writer) if redaction is None else _copy_redacted(batch, selection, writer, redaction)
             progress.advance(batch.file, batch.bytes_read)
+    sink.finish()
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""
         frames = count_text(selection.frames, "frame")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -498,3 +499,16 @@ def test_nothing_is_left_of_an_output_that_failed(tmp_path: Path) -> None:
     with pytest.raises(CaptureError):
         write_packets(ExtractRequest(files=[str(tmp_path / "none.pcap")], out=str(tmp_path / "out.pcapng")))
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
+
+
+def test_a_file_that_does_not_get_its_name_is_not_said_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_path: Path, _name: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OutputError, match="Input/output error"):
+        write_packets(ExtractRequest(files=[str(CAPTURES / "errors.pcap")], out=str(tmp_path / "out.pcapng")))
+    assert capsys.readouterr().err == ""
+    assert not [*tmp_path.iterdir()]
