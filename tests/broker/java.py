@@ -14,7 +14,7 @@ import pytest
 HERE = Path(__file__).parent
 
 RESOLVE_SECONDS = 600
-START_SECONDS = 180
+START_SECONDS = 400
 
 OPENED_PACKAGES = (
     "java.base/java.io",

@@ -133,4 +133,4 @@ def _most_of_others(values: Mapping[str, Any]) -> int:
     return slowest[-1] if values["adds"] > len(slowest) else 0
 
 
-KEYS = (KeyRule(PUBLISHES, IDLE_NS, _evaluate, public=True, all_legs=True),)
+KEYS = (KeyRule(PUBLISHES, IDLE_NS, _evaluate, public=True, early=True, all_legs=True),)
