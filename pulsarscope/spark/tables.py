@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import functions
+from pyspark.sql import Observation, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pulsarscope.capture import Inputs, Portion
@@ -151,7 +151,9 @@ class Records(Mapping[str, "DataFrame"]):
         """Plan the pass over packed segments, or packets, with pending `facts` of earlier batches of a stream."""
         self._job = job
         self._facts = facts
-        self._decoded = _map(_sorted(frame, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
+        decoded = _map(_sorted(frame, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
+        self._observation = Observation("pulsarscope")
+        self._decoded = decoded.observe(self._observation, *_metrics())
         self._persisted = [self._decoded.persist(StorageLevel.DISK_ONLY)]
         self._batches = self._decoded
         if job.options.evaluates:
@@ -196,6 +198,14 @@ class Records(Mapping[str, "DataFrame"]):
         """Return the number of rows of a kind."""
         return self._of_kind(self._batches, kind).groupBy().sum("rows").collect()[0][0] or 0
 
+    def metrics(self) -> dict[str, int | float]:
+        """Return the counts of the decoding tasks, once they are done: packets, bytes, connections, the largest flow, the slowest task.
+
+        Listeners of queries get them, too, under the name `pulsarscope`.
+        """
+        observed: dict[str, int | float] = self._observation.get
+        return observed
+
     def outcome(self) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
         """Decode everything; return the reports of all tasks and the files that they wrote."""
         rows = (
@@ -220,6 +230,18 @@ class Records(Mapping[str, "DataFrame"]):
 
     def __len__(self) -> int:
         return len(self._job.options.records)
+
+
+def _metrics() -> list[Any]:
+    """Return the aggregates over the reports of tasks."""
+    report = functions.when(functions.col("kind") == shuffle_batches.REPORT, functions.col("data").cast("string"))
+
+    def number(name: str, kind: str = "long") -> Any:
+        return functions.get_json_object(report, f"$.{name}").cast(kind)
+
+    sums = [functions.sum(number(name)).alias(name) for name in ("packets", "unrecognised", "bytes", "connections")]
+    largest = functions.max(number("largest")).alias("largest_flow_bytes")
+    return [*sums, largest, functions.max(number("seconds", "double")).alias("slowest_task_seconds")]
 
 
 def restore_open(batches: DataFrame) -> tuple[DataFrame, DataFrame]:

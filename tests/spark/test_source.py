@@ -30,7 +30,11 @@ def decoded(spark: Any, paths: list[str], source_by: str, **options: Any) -> Tab
     assert frame.columns == packets.SCHEMA.names
     records = pulsarscope.spark.decode(frame, partitions=2, **options)
     try:
-        return {kind: texts([records[kind].toArrow()]) for kind in records}
+        tables = {kind: texts([records[kind].toArrow()]) for kind in records}
+        metrics = records.metrics()
+        assert metrics["connections"] >= len(tables["connection"]) > 0
+        assert 0 < metrics["largest_flow_bytes"] <= metrics["bytes"]
+        return tables
     finally:
         records.unpersist()
 
