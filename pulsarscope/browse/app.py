@@ -122,8 +122,11 @@ class BrowseApp(App[None]):
     def _read(self) -> None:
         worker = get_current_worker()
         try:
+            shown = False
             for _ in self.browsed.read(lambda: worker.is_cancelled):
-                pass
+                if not shown and len(self.browsed.frames) and not worker.is_cancelled:
+                    shown = True  # reading goes on when the first rows are there
+                    self.call_from_thread(self._show_progress)
         except PulsarscopeError as error:
             self.browsed.failure = "; ".join(error.lines)
         except OSError as error:

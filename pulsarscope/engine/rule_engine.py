@@ -25,6 +25,10 @@ EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""
 
 
+JUDGED_EARLY = "judged_early"
+"""Evidence of the finding that verdicts could not wait."""
+
+
 class Closed(NamedTuple):
     """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""
 
@@ -248,7 +252,7 @@ class RuleEngine:
         text = f"{parted.total():,} stories told across connections were judged before their end" + (f" ({rules})" if rules else "")
         text += f"; of {unknown:,} more that is not known" if unknown else ""
         text += f": what waits for a verdict takes at most {self.facts.max_bytes >> 20} MiB."
-        evidence = {"judged_early": early, "unknown": unknown, "bytes": self.facts.max_bytes}
+        evidence = {JUDGED_EARLY: early, "unknown": unknown, "bytes": self.facts.max_bytes}
         self._rows.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def settle(self, time: int) -> None:

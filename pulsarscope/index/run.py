@@ -7,9 +7,11 @@ from collections.abc import Generator
 from typing import Any
 
 from pulsarscope.capture import Inputs
+from pulsarscope.dissect.isolation import RULE_FAILED
 from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import RowBatch, Totals
+from pulsarscope.engine.rule_engine import JUDGED_EARLY
 from pulsarscope.filter import Filter, FollowFilter, JoinedFilter
 from pulsarscope.index.candidates import candidates
 from pulsarscope.index.reader import Index
@@ -36,7 +38,7 @@ class IndexRun(Totals):
         self._chosen = chosen
         self._kinds = options.records
         codes = finding_codes(made, rules=False)
-        self._others = [(at, row) for at, row in index.others if type(row) is not FindingRow or row.code in codes]
+        self._others = [(at, row) for at, row in index.others if type(row) is not FindingRow or (row.code in codes and not _of_rules(row))]
         for _, row in self._others:
             if type(row) is ConnectionRow and row.connection is not None:
                 self.endpoints[row.connection] = (row.client or "?", row.server or "?")
@@ -74,6 +76,11 @@ class IndexRun(Totals):
     def _batch(self, rows: list[Any]) -> RowBatch:
         last = next((row for row in reversed(rows) if isinstance(row, FrameRow)), None)
         return RowBatch(rows, 0 if last is None else last.file or 0, 0, 0 if last is None else last.packet or 0)
+
+
+def _of_rules(row: FindingRow) -> bool:
+    """Return True for a finding about the rules themselves, which such a run does not evaluate."""
+    return row.code == RULE_FAILED or JUDGED_EARLY in (row.evidence or {})
 
 
 def _before(others: deque[tuple[int, Any]], position: int | None) -> list[Any]:

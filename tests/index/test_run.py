@@ -18,6 +18,7 @@ from pulsarscope.index.run import indexed_run
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
 from tests.places import CAPTURES
+from tests.scenarios import rows
 from tests.scenarios.indexes import INDEX_OPTIONS, indexed
 
 SHOWN = msgspec.structs.replace(INDEX_OPTIONS, rules=False)
@@ -116,3 +117,19 @@ def test_only_chunks_with_frames_that_may_pass_are_read(tmp_path: Path, monkeypa
     assert [index[at] for at in (0, 17, len(frames) - 1)] == [frames[at] for at in (0, 17, len(frames) - 1)]
     with pytest.raises(IndexError):
         index[index.chunks * 16]
+
+
+def test_findings_of_the_rules_are_left_out_with_what_they_say_of_themselves(tmp_path: Path) -> None:
+    path = CAPTURES / "ipv6.pcap"
+    index = indexed(path, tmp_path / "x.psidx")
+    early = {"code": "memory-cap", "connection": None, "packet": None, "sub": None}
+    extra = [
+        rows.finding(**early, evidence={"judged_early": 3}),
+        rows.finding(**early, evidence={"bytes": 3}),
+        rows.finding(code="rule-failed"),
+        rows.finding(code="consumer-starved"),
+    ]
+    index.others += [(len(index), row) for row in extra]
+    run = indexed_run(index, expand_inputs([str(path)]), SHOWN, make("", "command == CONNECT"))
+    assert run is not None
+    assert [row for batch in run for row in batch.rows if row.kind == "finding"][-1] is extra[1]
