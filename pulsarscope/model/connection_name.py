@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-_NAME = re.compile(r"#?(?:(\d{1,9}):)?(\d{1,11})", re.ASCII)
-
-_IN_TEXT = re.compile(r"\b([Cc]onnection )(\d{1,9}:\d{1,11})\b(?![.:]\d)", re.ASCII)
+# Compiled on use: most runs name no connection in a text.
+_NAME = r"#?(?:(\d{1,9}):)?(\d{1,11})"
+_IN_TEXT = r"\b([Cc]onnection )(\d{1,9}:\d{1,11})\b(?![.:]\d)"
 
 
 def connection_label(name: str | None, *, several_files: bool) -> str:
@@ -18,7 +18,7 @@ def connection_label(name: str | None, *, several_files: bool) -> str:
 
 def connection_name(text: str) -> str | None:
     """Return the name in what a user writes (#17, 17, #0:17, 0:17), of file 0 when it says none; None when the text is no name."""
-    match = _NAME.fullmatch(text)
+    match = re.fullmatch(_NAME, text, re.ASCII)
     return None if match is None else f"{int(match[1] or 0)}:{int(match[2])}"
 
 
@@ -30,4 +30,4 @@ def first_packet(name: str) -> int:
 
 def with_labels(text: str, *, several_files: bool) -> str:
     """Return the text of a finding with the names of connections as screens show them."""
-    return _IN_TEXT.sub(lambda match: match[1] + connection_label(match[2], several_files=several_files), text)
+    return re.sub(_IN_TEXT, lambda match: match[1] + connection_label(match[2], several_files=several_files), text, flags=re.ASCII)
