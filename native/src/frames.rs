@@ -4,6 +4,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
@@ -255,6 +256,11 @@ impl Frames {
         self.origins[frame.origin as usize].client
     }
 
+    /// Return the name of the connection.
+    pub fn connection<'py>(&self, py: Python<'py>, frame: &Frame) -> Bound<'py, PyAny> {
+        self.origins[frame.origin as usize].names[2].bind(py).clone()
+    }
+
     pub fn file(&self, frame: &Frame) -> i64 {
         self.origins[frame.origin as usize].file
     }
@@ -305,6 +311,24 @@ impl Frames {
             ],
         )?;
         reader.row.bind(py).call1(row)
+    }
+
+    /// Return the row of a frame with what the session says of it.
+    pub fn named_row<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyAny>> {
+        let row = self.row(py, frame)?;
+        let named = &frame.named;
+        let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize)).map(|text| text.text.bind(py));
+        let of_metadata = match frame.parts.numbers.name {
+            Some(range) => self.reader.bind(py).get().tables.text(py, self.slice(py, frame, range)),
+            None => None,
+        };
+        row.setattr(intern!(py, "num_messages"), named.messages)?;
+        row.setattr(intern!(py, "topic"), known(named.topic))?;
+        row.setattr(intern!(py, "producer_name"), of_metadata.as_ref().or(known(named.producer)))?;
+        row.setattr(intern!(py, "subscription"), known(named.subscription))?;
+        row.setattr(intern!(py, "request"), named.request.map(|(file, packet, sub)| format!("{file}:{packet}.{sub}")))?;
+        row.setattr(intern!(py, "latency_ns"), named.latency)?;
+        Ok(row)
     }
 
     fn attachment<'py>(&self, py: Python<'py>, frame: &Frame, payload: bool, raw: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -392,6 +416,14 @@ impl Frame {
 
     pub fn sub(&self) -> u32 {
         self.sub
+    }
+
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub fn origin(&self) -> u32 {
+        self.origin
     }
 }
 

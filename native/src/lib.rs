@@ -14,6 +14,7 @@ mod rows;
 mod sent_queue;
 mod session;
 mod tables;
+mod timeline;
 mod wire;
 
 use pyo3::prelude::*;

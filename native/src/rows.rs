@@ -1,10 +1,12 @@
 //! Rows of several connections in the order of their moments, some of them in columns.
 
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::frames::{Entry, Frames};
 use crate::json::Times;
+use crate::timeline::{Lines, Look};
 
 enum Of {
     Frame(u32, u32),
@@ -72,6 +74,56 @@ impl OrderedRows {
     /// Return the rows of Python, in no order.
     fn others<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.rows.iter().map(|row| row.bind(py)))
+    }
+
+    /// Return the row at a place.
+    fn row<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
+        let (_, of) = self.order.get(place).ok_or_else(|| PyIndexError::new_err("no such row"))?;
+        match of {
+            Of::Row(index) => Ok(self.rows[*index as usize].bind(py).clone()),
+            Of::Frame(batch, index) => {
+                let frames = self.batches[*batch as usize].bind(py).try_borrow()?;
+                match &frames.entries[*index as usize] {
+                    Entry::Frame(frame) => frames.named_row(py, frame),
+                    Entry::Rows(_) => Err(PyIndexError::new_err("no such row")),
+                }
+            }
+        }
+    }
+
+    /// Write lines of the timeline from a place on until a row that Python must write.
+    ///
+    /// `parts`: parts of the lines by connection, texts of commands, function for topics, summary that looks must have; `marks`: see
+    /// `timeline::Look`; `numbers`: slow latency, zero of times; `widths`: of times and of names; `several`: files. Returns the place of
+    /// that row, the text, the widths, and the numbers of frames and of messages of clients and servers.
+    #[allow(clippy::too_many_arguments)]
+    fn timeline<'py>(
+        &self,
+        py: Python<'py>,
+        place: usize,
+        parts: (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+        marks: [String; 6],
+        numbers: (i64, i64),
+        widths: (usize, usize),
+        several: bool,
+    ) -> PyResult<(usize, String, (usize, usize), (usize, i64, i64))> {
+        let (looks, commands, short_topic, summary) = parts;
+        let ((slow, zero), (time_width, name_width)) = (numbers, widths);
+        let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary };
+        let mut lines = Lines::new(py, &mut look);
+        let batches: Vec<_> = self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?;
+        let mut at = place;
+        while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
+            let frames = &batches[*batch as usize];
+            let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
+            let reader = frames.reader.bind(py).get();
+            if !lines.append(*batch as usize, frames, &reader.tables, frame)? {
+                break;
+            }
+            at += 1;
+        }
+        let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
+        Ok((at, text, (look.time_width, look.name_width), (frames, of_client, of_server)))
     }
 
     /// Return NDJSON, in which `encode` makes the lines of rows of Python.

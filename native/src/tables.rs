@@ -58,6 +58,7 @@ pub enum Role {
     Permits,
     AckType,
     AckSet,
+    Error,
     Compression,
     ProducerName,
     Messages,
@@ -91,6 +92,7 @@ impl Role {
             "messagePermits" => Role::Permits,
             "ack_type" => Role::AckType,
             "ack_set" => Role::AckSet,
+            "validation_error" => Role::Error,
             "producer_name" => Role::ProducerName,
             _ => Role::Other,
         }

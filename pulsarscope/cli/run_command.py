@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from pulsarscope.filter.field_columns import FieldColumns
 
 TRACES = ("otlp", "perfetto")
+
+COLUMN_OUTPUTS = ("ndjson", "timeline")
+"""Outputs that take frames in the columns of a compiled reader."""
 """The outputs of journeys alone, which put the rows of an entry together."""
 
 PAYLOAD_FORM = "base64"
@@ -336,8 +339,8 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
     """Return True when rows of frames are written as they are, and nobody looks into them."""
     limited = request.limit is not None or request.tail is not None
-    looked_into = limited or row_filter is not None or request.columns is not None or request.once
-    return request.format == "ndjson" and kinds == (FrameRow.kind,) and request.jobs == 1 and not looked_into
+    looked_into = limited or row_filter is not None or request.columns is not None or request.once or request.fail_on != NEVER
+    return output_name(request, kinds) in COLUMN_OUTPUTS and kinds == (FrameRow.kind,) and request.jobs == 1 and not looked_into
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:

@@ -39,6 +39,22 @@ class Clock:
         if self._mode == RELATIVE and self._zero is None:
             self._zero = time
 
+    @property
+    def relative(self) -> bool:
+        """Return True when times are counted from one time."""
+        return self._mode == RELATIVE
+
+    @property
+    def zero(self) -> int | None:
+        """Return the time from which times are counted, or that before; None when there is none yet."""
+        return self._zero
+
+    def widen(self, width: int) -> None:
+        """Widen the column of times."""
+        if width > self.width:
+            self.width = width
+            self._prefix = self._prefix.rjust(width - 6)
+
     def text(self, time: int) -> str:
         """Return the time with six digits, right-aligned in its column."""
         fraction = time - self._base

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.output.export.sink import Sink
@@ -60,8 +62,18 @@ class TimelineOutput:
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
-        self._view.prepare(rows)
+        view = self._view
         lines: list[str] = []
+        ordered = None if not rows or isinstance(rows[0], Struct) else rows[0]
+        if ordered is None:
+            view.prepare(rows)
+        elif view.width is None and view.clock.relative:
+            rows = rows[1:]
+            view.prepare([*ordered.others(), *rows])
+            self._ordered(ordered, lines)
+        else:
+            rows = [*map(ordered.row, range(len(ordered))), *rows[1:]]
+            view.prepare(rows)
         if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
             self.frames(rows, lines)
         else:
@@ -71,7 +83,7 @@ class TimelineOutput:
                     continue
                 for row in group:
                     self.other(row, lines)
-        self._view.emit(lines)
+        view.emit(lines)
 
     def close(self) -> None:
         """Write pending rows and the end (see `Output`)."""
@@ -79,6 +91,34 @@ class TimelineOutput:
         messages = [f"{count_text(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
         others = [] if self._frames else [count_text(count, kind) for kind, count in self._others.items()]
         self._view.emit(self._view.closing([*(others or [count_text(self._frames, "frame")]), *messages]))
+
+    def _ordered(self, ordered: Any, lines: list[str]) -> None:
+        """Append the lines of rows of which some are in columns: the compiled reader writes those it has words for."""
+        view, place, size = self._view, 0, len(ordered)
+        look, marks = view.palette, view.symbols
+        texts = look.dim, look.warning, look.reset, marks.answers, marks.micro, f"  {look.good}{marks.good}{look.reset}"
+        while place < size:
+            row = ordered.row(place)
+            zero = view.clock.zero
+            if isinstance(row, FrameRow) and zero is not None and (known := self._looks.get(row.connection)):
+                parts = self._looks, self._commands, view.short_topic, known[2]
+                widths, numbers = (view.clock.width, view.name_width), (SLOW_NANOSECONDS, zero)
+                place, text, widths, counts = ordered.timeline(place, parts, texts, numbers, widths, view.several_files)
+                frames, of_client, of_server = counts
+                if frames:
+                    view.clock.widen(widths[0])
+                    view.name_width = widths[1]
+                    self._frames += frames
+                    self._messages[False] += of_client
+                    self._messages[True] += of_server
+                    self.last = ordered.row(place - 1)
+                    lines.append(text)
+                    continue
+            if isinstance(row, FrameRow):
+                self.frames([row], lines)
+            else:
+                self.other(row, lines)
+            place += 1
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
         """Append the lines of frames to `lines`."""

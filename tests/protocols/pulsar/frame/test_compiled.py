@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from pulsarscope.cli.encoded_rows import Encoding
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.isolation import Failure
 from pulsarscope.dissect.splitter import StreamSplitter
-from pulsarscope.engine.local import Options, run
-from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.frame.compiled import CompiledReader
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitter, reader
 from tests.scenarios.capture_mutations import Corpus, corpus_options
+from tests.scenarios.command_line import run
 from tests.scenarios.streams import Stream, frames_of, split
 
 SMALL_MAX_BYTES = 200_000
@@ -123,17 +122,32 @@ def test_what_the_compiled_reader_cannot_take_is_an_exception_of_the_connection(
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("size", [1 << 30, 30_000, 3_000])
-def test_lines_of_frames_in_columns_are_those_of_rows(tmp_path: Path, size: int) -> None:
-    options = Options(dissectors=make_dissectors, columns=True)
+@pytest.mark.parametrize("arguments", [("-f", "ndjson"), (), ("--time", "delta", "-q")])
+@pytest.mark.parametrize("size", [1 << 30, 3_000])
+def test_outputs_of_frames_in_columns_are_those_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, arguments: tuple[str, ...]
+) -> None:
     for path in sorted(CAPTURES.rglob("*.pcap*")):
         if path.suffix in (".pcap", ".pcapng") and path.stat().st_size < SMALL_MAX_BYTES:
             copy = tmp_path / path.name
             copy.write_bytes(path.read_bytes()[:size])
-            assert lines("require", copy, options) == lines("off", copy, options), path
+            assert output_of(monkeypatch, "require", copy, arguments) == output_of(monkeypatch, "off", copy, arguments), path
 
 
-def lines(choice: str, path: Path, options: Options) -> bytes:
-    encoding = Encoding("ndjson", ("frame",), None, quiet=True)
+@pytest.mark.usefixtures("installed")
+def test_coloured_text_of_several_files_is_that_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    files = [CAPTURES / name for name in ("quickstart.pcapng", "stuck-consumer.pcap", "errors.pcap")]
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    for path in files:
+        shutil.copy(path, folder)
+    assert output_of(monkeypatch, "require", folder, ()) == output_of(monkeypatch, "off", folder, ())
+
+
+def output_of(monkeypatch: pytest.MonkeyPatch, choice: str, path: Path, arguments: tuple[str, ...]) -> tuple[int, bytes]:
+    out = path.parent / "out"
+    out.unlink(missing_ok=True)
     with reader(choice):
-        return b"".join(encoding(batch.rows).rows for batch in run([str(path)], options))
+        code = run(monkeypatch, "decode", str(path), "-o", str(out), *arguments)
+    return code, out.read_bytes() if out.exists() else b""
