@@ -206,7 +206,7 @@ class LiveCapture:
             parts.append(dropped if feed.reports_drops else "number of dropped packets unknown on this system")
         if health.skipped_packets:
             parts.append(f"{health.skipped_packets:,} not decoded")
-        if self._request.write is not None:
+        if self._request.write is not None and state.failure is None:
             parts.append(f"saved to {state.latest}" if state.files == 1 else f"saved to {state.files} files")
         if health.shortened_triggers:
             parts.append(f"packets before {count_text(health.shortened_triggers, 'finding')} were partly gone already")

@@ -333,6 +333,16 @@ def test_packets_are_saved_without_being_decoded(captures: Path, tmp_path: Path)
     assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
+def test_packets_that_could_not_be_written_are_not_said_to_be_saved(captures: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.pcapng"
+    command = ["bash", "-c", 'ulimit -f 4; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--capture-only", "-w", str(kept)]
+    with (captures / "errors.pcap").open("rb") as capture:
+        done = subprocess.run(command, stdin=capture, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 5
+    assert "it has the packets before" in done.stderr
+    assert "saved to" not in done.stderr
+
+
 @needs_capturing
 def test_a_signal_sent_to_a_job_in_the_background_ends_it(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for `command &`
