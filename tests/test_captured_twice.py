@@ -13,6 +13,7 @@ from pulsarscope.engine import parallel as jobs
 from pulsarscope.engine.local import ALL_RECORDS
 from pulsarscope.engine.parallel import driver
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
+from tests.faults.consumers import consuming, publishing
 from tests.places import CAPTURES
 from tests.scenarios import write_pcap
 from tests.scenarios.capturefile import Packet
@@ -57,6 +58,17 @@ def test_two_captures_merged_give_the_rows_of_the_first(name: str, skew: int, tm
     found = {row.code for row in rows if isinstance(row, FindingRow)} & CODES
     assert found == ({"captured-twice"} if skew > MILLISECOND else {"packet-duplicate"})
     assert sorted(map(repr, rows_of(merged, 2))) == sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("skew", [3_000 * MILLISECOND, 9_000 * MILLISECOND])
+def test_the_clock_of_the_copies_makes_no_consumer_wait(skew: int, tmp_path: Path) -> None:
+    talks = consuming(20, 20, until=0), publishing(70, 20 * MILLISECOND, until=1_600 * MILLISECOND)
+    packets = [packet for talk in talks for packet in talk.packets]
+    copies = [packet._replace(time_ns=packet.time_ns + skew) for packet in packets]
+    rows = rows_of(write_pcap(tmp_path / "two.pcap", sorted(packets + copies, key=lambda packet: packet.time_ns)))
+    found = {row.code: row.severity for row in rows if isinstance(row, FindingRow)}
+    assert "captured-twice" in found
+    assert {code for code, severity in found.items() if severity != "note"} == set()
 
 
 @pytest.mark.parametrize("skew", [-20 * MILLISECOND, 20 * MILLISECOND])

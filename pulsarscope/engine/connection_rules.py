@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.isolation import RULE_FAILED, failure
 from pulsarscope.dissect.legs import ANCHOR
@@ -20,7 +22,7 @@ from pulsarscope.dissect.rules import (
     Where,
     where_of,
 )
-from pulsarscope.model.findings import LOSS_CODES, ONE_SIDED, Finding
+from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED, Finding
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, JourneyRow, Row
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
@@ -269,6 +271,8 @@ class ConnectionRules:
 
     def end(self, row: ConnectionRow, position: int) -> None:
         """End the rules of the connection, and drop them: they refer to it, and the collector of cycles runs seldom."""
+        if COPIED in self._reported and self.last.time:
+            row = msgspec.structs.replace(row, end=self.last.time)  # copies of its packets may have another clock
         self._positions, self._at = (position,), 0
         for number in range(len(self._rules)):
             self._number = number

@@ -99,6 +99,9 @@ LIVE_CODES = frozenset({"packets-skipped", "decode-lag", "interface-gone"})
 ONE_SIDED = "one-sided-capture"
 """Code of the finding that the capture lacks all packets of one direction of a connection."""
 
+COPIED = "captured-twice"
+"""Code of the finding that the packets of a connection were captured at two points."""
+
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: the verdict may be incomplete."""
 
@@ -160,7 +163,7 @@ CAPTURE_CODES = table(
     ),
     CAPTURE.note("packet-duplicate", "The same packets were captured twice.", "Capture on one interface only."),
     CAPTURE.note(
-        "captured-twice",
+        COPIED,
         "The same packets were captured at two points, or in two captures.",
         "Counts and latencies are those of the copies that come first; --source-by keeps the points apart.",
     ),
