@@ -37,6 +37,9 @@ NEEDED = {
 }
 """What a command cannot do without."""
 
+ENDLESS = "--wait-for-interface"
+"""Waits for an interface that never comes."""
+
 VALUES = {
     "A,B": "packet,topic",
     "KIND,...": "all",
@@ -83,7 +86,7 @@ def command_lines() -> Iterator[list[str]]:
         base = [name, *arguments, *needed]
         yield base
         options = [_option(parameter) for parameter in command.params if parameter.param_type_name == "option"]
-        given = [[option, *values] for option, every in options for values in every if option not in needed]
+        given = [[option, *values] for option, every in options for values in every if option not in needed and option != ENDLESS]
         for option in given:
             yield [*base, *option]
         formats = [option for option in given if option[0] in {"--format", "--records"}]
@@ -125,7 +128,7 @@ def run(line: list[str], capture: Path) -> tuple[str, str]:
     error = done.stderr.decode(errors="replace")
     if "Traceback" in error or done.returncode not in EXIT_CODES:
         return f"exit {done.returncode}", error[-600:] or f"exit code {done.returncode}"
-    if done.returncode == 2 and not error.strip():
+    if done.returncode == 2 and not (error + done.stdout.decode(errors="replace")).strip():
         return "exit 2", "nothing says why"
     return f"exit {done.returncode}", ""
 
