@@ -75,6 +75,7 @@ def test_a_message_that_came_again_a_few_times_makes_a_note(tmp_path: Path, time
     row, evidence = diagnose(tmp_path, returned(times, pause, others=1, end=end)).only("consumer-undecided")
     assert ("a longer capture" in (row.text or "")) == (end == "open")
     assert (row.severity, evidence["message_id"], evidence["redelivery_count"]) == ("note", [7, 0], times)
+    assert evidence["threshold"] == {"consumer-undecided-redeliveries": 3}
 
 
 @pytest.mark.parametrize(("times", "done", "end"), [(1, "", "open"), (2, "", "open"), (4, "Individual", "open"), (2, "", "fin")])

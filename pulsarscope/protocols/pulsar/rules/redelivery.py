@@ -88,6 +88,14 @@ THRESHOLDS = (
         "Of a consumer within the same window; a failover makes one.",
         ("redelivery-storm",),
     ),
+    Threshold(
+        "consumer-undecided-redeliveries",
+        3,
+        "redeliveries",
+        "Of one message that is never acknowledged; any application returns a message once or twice.",
+        ("consumer-undecided",),
+        1,
+    ),
 )
 
 TIMES_MAX = 33
@@ -98,9 +106,6 @@ PERIOD_MIN = 5
 
 REPEATED_MAX = 1_000
 """Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
-
-UNDECIDED_MIN = 3
-"""Redeliveries of one message that are worth a note: fewer are those of any application that returns messages."""
 
 TOPICS_MAX = 1_000
 """Dead letter topics counted on one connection."""
@@ -292,7 +297,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     def _report_undecided(self, consumer: RedeliveryState) -> None:
         """Report the message that came again most often, when the capture ends before it is acknowledged."""
         (ledger, entry), times = max(consumer.repeated.items(), key=lambda item: len(item[1]), default=((-1, -1), deque[int]()))
-        if len(times) < UNDECIDED_MIN:
+        if len(times) < self.context.thresholds["consumer-undecided-redeliveries"]:
             return
         span = duration(times[-1] - times[0])
         text = f"{consumer.title} got {ledger}:{entry} again {len(times)} times in {span} and did not acknowledge it"
@@ -301,7 +306,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             **consumer.evidence,
             "message_id": [ledger, entry],
             "redelivery_count": len(times),
-            **self.context.thresholds.evidence("redelivery-storm-unresolved"),
+            **self.context.thresholds.evidence("consumer-undecided-redeliveries"),
         }
         where = consumer.highest_at or self.context.last
         rest = "; a longer capture would show whether it goes on" if self.open else " before it ended"
