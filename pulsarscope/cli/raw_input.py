@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,14 +46,13 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
     if not any(turn.data for turn in said):
         what = "empty" if request.raw_streams else "no hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
         raise CaptureError(f"{printable(request.files[0])} is {what}")
-    try:
-        with TemporaryDirectory(prefix="pulsarscope-") as folder:
-            place = Path(folder) / "streams.pcapng"
-            port = (request.reading.port or [SERVER[1]])[0]
-            place.write_bytes(capture_of(said, port))
-            yield [str(place)]
-    except OSError as error:
-        raise OutputError(f"cannot keep a temporary capture: {error.strerror}") from error
+    with ExitStack() as stack:
+        try:
+            place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "streams.pcapng"
+            place.write_bytes(capture_of(said, (request.reading.port or [SERVER[1]])[0]))
+        except OSError as error:
+            raise OutputError(f"cannot keep a temporary capture: {error.strerror}") from error
+        yield [str(place)]
 
 
 def _content(file: str) -> bytes:

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
+from pulsarscope.model.errors import UsageError
+
 BYTES_PER_LINE = 16
 """Bytes of a full line where the offset of the next one does not tell."""
 
 OTHER_SIDE_INDENT = 4
 """Spaces before a line of the other side, as Wireshark writes it."""
 
-_LINE = re.compile(r"(?P<indent>[ \t]*)\|? *(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16})(?P<mark>[:|]?)[ \t]+(?P<bytes>[0-9A-Fa-f]{2}.*)")
+_LINE = re.compile(r"(?P<indent>[ \t]*)(?:\| *)?(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16})(?P<mark>[:|]?)[ \t]+(?P<bytes>[0-9A-Fa-f]{2}.*)")
 _DIGITS = re.compile(r"[0-9A-Fa-f\s]*")
 _SPOKEN = re.compile(r"\b(read|write): ", re.IGNORECASE)
 """The words of Netty's logs before a dump."""
@@ -26,7 +29,7 @@ class Said(NamedTuple):
 
 
 def said_in(text: str) -> list[Said]:
-    """Return what a dump says, in its order; nothing when it is no dump."""
+    """Return what a dump says, in its order; nothing when it is no dump. Raises UsageError for one that says too much."""
     first = next(filter(None, map(_LINE.fullmatch, text.splitlines())), None)
     if _DIGITS.fullmatch(text) and (first is None or int(first["offset"], 16)):
         digits = "".join(text.split())
@@ -43,7 +46,7 @@ def _turns(lines: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     side, spoken, data = "", "", bytearray()
     last = b""
     repeats = False
-    expected = 0
+    expected = repeated = 0
     for line in lines:
         if (word := _SPOKEN.search(line)) is not None:
             spoken = word[1]
@@ -59,6 +62,9 @@ def _turns(lines: Iterable[str]) -> Iterator[tuple[str, bytes]]:
             yield side, bytes(data)
             data.clear()
         if repeats and last and offset > expected:
+            repeated += offset - expected
+            if repeated > RAW_INPUT_MAX_BYTES:
+                raise UsageError(f"the lines that a hex dump leaves out are more than {RAW_INPUT_MAX_BYTES >> 20} MiB")
             data += last * ((offset - expected) // len(last))
         repeats = False
         side = now

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.inputs.hex_dumps import Said, said_in
+from pulsarscope.model.errors import UsageError
 
 CONNECT = bytes.fromhex("000000290000002508021221") + b"Pulsar deadbeef 00 11 22|| and more"
 
@@ -74,6 +75,16 @@ def test_sides_are_told_by_the_words_of_netty() -> None:
 def test_lines_that_hexdump_leaves_out_are_there() -> None:
     dump = f"00000000  {bytes(16).hex(' ')}\n*\n00000040  01 02\n00000042\n"
     assert said_in(dump) == [Said(True, bytes(64) + b"\1\2")]
+
+
+@pytest.mark.parametrize("offset", ["ffffffff", "f" * 16])
+def test_a_dump_that_leaves_out_more_than_fits_into_memory_is_refused(offset: str) -> None:
+    with pytest.raises(UsageError, match="more than 256 MiB"):
+        said_in(f"00000000  41 42\n*\n{offset}  41\n")
+
+
+def test_a_long_line_without_bytes_takes_no_long_time() -> None:
+    assert said_in(" " * 1_000_000 + "x") == []
 
 
 @pytest.mark.parametrize("text", ["", "\n", "no dump at all\n", "abc", "2026-05-01 10:00:00 INFO start\n"])
