@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,8 +15,13 @@ import pyarrow as pa
 from pulsarscope.capture.portions import Portion
 from pulsarscope.index.identity import Identity
 from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, Totals
+from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import INDEX_CHUNKS_CACHED, INDEXED_FRAMES_PER_CHUNK
 from pulsarscope.model.records import ROWS, FrameRow
+from pulsarscope.model.text import printable
+
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, pa.ArrowException)
+"""Exceptions that a damaged index raises."""
 
 
 class IndexUnusable(Exception):  # noqa: N818 - a state, as its text says
@@ -32,23 +38,22 @@ class Index:
             self._map = pa.memory_map(str(path))
             self._arrow = pa.ipc.open_file(self._map)
             self.identity = msgspec.json.decode((self._arrow.schema.metadata or {}).get(IDENTITY, b""), type=Identity)
-            if self._arrow.schema.names != SCHEMA.names or not self._arrow.num_record_batches:
+            if not self._arrow.schema.equals(SCHEMA) or not self._arrow.num_record_batches:
                 raise IndexUnusable("is none of this version")
-            others = self._arrow.get_batch(self._arrow.num_record_batches - 1).to_pylist()
-        except (OSError, pa.ArrowException, msgspec.DecodeError) as error:
+            self._read_others(_validated(self._arrow.get_batch(self._arrow.num_record_batches - 1)).to_pylist())
+        except _DAMAGE as error:
             raise IndexUnusable("is damaged, or cut") from error
         if identity is not None and (difference := self.identity.difference(identity)) is not None:
             raise IndexUnusable(difference)
         self.chunks = self._arrow.num_record_batches - 1
         """Number of chunks of frames."""
-        self._read_others(others)
         self._readers: dict[tuple[str, ...], Any] = {}
         self._cache: OrderedDict[int, Any] = OrderedDict()
         self._decode = msgspec.msgpack.Decoder(FrameRow).decode
         self._lock = Lock()
 
     def _read_others(self, others: Sequence[Mapping[str, Any]]) -> None:
-        """Take the rows behind the frames."""
+        """Take the rows behind the frames. Raises what damage raises."""
         decoders = {kind: msgspec.msgpack.Decoder(row_type) for kind, row_type in ROWS.items()}
         self.others: list[tuple[int, Any]] = []
         """Rows of other kinds in their order, each with the number of frames before it."""
@@ -56,36 +61,39 @@ class Index:
         """Records of tables of statistics, by name."""
         self.portions: list[Portion] = []
         """Where captures can be read from; empty for compressed ones."""
-        try:
-            for other in others:
-                kind, data = other["record"], other["row"]
-                if kind == TABLE:
-                    table = msgspec.msgpack.decode(data)
-                    self.tables[table["name"]] = table["records"]
-                elif kind == PORTION:
-                    self.portions.append(msgspec.msgpack.decode(data, type=Portion))
-                elif kind == TOTALS:
-                    self.totals = msgspec.msgpack.decode(data, type=Totals)
-                    self._count = int(other["at"])
-                else:
-                    self.others.append((other["at"], decoders[kind].decode(data)))
-        except (msgspec.DecodeError, KeyError) as error:
-            raise IndexUnusable("is damaged") from error
+        totals: Totals | None = None
+        for other in others:
+            kind, data = other["record"], other["row"]
+            if kind == TABLE:
+                table = msgspec.msgpack.decode(data)
+                self.tables[table["name"]] = table["records"]
+            elif kind == PORTION:
+                self.portions.append(msgspec.msgpack.decode(data, type=Portion))
+            elif kind == TOTALS:
+                totals = msgspec.msgpack.decode(data, type=Totals)
+                self._count = int(other["at"])
+            else:
+                self.others.append((other["at"], decoders[kind].decode(data)))
+        if totals is None:
+            raise IndexUnusable("is damaged, or cut")
+        self.totals = totals
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int) -> FrameRow:
-        """Return the frame at a position, from 0. Raises IndexError."""
+        """Return the frame at a position, from 0. Raises IndexError, and CaptureError where the index is damaged."""
         number, at = divmod(index, INDEXED_FRAMES_PER_CHUNK)
-        return self._decode(self._rows(number)[at].as_py())
+        data = self._rows(number)[at]
+        with self._reading():
+            return self._decode(data.as_py())
 
     def start(self, number: int) -> int:
         """Return the position of the first frame of a chunk."""
         return number * INDEXED_FRAMES_PER_CHUNK
 
     def chunk(self, number: int) -> list[FrameRow]:
-        """Return the frames of a chunk. Raises IndexError."""
+        """Return the frames of a chunk. Raises as an item does."""
         return self.some(number, None)
 
     def some(self, number: int, positions: Sequence[int] | None) -> list[FrameRow]:
@@ -93,16 +101,24 @@ class Index:
         decode, rows = self._decode, self._rows(number)
         if positions is not None:
             rows = rows.take(pa.array(positions, pa.int64()))
-        return [decode(data) for data in rows.to_pylist()]
+        with self._reading():
+            return [decode(data) for data in rows.to_pylist()]
 
     def columns(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
-        """Return columns of a chunk; the others are not read."""
-        with self._lock:
+        """Return columns of a chunk; the others are not read. Raises CaptureError where the index is damaged."""
+        with self._lock, self._reading():
             if (reader := self._readers.get(tuple(names))) is None:
                 fields = [SCHEMA.get_field_index(name) for name in names]
                 options = pa.ipc.IpcReadOptions(included_fields=fields)
                 reader = self._readers[tuple(names)] = pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
-            return reader.get_batch(number)
+            return _validated(reader.get_batch(number))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGE as error:
+            raise CaptureError(f"the index {printable(str(self.path))} is damaged: remove it") from error
 
     def _rows(self, number: int) -> Any:
         if not 0 <= number < self.chunks:
@@ -112,6 +128,12 @@ class Index:
             if len(self._cache) > INDEX_CHUNKS_CACHED:
                 self._cache.popitem(last=False)
         return rows
+
+
+def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose offsets and texts are sound. Raises ArrowInvalid."""
+    batch.validate(full=True)
+    return batch
 
 
 def open_index(places: Sequence[Path], identity: Identity) -> tuple[Index | None, list[str]]:
