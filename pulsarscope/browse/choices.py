@@ -21,7 +21,7 @@ class Choices(msgspec.Struct):
 
 def load(path: Path | None) -> Choices:
     """Return the choices of a file; the usual ones when there is none that can be read."""
-    with suppress(OSError, msgspec.DecodeError):
+    with suppress(OSError, ValueError):
         if path is not None:
             return msgspec.json.decode(path.read_bytes(), type=Choices)
     return Choices()

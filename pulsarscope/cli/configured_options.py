@@ -15,12 +15,14 @@ from pulsarscope.model.text import hint_for, printable
 
 COMMAND_LINE_ONLY = frozenset(
     {"help", "profile", "output", "write", "plot", "export", "list", "check", "finish", "watch", "checkpoint"}
+    | {"install", "remove", "lua"}
     | {"connection", "producer", "consumer", "topic", "message", "txn"}
 )
 """Options that say what to do and where to, not how."""
 
-OF_THE_USER_ONLY = frozenset({"show-secrets", "conf", "master"})
-"""Options that a file in the working directory, whoever wrote it, must not set: they show secrets, or run programs."""
+OF_THE_USER_ONLY = frozenset({"show-secrets", "conf", "master", "metrics", "redact-key", "anonymize-key"})
+"""Options that a file in the working directory, whoever wrote it, must not set: they show secrets or undo their masks, run programs, or
+listen on the network."""
 
 PATHS = frozenset({"FILE", "LOG", "DIR"})
 """Placeholders of options that are paths."""

@@ -28,6 +28,7 @@ FOLDERS = (Path(__file__).parents[1] / "captures", Path(__file__).parents[2] / "
 KINDS = (*ALL, "journey")
 
 EXTRAS = {
+    "connect": ("grpc", "grpc_status"),
     "live": ("scapy", "prometheus_client"),
     "mcp": ("mcp",),
     "parquet": ("pyarrow",),
@@ -36,7 +37,7 @@ EXTRAS = {
     "sql": ("duckdb", "pyarrow"),
     "tui": ("textual",),
 }
-"""The packages that an extra brings."""
+"""The packages that an extra brings, by the names under which they are imported."""
 
 
 class Expected(msgspec.Struct, frozen=True):

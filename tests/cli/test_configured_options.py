@@ -80,7 +80,7 @@ def test_views_of_the_command_line_take_the_place_of_configured_columns(command:
     command.user("[decode]\ncolumns = 'packet'\nformat = 'csv'\n")
     code, out, err = command("decode", QUICKSTART, option, "--limit", "1")
     assert (code, err) == (0, "")
-    assert "connection 1" in out
+    assert "connection #1" in out
     assert command("decode", QUICKSTART, option, "--columns", "packet")[0] == 2
 
 
@@ -122,6 +122,25 @@ def test_a_wrong_setting_is_one_line_with_its_place(command: Setup, text: str, r
     assert reason in err
     assert ".pulsarscope.toml" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command_name", "option", "reason"),
+    [
+        ("live", "metrics = '0.0.0.0:9464'", "metrics can be set in your own"),
+        ("extract", "redact-key = 'k'", "redact-key can be set in your own"),
+        ("report", "anonymize-key = 'k'", "anonymize-key can be set in your own"),
+        ("pipeline", "master = 'x'", "master can be set in your own"),
+        ("wireshark", "remove = true", "remove is for the command line only"),
+    ],
+)
+def test_a_strangers_file_neither_listens_nor_undoes_masks_nor_installs(
+    command: Setup, command_name: str, option: str, reason: str
+) -> None:
+    command.local(f"[{command_name}]\n{option}\n")
+    code, _, err = command(command_name, *([] if command_name == "wireshark" else [QUICKSTART]))
+    assert code == 2
+    assert reason in err
 
 
 def test_ones_own_file_may_show_secrets(command: Setup) -> None:

@@ -133,7 +133,7 @@ def test_keys_lead_through_the_views_and_q_leaves_a_summary(captures: Path) -> N
         shown = terminal.wait_for(r"filter /cons-st")
         assert "cons-ok" not in shown.split("Producers")[0]
         terminal.type("\r")
-        assert re.search(r" server +MESSAGE +stuck-t-20 ", terminal.wait_for(r"connection 0:\d+, 10\.9\.0\.11:\d+ to 10\.9\.0\.1:6650"))
+        assert re.search(r" server +MESSAGE +stuck-t-20 ", terminal.wait_for(r"connection #\d+, 10\.9\.0\.11:\d+ to 10\.9\.0\.1:6650"))
         terminal.type("\x1b")
         terminal.wait_for(r"^ .*\[3 consumers")
         terminal.type("?")

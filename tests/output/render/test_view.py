@@ -114,7 +114,7 @@ def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
     for packet in (1, 7):
         text = f"Connection 0:{packet}: TLS."
         item.finding(rows.finding(packet=packet, connection=f"0:{packet}", code="x", severity="note", sub=None, text=text, hint="Try."), [])
-    assert item.closing(["0 frames"])[:3] == ["       note x  Connection 0:1: TLS.", "         Try.", ""]
+    assert item.closing(["0 frames"])[:3] == ["       note x  Connection #1: TLS.", "         Try.", ""]
     item.introduce("0:1", [])
     assert item.closing(["1 frame"])[0] == ""
 
@@ -135,5 +135,5 @@ def test_a_finding_that_names_its_place_is_not_told_it_twice() -> None:
     view(quiet=True).finding(rows.finding(sub=None, text="Connection 0:1: the client speaks HTTP.", hint=None), lines, notes=True)
     assert [line.partition("checksum-mismatch  ")[2] for line in lines] == [
         "SEND 0:4.1: 12 of 40 bytes are there.",
-        "Connection 0:1: the client speaks HTTP.",
+        "Connection #1: the client speaks HTTP.",
     ]
