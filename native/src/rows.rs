@@ -131,21 +131,30 @@ impl OrderedRows {
         let batches: Vec<_> = self.batches.iter().map(|batch| batch.borrow(py)).collect();
         let mut out = Vec::with_capacity(self.order.len() * 512);
         let mut times = Times::default();
+        let mut of_python = Vec::new();
         for (_, of) in &self.order {
             match of {
                 Of::Frame(batch, index) => {
+                    encode_rows(&mut of_python, encode, &mut out)?;
                     let frames = &batches[*batch as usize];
                     if let Entry::Frame(frame) = &frames.entries[*index as usize] {
                         let reader = frames.reader.bind(py).get();
                         frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
                     }
                 }
-                Of::Row(index) => {
-                    let line = encode.call1((PyList::new(py, [self.rows[*index as usize].bind(py)])?,))?;
-                    out.extend_from_slice(line.cast::<PyBytes>()?.as_bytes());
-                }
+                Of::Row(index) => of_python.push(self.rows[*index as usize].bind(py)),
             }
         }
+        encode_rows(&mut of_python, encode, &mut out)?;
         Ok(PyBytes::new(py, &out))
     }
+}
+
+/// Append the lines of rows of Python, which come one behind the other, and forget them.
+fn encode_rows(rows: &mut Vec<&Bound<'_, PyAny>>, encode: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    if !rows.is_empty() {
+        let lines = encode.call1((PyList::new(encode.py(), rows.drain(..))?,))?;
+        out.extend_from_slice(lines.cast::<PyBytes>()?.as_bytes());
+    }
+    Ok(())
 }
