@@ -13,6 +13,7 @@ import msgspec
 from pulsarscope.capture import BlockReader, Inputs, expand_inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
+from pulsarscope.model.text import plural
 from pulsarscope.spark.remote_files import list_files, open_path, size_and_change
 
 SAMPLE_BYTES = 4 << 20
@@ -117,21 +118,21 @@ def _measure(inputs: Inputs, sizes: Sequence[int], options: Options, plan: Plan)
 
 def plan_lines(plan: Plan, tasks: int, cores: int | None) -> Iterator[str]:
     """Yield the plan in words; `tasks` decode, on so many cores if that is known."""
-    sources = "1 vantage point" if plan.sources == 1 else f"{plan.sources:,} vantage points"
     size, largest = plan.bytes / 1e6, plan.largest / 1e6
-    yield f"{plan.files:,} captures of {sources}, {size:,.1f} MB; the largest has {largest:,.1f} MB; {plan.compressed:,} compressed"
-    yield f"  1. scan     {plan.portions:>6,} tasks: count packets, find TLS secrets and what is of no known protocol"
-    yield f"  2. read     {plan.portions:>6,} tasks: packets of a pair of endpoints in 4 MiB become a row"
+    captures = f"{plural(plan.files, 'capture')} of {plural(plan.sources, 'vantage point')}"
+    yield f"{captures}, {size:,.1f} MB; the largest has {largest:,.1f} MB; {plan.compressed:,} compressed"
+    yield f"  1. scan     {plural(plan.portions, 'task'):>12}: count packets, find TLS secrets and what is of no known protocol"
+    yield f"  2. read     {plural(plan.portions, 'task'):>12}: packets of a pair of endpoints in 4 MiB become a row"
     yield f"  3. shuffle  {plan.shuffled / 1e6:>6,.0f} MB by pair of endpoints, on spark.local.dir"
-    yield f"  4. decode   {tasks:>6,} tasks: rows are written as they come"
+    yield f"  4. decode   {plural(tasks, 'task'):>12}: rows are written as they come"
     yield "  5. rules    across connections: facts, without payload, are shuffled by their keys"
     if not plan.sampled:
         yield "no packet could be read for an estimate"
         return
-    rows = ", ".join(f"{round(rows * plan.bytes):,} {kind}" for kind, rows in sorted(plan.rows.items()))
+    rows = ", ".join(plural(round(rows * plan.bytes), kind) for kind, rows in sorted(plan.rows.items()))
     yield f"estimate, from {plan.sampled / 1e6:,.1f} MB decoded here: {plan.core_seconds:,.0f} s of a core, {rows}"
     if cores:
-        yield f"with {cores:,} cores: {plan.core_seconds / cores:,.0f} s, and what the start of Spark takes"
+        yield f"with {plural(cores, 'core')}: {plan.core_seconds / cores:,.0f} s, and what the start of Spark takes"
 
 
 def local_cores(master: str | None) -> int | None:

@@ -45,7 +45,9 @@ def test_the_command_explains_without_spark(captures: Path, capsys: pytest.Captu
     request = PipelineRequest(files=[str(captures / "errors.pcap")], spark=SparkOptions(explain=True, master="local[4]", partitions=9))
     assert explain(request) == 0
     out = capsys.readouterr().out
-    assert "4. decode        9 tasks" in out
+    assert out.startswith("1 capture of 1 vantage point, ")
+    assert "1. scan           1 task: " in out
+    assert "4. decode        9 tasks: " in out
     assert "with 4 cores" in out
     with pytest.raises(CaptureError):
         explain(PipelineRequest(files=["nothing-there"], spark=SparkOptions(explain=True)))
