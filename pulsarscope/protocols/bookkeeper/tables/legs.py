@@ -215,7 +215,7 @@ def table(receipts: Sequence[ReadReceipt]) -> ReportTable:
     return ReportTable(
         "legs",
         "Legs of publishing",
-        "publish to first ADD, first ADD to the ack quorum's answer, that to the receipt; each bookie by its ADDs",
+        "broker: to the first ADD; bookies: to the ack quorum; answer: to the receipt",
         (
             ReportColumn("topic", "topic", "topic"),
             ReportColumn("bookie", "bookie", "name"),
