@@ -228,7 +228,7 @@ def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[File
     with write_errors(path):
         if folder:
             if place.exists() and not place.is_dir():
-                raise UsageError(f"several kinds of records need a folder, {path} is a file: name another, or one kind with --records")
+                raise UsageError(f"{path} is a file, and a folder is needed for several files: name another")
             return FolderSink(path, inputs)
         if place.is_dir():
             raise UsageError(f"{path} is a folder: name a file")

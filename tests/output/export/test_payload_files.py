@@ -48,6 +48,8 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     assert run(monkeypatch, "messages", str(CAPTURES / "quickstart.pcapng"), "--export", str(tmp_path)) == 2
     assert "is not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert run(monkeypatch, "messages", str(CAPTURES / "quickstart.pcapng"), "--export", str(tmp_path / "mine")) == 2
+    assert "mine is a file, and a folder is needed for several files: name another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_files_and_folders_are_not_mixed_up(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is a folder: name a file"):
         open_sink(str(tmp_path))
-    with pytest.raises(UsageError, match="need a folder"):
+    with pytest.raises(UsageError, match="is a file, and a folder is needed"):
         open_sink(str(tmp_path / "file"), folder=True)
     with pytest.raises(UsageError, match="give one with -o"):
         open_sink(None, folder=True)
