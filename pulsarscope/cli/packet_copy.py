@@ -167,7 +167,7 @@ def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, si
         frames = count_text(selection.frames, "frame")
         warn(f"{written:,} of {count_text(read, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
         plain = f"{sink.name} holds payloads and credentials: share a copy made with --redact"
-        for line in [plain] if redaction is None else redaction.notes():
+        for line in ([plain] if written else []) if redaction is None else redaction.notes():
             warn(line)
 
 

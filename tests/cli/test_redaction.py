@@ -265,3 +265,5 @@ def sum_of(data: bytes) -> int:
 def test_without_redaction_one_line_says_what_the_copy_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_packets(ExtractRequest(files=[str(CAPTURES / "quickstart.pcapng")], out=str(tmp_path / "plain.pcapng")))
     assert "holds payloads and credentials: share a copy made with --redact" in capsys.readouterr().err
+    write_packets(ExtractRequest(files=[str(CAPTURES / "quickstart.pcapng")], filter="command == SEEK", out=str(tmp_path / "empty.pcapng")))
+    assert "holds" not in capsys.readouterr().err
