@@ -24,7 +24,7 @@ from tests.scenarios.command_line import execute
 from tests.scenarios.loopback import needs_capturing
 
 pytestmark = [
-    pytest.mark.broker,
+    pytest.mark.bookies,
     pytest.mark.timeout(900),  # six Java programs start
     needs_capturing,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
