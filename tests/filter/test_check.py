@@ -49,6 +49,8 @@ ERRORS = [
     ("time > 1e300", "the time is too large", "1e300"),
     ("ip == 10.0.0.300", "invalid address or network", "10.0.0.300"),
     ("ip > 10.0.0.1", "ip has no order", "ip"),
+    ("connection > #2", "connection has no order", "connection"),
+    ("request < '0:12.1'", "request has no order", "request"),
     ("ip == 7", "ip is compared with an address", "7"),
     ("metadata == 5", "metadata is an object: name one of its fields, producer_name", "5"),
     ('metadata contains "x"', "metadata is neither text nor bytes", '"x"'),

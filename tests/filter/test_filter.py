@@ -77,6 +77,7 @@ def test_every_command_line_of_the_pages_runs(
     words = [str(ROOT / "captures" / "quickstart.pcapng") if word == "mine.pcap" else word for word in shlex.split(line, comments=True)]
     words = words[: words.index("|")] if "|" in words else words
     monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # of indexes
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         cli.main()
