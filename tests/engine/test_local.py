@@ -348,7 +348,7 @@ class TestOptions:
                 raw = rows[at + 1]
                 assert isinstance(raw, RawFrame)
                 assert len(raw.data) == rows[at].size
-                assert raw.ranges[0] == (0, 4, "totalSize", 0)
+                assert raw.ranges[0] == (0, 4, f"totalSize  {len(raw.data) - 4:,}", 0)
 
     def test_payloads_are_given_when_they_are_asked_for(self) -> None:
         rows = rows_of(self.QUICKSTART, records=frozenset({"message"}), payload="hex")

@@ -25,15 +25,16 @@ def test_a_message_is_read_as_its_metadata_and_the_place_of_its_payload() -> Non
     data = message()
     stored = read(b"before" + data + b"behind", 6, 6 + len(data))
     assert stored is not None
-    assert (stored.kind, stored.fields) == ("message", {"checksum": "good"})
+    assert (stored.kind, stored.fields) == ("message", {"checksum": "good", "crc32c": data[2:6].hex()})
     assert stored.metadata is not None
     assert (b"before" + data)[stored.payload_at :] == b"hello"
 
 
 def test_a_damaged_message_is_one_all_the_same() -> None:
-    stored = whole(message()[:-1] + b"!")
+    data = message()
+    stored = whole(data[:-1] + b"!")
     assert stored is not None
-    assert stored.fields == {"checksum": "bad"}
+    assert stored.fields == {"checksum": "bad", "crc32c": data[2:6].hex()}
 
 
 @pytest.mark.parametrize(
