@@ -1,13 +1,13 @@
 //! Frames of a connection in columns, in the order in which they became readable.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyIndexError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::caught;
 use crate::json::{self, Times};
 use crate::pieces::Places;
 use crate::reader::Reader;
@@ -98,7 +98,7 @@ impl Frames {
     /// Read plain frames until one that is not plain, is not whole or is too large.
     ///
     /// `names`: source, file, connection, protocol, direction; `at`: floor of moments, size of the largest frame, packet and sub of the
-    /// latest name. Returns the new position, packet and sub, and the exception that ended it. A panic is a RuntimeError.
+    /// latest name. Returns the new position, packet and sub, and the exception that ended it.
     fn read<'py>(
         &mut self,
         py: Python<'py>,
@@ -121,10 +121,7 @@ impl Frames {
         });
         let mut run = Run { position, packet, sub, origin, base, floor, largest, places: Places::of(&pieces, &ends) };
         let reader = self.reader.bind(py).get();
-        let error = match catch_unwind(AssertUnwindSafe(|| run.read(py, &reader.tables, data.as_bytes(), &mut self.entries))) {
-            Ok(result) => result.err(),
-            Err(_) => Some(PyRuntimeError::new_err("the compiled reader panicked")),
-        };
+        let error = caught(|| run.read(py, &reader.tables, data.as_bytes(), &mut self.entries)).err();
         Ok((run.position, run.packet, run.sub, error))
     }
 
@@ -164,22 +161,23 @@ impl Frames {
 
     /// Return the row of the frame at a place, its moment and its attachment.
     fn at<'py>(&self, py: Python<'py>, place: usize, payload: bool, raw: bool) -> PyResult<(Bound<'py, PyAny>, i64, Option<Py<PyAny>>)> {
-        match &self.entries[place] {
+        match self.entries.get(place).ok_or_else(no_such_frame)? {
             Entry::Frame(frame) => {
                 let attachment = self.attachment(py, frame, payload, raw)?;
                 Ok((self.row(py, frame)?, frame.moment, attachment.map(Bound::unbind)))
             }
             Entry::Rows(rows) => {
                 let attachment = rows.attachment.as_ref().map(|attachment| attachment.clone_ref(py));
-                Ok((rows.rows[0].bind(py).clone(), rows.moment, attachment))
+                Ok((rows.rows.first().ok_or_else(no_such_frame)?.bind(py).clone(), rows.moment, attachment))
             }
         }
     }
 
     /// Put rows in the place of a frame: its own, and those that stand behind it.
-    fn replace(&mut self, place: usize, rows: Vec<Py<PyAny>>) {
-        let moment = self.entries[place].moment();
-        self.entries[place] = Entry::Rows(Box::new(Rows { moment, rows, attachment: None }));
+    fn replace(&mut self, place: usize, rows: Vec<Py<PyAny>>) -> PyResult<()> {
+        let entry = self.entries.get_mut(place).ok_or_else(no_such_frame)?;
+        *entry = Entry::Rows(Box::new(Rows { moment: entry.moment(), rows, attachment: None }));
+        Ok(())
     }
 
     /// Name and pair the frames from a place on until one that Python must deal with.
@@ -467,6 +465,10 @@ fn number(name: &str, value: i64, out: &mut Vec<u8>) {
 fn text(name: &str, quoted: &[u8], out: &mut Vec<u8>) {
     key(name, out);
     out.extend_from_slice(quoted);
+}
+
+fn no_such_frame() -> PyErr {
+    PyIndexError::new_err("no such frame")
 }
 
 fn changed() -> PyErr {

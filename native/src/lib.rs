@@ -17,10 +17,18 @@ mod tables;
 mod timeline;
 mod wire;
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
 const CONTRACT: u32 = 2;
+
+/// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
+pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(PyRuntimeError::new_err("the compiled reader panicked")))
+}
 
 #[pymodule]
 fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PySlice, PyTuple, PyType};
 
+use crate::caught;
 use crate::pieces::{Piece, Pieces};
 
 const IPV4_BYTES: usize = 20;
@@ -276,20 +277,23 @@ pub fn walk_pcap<'py>(
     let bytes = data.as_bytes();
     let word = words(bytes, big_endian);
     let mut found = Flows::default();
-    while bytes.len() >= position + header {
-        let (second, fraction) = (i64::from(word(position)), i64::from(word(position + 4)));
-        let (captured, wire) = (word(position + 8), word(position + 12));
-        let start = position + header;
-        let end = start + captured as usize;
-        let (number, last_second, last_fraction) = clock;
-        let later = second > last_second || (second == last_second && fraction >= last_fraction);
-        let time = second * SECOND + fraction * unit;
-        if captured != wire || !later || fraction >= SECOND / unit || !found.take(bytes, (start, end), link, number + 1, time) {
-            break;
+    caught(|| {
+        while bytes.len() >= position + header {
+            let (second, fraction) = (i64::from(word(position)), i64::from(word(position + 4)));
+            let (captured, wire) = (word(position + 8), word(position + 12));
+            let start = position + header;
+            let end = start + captured as usize;
+            let (number, last_second, last_fraction) = clock;
+            let later = second > last_second || (second == last_second && fraction >= last_fraction);
+            let time = second * SECOND + fraction * unit;
+            if captured != wire || !later || fraction >= SECOND / unit || !found.take(bytes, (start, end), link, number + 1, time) {
+                break;
+            }
+            clock = (number + 1, second, fraction);
+            position = end;
         }
-        clock = (number + 1, second, fraction);
-        position = end;
-    }
+        Ok(())
+    })?;
     found.hand_on(data, flows, control)?;
     Ok((position, clock))
 }
@@ -318,24 +322,27 @@ pub fn walk_pcapng<'py>(
     let bytes = data.as_bytes();
     let word = words(bytes, big_endian);
     let mut found = Flows::default();
-    while bytes.len() >= position + PACKET_BLOCK_HEAD {
-        let (kind, length) = (word(position), word(position + 4) as usize);
-        let of_interface = word(position + 8) == number_of_interface && word(position + 12) == high;
-        let (low, captured, wire) = (word(position + 16), word(position + 20), word(position + 24));
-        let start = position + PACKET_BLOCK_HEAD;
-        let (end, next) = (start + captured as usize, position + length);
-        let whole = end + 4 <= next && next <= bytes.len() && length & 3 == 0 && length <= longest;
-        let (number, last) = clock;
-        let Some(time) = i64::from(low).checked_mul(unit).and_then(|ns| ns.checked_add(base)) else { break };
-        if kind != PACKET_BLOCK || !of_interface || !whole || word(next - 4) as usize != length || captured != wire || time < last {
-            break;
+    caught(|| {
+        while bytes.len() >= position + PACKET_BLOCK_HEAD {
+            let (kind, length) = (word(position), word(position + 4) as usize);
+            let of_interface = word(position + 8) == number_of_interface && word(position + 12) == high;
+            let (low, captured, wire) = (word(position + 16), word(position + 20), word(position + 24));
+            let start = position + PACKET_BLOCK_HEAD;
+            let (end, next) = (start + captured as usize, position + length);
+            let whole = end + 4 <= next && next <= bytes.len() && length & 3 == 0 && length <= longest;
+            let (number, last) = clock;
+            let Some(time) = i64::from(low).checked_mul(unit).and_then(|ns| ns.checked_add(base)) else { break };
+            if kind != PACKET_BLOCK || !of_interface || !whole || word(next - 4) as usize != length || captured != wire || time < last {
+                break;
+            }
+            if !found.take(bytes, (start, end), link, number + 1, time) {
+                break;
+            }
+            clock = (number + 1, time);
+            position = next;
         }
-        if !found.take(bytes, (start, end), link, number + 1, time) {
-            break;
-        }
-        clock = (number + 1, time);
-        position = next;
-    }
+        Ok(())
+    })?;
     found.hand_on(data, flows, control)?;
     Ok((position, clock))
 }

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::caught;
 use crate::frames::{Entry, Frame, Frames, Named};
 use crate::sent_queue::{Sent, SentQueue, Waiting};
 use crate::tables::{CommandKind, Numbers, Tables, Text};
@@ -69,18 +70,14 @@ pub fn observe<'py>(
         waiting: 0,
     };
     let mut entries = std::mem::take(&mut frames.entries);
-    let mut result = Ok(());
-    while let Some(Entry::Frame(frame)) = entries.get_mut(place) {
-        match state.observe(frames, frame) {
-            Ok(Some(named)) => frame.named = named,
-            Ok(None) => break,
-            Err(error) => {
-                result = Err(error);
-                break;
-            }
+    let result = caught(|| {
+        while let Some(Entry::Frame(frame)) = entries.get_mut(place) {
+            let Some(named) = state.observe(frames, frame)? else { break };
+            frame.named = named;
+            place += 1;
         }
-        place += 1;
-    }
+        Ok(())
+    });
     frames.entries = entries;
     result.map(|()| (place, state.waiting))
 }
