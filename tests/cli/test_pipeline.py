@@ -52,7 +52,7 @@ def test_a_signal_ends_the_session_which_cleans_up(
         finally:
             ended.append(number)
 
-    monkeypatch.setattr(session, "require_distributions", lambda: None)
+    monkeypatch.setattr(session, "require_distributions", lambda _master: None)
     monkeypatch.setattr(session, "session", fake_session)
     monkeypatch.setattr("pulsarscope.cli.pipeline.run_job", lambda *_: os.kill(os.getpid(), number))
     assert write_tables(PipelineRequest(files=["a.pcap"], out=str(tmp_path / "tables"))) == 5

@@ -48,8 +48,8 @@ REACH = "brokers-of-client"
 WANTED = "wanted"
 """Fact, by the host of a proxy, of a client that asked it for a connection to a broker, and got none."""
 
-WANTED_NS = 60_000_000_000
-"""Time for which a proxy tries."""
+WANTED_WINDOW_NS = 60_000_000_000
+"""Window behind a request in which the attempts of a proxy are those for it."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
@@ -190,7 +190,7 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
     for fact in wanted:
         target, proxy, begun = fact.values["target"], fact.values["proxy"], fact.where.time
         for server, failures in failed.items():
-            tried = [failure for failure in failures if begun <= failure.where.time <= begun + WANTED_NS]
+            tried = [failure for failure in failures if begun <= failure.where.time <= begun + WANTED_WINDOW_NS]
             if server in told or not tried or not _may_be(target.partition("://")[2] or target, server):
                 continue
             told.add(server)
