@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def test_a_traceback_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_no_command_line_has_a_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["command_lines", str(CAPTURES / "quickstart.pcapng")])
+def test_no_command_line_has_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path)  # beside which an index is written
+    monkeypatch.setattr(sys, "argv", ["command_lines", str(capture)])
     assert program.main() == 0, capsys.readouterr().out
