@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from pulsarscope.browse.app import BrowseApp
+    from pulsarscope.browse.capture import Browsed
+    from pulsarscope.engine.parallel import AnyRun
+    from pulsarscope.filter import Filter
+    from pulsarscope.filter.field_columns import FieldColumns
+    from pulsarscope.filter.fields import Catalogue
 
 
 class BrowseRequest(CommandRequest, frozen=True, kw_only=True):
@@ -68,12 +73,10 @@ def require_screen() -> None:
 
 def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
-    from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - as above
+    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
-    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - as above
 
     filter_of(request, (FrameRow.kind,))  # a wrong one is an error of the command line
     options = msgspec.structs.replace(
@@ -85,20 +88,14 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     run = start_run(request.files, options, 1)
     index, identity = find_index(run.inputs, options, quiet=False)
     known = catalogue()
-
-    def make_filter(text: str) -> Filter:
-        made = Filter(text, (FrameRow.kind,), known)
-        made.begin(run)
-        return made
-
     browsed = Browsed(
         run,
         options,
         diagnosis_of(run, options),
-        make_filter,
+        filter_maker(run, known),
         FrameStore(kept) if index is None else index,
         extract=_extract(request, run.inputs.paths),
-        make_columns=lambda names: FieldColumns(names, (FrameRow.kind,), known) if names else None,
+        make_columns=columns_maker(known),
         message_filter=lambda text: Filter(text, (MessageRow.kind,), known, payload="text"),
         keeper=None if identity is None or index is not None else index_keeper(identity, beside=request.index),
     )
@@ -106,10 +103,36 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
         totals = index.totals
         run.start, run.packets, run.connections, run.damaged = totals.start, totals.packets, totals.connections, totals.damaged
         browsed.know([row for _, row in index.others], index.tables, index.portions)
-    refusals = tuple(ending for dissector in run.dissectors.values() for ending in dissector.refusals)
+    return screen_of(browsed, known, request.filter, no_color=request.no_color)
+
+
+def filter_maker(run: AnyRun, known: Catalogue) -> Callable[[str], Filter]:
+    """Return what makes filters of the frames of a run."""
+    from pulsarscope.filter import Filter  # noqa: PLC0415 - help stays quick without it
+
+    def make_filter(text: str) -> Filter:
+        made = Filter(text, (FrameRow.kind,), known)
+        made.begin(run)
+        return made
+
+    return make_filter
+
+
+def columns_maker(known: Catalogue) -> Callable[[Sequence[str]], FieldColumns | None]:
+    """Return what makes the chosen columns of frames."""
+    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - help stays quick without it
+
+    return lambda names: FieldColumns(names, (FrameRow.kind,), known) if names else None
+
+
+def screen_of(browsed: Browsed, known: Catalogue, filter_text: str | None, *, no_color: bool) -> BrowseApp:
+    """Return the screen of what is browsed."""
+    from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
+
+    refusals = tuple(ending for dissector in browsed.run.dissectors.values() for ending in dissector.refusals)
     names = sorted({*known.commands, *(name for name, _ in known.names(FrameRow.kind))})
-    color = wants_color(sys.stdout, os.environ, request.no_color)
-    return BrowseApp(browsed, names, refusals, color=color, filter_text=request.filter or "", choices=choices_path())
+    color = wants_color(sys.stdout, os.environ, no_color)
+    return BrowseApp(browsed, names, refusals, color=color, filter_text=filter_text or "", choices=choices_path())
 
 
 def choices_path() -> Path | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from tempfile import TemporaryFile
@@ -11,14 +9,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from pulsarscope.cli.browse import choices_path, require_screen
+from pulsarscope.cli.browse import columns_maker, filter_maker, require_screen, screen_of
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.live_capture import STANDARD_INPUT, LiveCapture
 from pulsarscope.cli.reports import diagnosis_of, run_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
-from pulsarscope.output.render.style import wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.browse.app import BrowseApp
@@ -47,12 +44,10 @@ def live_browse(request: LiveRequest, trigger: Trigger | None) -> int:
 @contextmanager
 def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> Iterator[tuple[BrowseApp, LiveCapture]]:
     """Yield the screen of a capture, which keeps frames in a file, and the capture. Raises UsageError or OutputError."""
-    from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - as above
+    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
-    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - as above
 
     known = catalogue()
     if request.filter is not None:
@@ -64,28 +59,20 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
     with closing(capture.feed):
         run = capture.start(options, None)
 
-        def make_filter(text: str) -> Filter:
-            made = Filter(text, (FrameRow.kind,), known)
-            made.begin(run)
-            return made
-
         browsed = Browsed(
             run,
             options,
             diagnosis_of(run, options),
-            make_filter,
+            filter_maker(run, known),
             FrameStore(kept),
             extract=_refuse,
-            make_columns=lambda names: FieldColumns(names, (FrameRow.kind,), known) if names else None,
+            make_columns=columns_maker(known),
             message_filter=lambda text: Filter(text, (MessageRow.kind,), known),
             live=True,
             watch=capture.watch,
             stop=capture.feed.stop,
         )
-        refusals = tuple(ending for dissector in run.dissectors.values() for ending in dissector.refusals)
-        names = sorted({*known.commands, *(name for name, _ in known.names(FrameRow.kind))})
-        color = wants_color(sys.stdout, os.environ, request.no_color)
-        app = BrowseApp(browsed, names, refusals, color=color, filter_text=request.filter or "", choices=choices_path())
+        app = screen_of(browsed, known, request.filter, no_color=request.no_color)
         try:
             yield app, capture
         finally:
