@@ -15,6 +15,7 @@ OTHERS = (
     "cryptography.hazmat.primitives.ciphers.aead",
     "lz4.block",
     "pulsarscope.cli.screen",
+    "pulsarscope_native",
     "pyarrow.parquet",
     "rich.cells",
     "zstandard",
