@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet, PySlice, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
 use crate::caught;
-use crate::pieces::{Piece, Pieces};
+use crate::pieces::{item, Piece, Pieces};
 
 const IPV4_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
@@ -81,12 +81,7 @@ impl Segments {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(slice) = index.cast::<PySlice>() {
-            let places = crate::pieces::places(slice, self.segments.len())?;
-            let items = places.into_iter().map(|place| self.tuple(py, place)).collect::<PyResult<Vec<_>>>()?;
-            return Ok(PyList::new(py, items)?.into_any());
-        }
-        Ok(self.tuple(py, crate::pieces::place(index, self.segments.len())?)?.into_any())
+        item(index, self.segments.len(), |place| self.tuple(py, place))
     }
 
     /// Append a segment that Python has read.

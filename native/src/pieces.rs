@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySlice, PyTuple, PyType};
+use pyo3::IntoPyObjectExt;
 
 /// A payload as a range of a buffer.
 #[derive(Clone, Copy)]
@@ -24,17 +25,22 @@ pub struct Pieces {
     pub pieces: Vec<Piece>,
 }
 
-/// Return the places of a slice of so many items.
-pub fn places(slice: &Bound<'_, PySlice>, count: usize) -> PyResult<Vec<usize>> {
+/// Return the item at an index, which counts from the end if it is negative, or a list of those of a slice; `make` makes each of `count`.
+pub fn item<'py, T: IntoPyObject<'py>>(
+    index: &Bound<'py, PyAny>,
+    count: usize,
+    make: impl Fn(usize) -> PyResult<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = index.py();
+    let Ok(slice) = index.cast::<PySlice>() else {
+        let index: isize = index.extract()?;
+        let place = if index < 0 { index + isize::try_from(count)? } else { index };
+        let known = usize::try_from(place).ok().filter(|place| *place < count);
+        return make(known.ok_or_else(|| PyIndexError::new_err("no such item"))?)?.into_bound_py_any(py);
+    };
     let range = slice.indices(isize::try_from(count)?)?;
-    Ok((0..range.slicelength).map(|step| (range.start + step as isize * range.step) as usize).collect())
-}
-
-/// Return the place of an index, which counts from the end if it is negative.
-pub fn place(index: &Bound<'_, PyAny>, count: usize) -> PyResult<usize> {
-    let index: isize = index.extract()?;
-    let place = if index < 0 { index + isize::try_from(count)? } else { index };
-    usize::try_from(place).ok().filter(|place| *place < count).ok_or_else(|| PyIndexError::new_err("no such item"))
+    let places = (0..range.slicelength).map(|step| (range.start + step as isize * range.step) as usize);
+    Ok(PyList::new(py, places.map(make).collect::<PyResult<Vec<_>>>()?)?.into_any())
 }
 
 impl Pieces {
@@ -57,11 +63,7 @@ impl Pieces {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(slice) = index.cast::<PySlice>() {
-            let items = places(slice, self.pieces.len())?.into_iter().map(|place| self.tuple(py, place)).collect::<PyResult<Vec<_>>>()?;
-            return Ok(PyList::new(py, items)?.into_any());
-        }
-        Ok(self.tuple(py, place(index, self.pieces.len())?)?.into_any())
+        item(index, self.pieces.len(), |place| self.tuple(py, place))
     }
 
     /// The list that Python goes on with.
@@ -165,11 +167,7 @@ impl JoinedPieces {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(slice) = index.cast::<PySlice>() {
-            let items = places(slice, self.places.len())?.into_iter().map(|place| self.tuple(py, place)).collect::<PyResult<Vec<_>>>()?;
-            return Ok(PyList::new(py, items)?.into_any());
-        }
-        Ok(self.tuple(py, place(index, self.places.len())?)?.into_any())
+        item(index, self.places.len(), |place| self.tuple(py, place))
     }
 }
 
@@ -185,12 +183,8 @@ impl JoinedEnds {
         self.places.len()
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(slice) = index.cast::<PySlice>() {
-            let items = places(slice, self.places.len())?.into_iter().map(|place| self.places[place].end);
-            return Ok(PyList::new(py, items.collect::<Vec<_>>())?.into_any());
-        }
-        Ok(self.places[place(index, self.places.len())?].end.into_pyobject(py)?.into_any())
+    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        item(index, self.places.len(), |place| Ok(self.places[place].end))
     }
 }
 
