@@ -4,10 +4,12 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use crate::caught;
 use crate::frames::{Entry, Frames};
 use crate::json::Times;
 use crate::timeline::{Lines, Look};
 
+#[derive(Clone, Copy)]
 enum Of {
     Frame(u32, u32),
     Row(u32),
@@ -71,6 +73,23 @@ impl OrderedRows {
         self.order.sort_by_key(|(order, _)| *order);
     }
 
+    /// Return the rows in parts of so many at most, in their order.
+    fn parts(&self, py: Python<'_>, size: usize) -> Vec<OrderedRows> {
+        let part = |order: &[(i64, Of)]| {
+            let mut rows = Vec::new();
+            let moved = order.iter().map(|(at, of)| match of {
+                Of::Frame(..) => (*at, *of),
+                Of::Row(index) => {
+                    rows.push(self.rows[*index as usize].clone_ref(py));
+                    (*at, Of::Row(rows.len() as u32 - 1))
+                }
+            });
+            let order = moved.collect();
+            OrderedRows { batches: self.batches.iter().map(|batch| batch.clone_ref(py)).collect(), rows, order }
+        };
+        self.order.chunks(size.max(1)).map(part).collect()
+    }
+
     /// Return the rows of Python, in no order.
     fn others<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.rows.iter().map(|row| row.bind(py)))
@@ -91,6 +110,15 @@ impl OrderedRows {
         }
     }
 
+    /// Return the rows of Python from a place on, before the next frame in columns.
+    fn of_python<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyList>> {
+        let mut rows = Vec::new();
+        while let Some((_, Of::Row(index))) = self.order.get(place + rows.len()) {
+            rows.push(self.rows[*index as usize].bind(py));
+        }
+        PyList::new(py, rows)
+    }
+
     /// Write lines of the timeline from a place on until a row that Python must write.
     ///
     /// `parts`: parts of the lines by connection, texts of commands, function for topics, summary that looks must have; `marks`: see
@@ -107,46 +135,50 @@ impl OrderedRows {
         widths: (usize, usize),
         several: bool,
     ) -> PyResult<(usize, String, (usize, usize), (usize, i64, i64))> {
-        let (looks, commands, short_topic, summary) = parts;
-        let ((slow, zero), (time_width, name_width)) = (numbers, widths);
-        let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary };
-        let mut lines = Lines::new(py, &mut look);
-        let batches: Vec<_> = self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?;
-        let mut at = place;
-        while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
-            let frames = &batches[*batch as usize];
-            let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
-            let reader = frames.reader.bind(py).get();
-            if !lines.append(*batch as usize, frames, &reader.tables, frame)? {
-                break;
+        caught(|| {
+            let (looks, commands, short_topic, summary) = parts;
+            let ((slow, zero), (time_width, name_width)) = (numbers, widths);
+            let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary };
+            let mut lines = Lines::new(py, &mut look);
+            let batches: Vec<_> = self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?;
+            let mut at = place;
+            while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
+                let frames = &batches[*batch as usize];
+                let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
+                let reader = frames.reader.bind(py).get();
+                if !lines.append(*batch as usize, frames, &reader.tables, frame)? {
+                    break;
+                }
+                at += 1;
             }
-            at += 1;
-        }
-        let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
-        Ok((at, text, (look.time_width, look.name_width), (frames, of_client, of_server)))
+            let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
+            Ok((at, text, (look.time_width, look.name_width), (frames, of_client, of_server)))
+        })
     }
 
     /// Return NDJSON, in which `encode` makes the lines of rows of Python.
     fn ndjson<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-        let batches: Vec<_> = self.batches.iter().map(|batch| batch.borrow(py)).collect();
-        let mut out = Vec::with_capacity(self.order.len() * 512);
-        let mut times = Times::default();
-        let mut of_python = Vec::new();
-        for (_, of) in &self.order {
-            match of {
-                Of::Frame(batch, index) => {
-                    encode_rows(&mut of_python, encode, &mut out)?;
-                    let frames = &batches[*batch as usize];
-                    if let Entry::Frame(frame) = &frames.entries[*index as usize] {
-                        let reader = frames.reader.bind(py).get();
-                        frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
+        caught(|| {
+            let batches: Vec<_> = self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?;
+            let mut out = Vec::with_capacity(self.order.len() * 512);
+            let mut times = Times::default();
+            let mut of_python = Vec::new();
+            for (_, of) in &self.order {
+                match of {
+                    Of::Frame(batch, index) => {
+                        encode_rows(&mut of_python, encode, &mut out)?;
+                        let frames = &batches[*batch as usize];
+                        if let Entry::Frame(frame) = &frames.entries[*index as usize] {
+                            let reader = frames.reader.bind(py).get();
+                            frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
+                        }
                     }
+                    Of::Row(index) => of_python.push(self.rows[*index as usize].bind(py)),
                 }
-                Of::Row(index) => of_python.push(self.rows[*index as usize].bind(py)),
             }
-        }
-        encode_rows(&mut of_python, encode, &mut out)?;
-        Ok(PyBytes::new(py, &out))
+            encode_rows(&mut of_python, encode, &mut out)?;
+            Ok(PyBytes::new(py, &out))
+        })
     }
 }
 

@@ -12,6 +12,7 @@ import msgspec
 from pulsarscope.analysis.counted_once import CountedOnce, Mark, mark_of
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.model.findings import ERROR
+from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.registry import encoder
 
@@ -38,8 +39,11 @@ class Encoding:
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
         """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
-        if rows and not isinstance(rows[0], msgspec.Struct):
-            return self._in_columns(rows)
+        ordered, following = split(rows)
+        if ordered is not None:
+            lines = ordered.ndjson(lambda of_python: self(of_python).rows)
+            warnings = [] if self._quiet else damage(others(rows))
+            return EncodedRows(lines + self(list(following)).rows if following else lines, warnings)
         findings = [row for row in rows if type(row) is FindingRow] if FindingRow in set(map(type, rows)) else []
         warnings = [] if self._quiet else damage(findings)
         if selected is None:
@@ -47,13 +51,6 @@ class Encoding:
         if findings and "finding" not in self._kinds:
             selected = [row for row in selected if type(row) is not FindingRow]
         return EncodedRows(self._encoder.encode(selected), warnings)
-
-    def _in_columns(self, rows: list[Any]) -> EncodedRows:
-        """Encode rows of which the first are in columns of the compiled reader."""
-        ordered, *following = rows
-        findings = [row for row in (*ordered.others(), *following) if type(row) is FindingRow]
-        lines = ordered.ndjson(lambda others: self(others).rows)
-        return EncodedRows(lines + self(following).rows if following else lines, [] if self._quiet else damage(findings))
 
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Encode each row by itself, as `parallel.Prepare.prepare`; with it stand the warnings, where there are any."""

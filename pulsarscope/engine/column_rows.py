@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.engine.ordering import FILE_SHIFT, Step, orders_of, spread
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import Row
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
@@ -40,12 +39,3 @@ def rows_in_columns(timelines: Timelines, steps: Iterable[Step], made: Any) -> A
             ordered.extend(rows, order)
     ordered.sort()
     return ordered
-
-
-def others(rows: Iterable[Any]) -> Iterator[Any]:
-    """Give the rows that are none of frames in columns: those beside ordered rows, and those within."""
-    for row in rows:
-        if isinstance(row, Row):
-            yield row
-        else:
-            yield from row.others()

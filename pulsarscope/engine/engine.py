@@ -19,7 +19,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.dissect.session import SessionSettings
-from pulsarscope.engine.column_rows import ordered_rows_type, others
+from pulsarscope.engine.column_rows import ordered_rows_type
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
@@ -33,6 +33,7 @@ from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import MEMORY_MAX_BYTES
+from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
@@ -335,12 +336,14 @@ class Engine:
         if self._rules is not None:
             self._rules.phase = 0
             self._rules.feed([row for _, row in findings])
+        if self._timelines.in_columns:
+            for part, _ in self._timelines.rows(steps, index_of, keyed=False):
+                yield self._batch(part)
+            yield self._batch([row for _, row in findings])
+            return
         rows: list[Any] = []
         keys: list[RowKey] = []
         payload_bytes = 0
-        if self._timelines.in_columns:
-            rows = [row for piece, _ in self._timelines.rows(steps, index_of, keyed=False) for row in piece]
-            steps = []
         for step in in_order(steps, together=False):
             for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
                 some, some_keys = self._evaluated(piece, self._keys_of_step(piece_keys))

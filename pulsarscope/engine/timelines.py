@@ -188,7 +188,7 @@ class Timelines:
     def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
         """Carry out the steps of a block, and give their rows in the order of their moments."""
         if self.in_columns:
-            return iter([([rows_in_columns(self, steps, self._ordered_rows)], [])] if steps else [])
+            return (([part], []) for part in rows_in_columns(self, steps, self._ordered_rows).parts(self._rows_max))
         several = len(index_of) > 1
         if (several or keyed) and self._by_connection:
             return self._by_connections(steps, index_of, keyed=keyed)
@@ -204,12 +204,8 @@ class Timelines:
         for order, name, frames in steps:
             timeline = self.table[name]
             key = order, index_of[name]
-            if isinstance(timeline, EndedTimeline):
-                timeline.finish(rows)
-                del self.table[name]
-            elif frames is None:
-                self._close(name, timeline, rows)
-                self._ended.append(name)
+            if frames is None or isinstance(timeline, EndedTimeline):
+                self.carry_out(name, None, rows)
                 if rows.later:
                     yield from self._taken(rows, keys, key, keyed=keyed)
             else:

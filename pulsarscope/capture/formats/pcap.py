@@ -28,7 +28,6 @@ from pulsarscope.model.units import SECOND
 FILE_HEADER_BYTES = 24
 _RECORD_BYTES = 16
 
-
 MAGICS: Mapping[bytes, tuple[str, int, int]] = {
     magic.to_bytes(4, "little" if byte_order == "<" else "big"): (byte_order, unit, record_bytes)
     for magic, unit, record_bytes in (

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
-from msgspec import Struct
-
 from pulsarscope.model.flow import SERVER
+from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
@@ -64,25 +63,16 @@ class TimelineOutput:
         """Write rows (see `Output`)."""
         view = self._view
         lines: list[str] = []
-        ordered = None if not rows or isinstance(rows[0], Struct) else rows[0]
+        ordered, following = split(rows)
+        view.prepare(others(rows))
         if ordered is None:
-            view.prepare(rows)
+            pass
         elif view.width is None and view.clock.relative:
-            rows = rows[1:]
-            view.prepare([*ordered.others(), *rows])
+            rows = list(following)
             self._ordered(ordered, lines)
         else:
-            rows = [*map(ordered.row, range(len(ordered))), *rows[1:]]
-            view.prepare(rows)
-        if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
-            self.frames(rows, lines)
-        else:
-            for is_frame, group in groupby(rows, _is_frame):
-                if is_frame:
-                    self.frames(list(group), lines)
-                    continue
-                for row in group:
-                    self.other(row, lines)
+            rows = [*map(ordered.row, range(len(ordered))), *following]
+        self._rows(rows, lines)
         view.emit(lines)
 
     def close(self) -> None:
@@ -94,31 +84,51 @@ class TimelineOutput:
 
     def _ordered(self, ordered: Any, lines: list[str]) -> None:
         """Append the lines of rows of which some are in columns: the compiled reader writes those it has words for."""
-        view, place, size = self._view, 0, len(ordered)
-        look, marks = view.palette, view.symbols
-        texts = look.dim, look.warning, look.reset, marks.answers, marks.micro, f"  {look.good}{marks.good}{look.reset}"
+        place, size = 0, len(ordered)
         while place < size:
-            row = ordered.row(place)
-            zero = view.clock.zero
-            if isinstance(row, FrameRow) and zero is not None and (known := self._looks.get(row.connection)):
-                parts = self._looks, self._commands, view.short_topic, known[2]
-                widths, numbers = (view.clock.width, view.name_width), (SLOW_NANOSECONDS, zero)
-                place, text, widths, counts = ordered.timeline(place, parts, texts, numbers, widths, view.several_files)
-                frames, of_client, of_server = counts
-                if frames:
-                    view.clock.widen(widths[0])
-                    view.name_width = widths[1]
-                    self._frames += frames
-                    self._messages[False] += of_client
-                    self._messages[True] += of_server
-                    self.last = ordered.row(place - 1)
-                    lines.append(text)
+            rows = ordered.of_python(place)
+            if not rows:
+                behind = self._compiled_lines(ordered, place, lines)
+                if behind > place:
+                    place = behind
                     continue
-            if isinstance(row, FrameRow):
-                self.frames([row], lines)
-            else:
+                rows = [ordered.row(place)]
+            self._rows(rows, lines)
+            place += len(rows)
+
+    def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
+        """Append the lines that the compiled reader writes from a place on; return that of the row which it leaves to Python."""
+        view = self._view
+        clock, look, marks = view.clock, view.palette, view.symbols
+        if clock.zero is None:
+            return place
+        summary = next((dissector.summary for dissector in view.run.dissectors.values() if dissector.compiled is not None), None)
+        parts = self._looks, self._commands, view.short_topic, summary
+        texts = look.dim, look.warning, look.reset, marks.answers, marks.micro, f"  {look.good}{marks.good}{look.reset}"
+        numbers, widths = (SLOW_NANOSECONDS, clock.zero), (clock.width, view.name_width)
+        place, text, widths, counts = ordered.timeline(place, parts, texts, numbers, widths, view.several_files)
+        frames, of_client, of_server = counts
+        if frames:
+            clock.widen(widths[0])
+            view.name_width = widths[1]
+            self._frames += frames
+            self._messages[False] += of_client
+            self._messages[True] += of_server
+            self.last = ordered.row(place - 1)
+            lines.append(text)
+        return place
+
+    def _rows(self, rows: list[Any], lines: list[str]) -> None:
+        """Append the lines of rows."""
+        if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
+            self.frames(rows, lines)
+            return
+        for is_frame, group in groupby(rows, _is_frame):
+            if is_frame:
+                self.frames(list(group), lines)
+                continue
+            for row in group:
                 self.other(row, lines)
-            place += 1
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
         """Append the lines of frames to `lines`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -94,7 +94,7 @@ class View:
             data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
             self._sink.write(with_marks(data) if self._marks_later else data)
 
-    def prepare(self, rows: list[Any]) -> None:
+    def prepare(self, rows: Sequence[Any]) -> None:
         """Remember the connections that end within these rows, which the run has forgotten already."""
         if self.run.start is not None:
             self.clock.start(self.run.start)
