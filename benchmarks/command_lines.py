@@ -17,7 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pulsarscope.cli import COMMANDS, command_of
+from pulsarscope.cli import command_of
+from pulsarscope.cli.command_names import COMMANDS
 
 EXIT_CODES = frozenset(range(6))
 """All but 6, a fault, and what the system gives to who dies."""

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 import pulsarscope
 from pulsarscope import api
-from pulsarscope.cli import COMMANDS, app
+from pulsarscope.cli import app
+from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.model.records import ROWS, columns
 
 HERE = Path(__file__).resolve().parent

@@ -47,7 +47,7 @@ def config(request: ConfigRequest) -> int:
 
 
 def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
-    from pulsarscope.cli import COMMANDS  # noqa: PLC0415 - the command line imports this module
+    from pulsarscope.cli.command_names import COMMANDS  # noqa: PLC0415 - the command line imports this module
 
     if request.command is not None and request.command not in COMMANDS:
         raise UsageError(f'unknown command "{escape(request.command)}"{hint_for(request.command, [*COMMANDS])}')

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.inputs.config_files import ConfigFile, Setting, existing_paths, read_config_file, settings
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for, printable
@@ -55,8 +56,6 @@ def configured(
 
     Raises UsageError for a value that the option does not take, and for an unknown option in the command's own section.
     """
-    from pulsarscope.cli import COMMANDS  # noqa: PLC0415 - that module imports this one
-
     parameters = configurable(command)
     found: dict[str, tuple[Any, Setting]] = {}
     others: dict[str, Setting] = {}

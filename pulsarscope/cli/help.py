@@ -61,7 +61,7 @@ def help(request: HelpRequest) -> int:  # noqa: A001 - the name of the command
 
 
 def _write_page(request: HelpRequest, output: CommandOutput) -> int:
-    from pulsarscope.cli import COMMANDS  # noqa: PLC0415 - the command line imports this module
+    from pulsarscope.cli.command_names import COMMANDS  # noqa: PLC0415 - the command line imports this module
 
     topic = request.topic
     if topic is not None and topic not in TOPICS and topic not in COMMANDS:

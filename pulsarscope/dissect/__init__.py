@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pulsarscope.dissect.capabilities import FieldType, FollowKinds, MessageTest, Ranges, ReadStored, Stored, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Event, Exchange, Remark, SingleMessage, message_row
 from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, where_of
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code
 from pulsarscope.model.records import Checksum

@@ -11,8 +11,6 @@ import msgspec
 from pulsarscope.model.records import FrameRow, MessageRow
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.events import MessageEntry
-    from pulsarscope.dissect.session import SessionSettings
     from pulsarscope.inputs.zookeeper import DumpNote, Node
 
 
@@ -143,14 +141,9 @@ ReadStored = Callable[[bytes, int, int], Stored | None]
 """Reader of the stored entry data[start:end]; None when it is not of its protocol. Never raises on any bytes."""
 
 
-OpenStored = Callable[[FrameRow, tuple[int, int], bytes], "MessageEntry | None"]
-"""Opener of a stored entry: (frame that brings it, its ledger and its number in that, payload) → its messages; None for no whole one."""
-
 ReadReceipt = Callable[[FrameRow], "tuple[int, int] | None"]
 """Reader of the ledger and the number in it of the entry that a frame says to be stored, in answer to who published it; None for other
 frames."""
-
-MakeStoredOpener = Callable[["SessionSettings"], OpenStored | None]
 
 
 class Section(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.known_issues import KnownIssue
 from pulsarscope.dissect.registry import finding_codes, rules_of, threshold_table
 from pulsarscope.model.findings import LAYERS, LIVE_CODES, SEVERITIES, Code

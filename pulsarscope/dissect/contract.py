@@ -14,8 +14,6 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import (
     FollowKinds,
-    MakeStoredOpener,
-    OpenStored,
     Ranges,
     ReadNames,
     ReadReceipt,
@@ -27,12 +25,13 @@ from pulsarscope.dissect.capabilities import (
     TopicNames,
     Vocabulary,
 )
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
-from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.known_issues import KnownIssues
-from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
-from pulsarscope.model.findings import FRAME, SESSION, Code, table
+from pulsarscope.dissect.stored_entries import MakeStoredOpener, OpenStored
+from pulsarscope.model.findings import Code
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 
@@ -41,25 +40,6 @@ if TYPE_CHECKING:
 
 CONTRACT = 1
 """Version of the contract that this package keeps. New capabilities have defaults and do not change it."""
-
-GENERIC_CODES = table(
-    FRAME.error("frame-malformed", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
-    FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
-    FRAME.warning("frame-truncated", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."),
-    FRAME.note("bytes-skipped", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
-    SESSION.warning("foreign-protocol", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
-    SESSION.warning(
-        DISSECTOR_FAILED,
-        "A dissector raised an exception: the rest of the connection is not decoded, or lacks what the dissector adds.",
-        "Report it to the authors of the package that the finding names, with the capture.",
-    ),
-    SESSION.warning(
-        RULE_FAILED,
-        "A rule raised an exception: it says no more about the connection or key.",
-        "Report it to the authors of the package that the finding names, with the capture.",
-    ),
-)
-"""Finding codes that every dissector has, in plain words; `Dissector.codes` may define them in the words of its protocol."""
 
 Layout = Callable[[bytes, int, int], Decoded | None]
 """Reads the whole frame data[start:end] as `Dissector.decode` would, when it is laid out as one before; else None. Such a frame has a

@@ -10,7 +10,8 @@ from operator import itemgetter
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
+from pulsarscope.dissect.frame_reader import StreamAccount
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.flow import CLIENT
@@ -91,7 +92,7 @@ class Conversation:
         self.dissector = dissector = splitters[0].dissector
         self._tried = self._before = self._others = ()
         try:
-            client = None if frames is None else frames.client(dissector)
+            client = None if frames is None else frames.client(dissector.sender)
         except Exception as error:  # noqa: BLE001 - other people's code
             client = None
             self._failures += (failure(dissector, "sender", error),)

@@ -1,22 +1,17 @@
 """The seam between the bytes of streams and the frames of a connection: segments in, batches of decoded frames out.
 
-Everything above works on `FrameBatch`, everything below on bytes. `FrameReader` is the whole interface; `conversation.Conversation` is its
-reference in Python, and a compiled reader can stand beside it as long as it gives the same batches.
+Everything above works on `FrameBatch`, everything below on bytes; `frame_reader` is what gives them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import Checksum, FrameRow
-
-if TYPE_CHECKING:
-    from pulsarscope.dissect.contract import Dissector
-    from pulsarscope.tcp.pieces import Item
 
 OK = "ok"
 MALFORMED = "malformed"
@@ -137,10 +132,10 @@ class FrameBatch:
         del self.rows[size:], self.moments[size:], self.streams[size:]
         self.attachments = {position: attachment for position, attachment in self.attachments.items() if position < size}
 
-    def client(self, dissector: Dissector) -> int | None:
+    def client(self, sender_of: Callable[[str], str | None]) -> int | None:
         """Return the client's stream, shown by the first frame that only one side sends; None when no frame shows it."""
         for row, stream in zip(self.rows, self.streams, strict=False):
-            sender = dissector.sender(row.command or "")
+            sender = sender_of(row.command or "")
             if sender is not None:
                 return stream if sender == CLIENT else 1 - stream
         return None
@@ -150,47 +145,3 @@ class FrameBatch:
         for row, stream in zip(self.rows, self.streams, strict=False):
             row.direction = directions[stream]
         self.streams = []
-
-
-class StreamAccount(NamedTuple):
-    """The bytes of one stream by what became of them, beside those in whole frames."""
-
-    frames: int = 0
-    """Whole frames, malformed ones included."""
-    skipped: int = 0
-    """Bytes that are not framed."""
-    cut: int = 0
-    """Bytes of heads of frames whose rest fell into a gap."""
-    tail: int = 0
-    """Bytes of an unfinished last frame."""
-    proxy_source: str | None = None
-    """Source endpoint of a PROXY protocol header."""
-
-
-class FrameReader(Protocol):
-    """Reads the frames of one connection. The batches depend on the bytes and their packets alone, not on how they are cut into blocks."""
-
-    dissector: Dissector | None
-    """The protocol, once the bytes have shown it."""
-
-    @property
-    def foreign(self) -> str | None:
-        """Name of another protocol that the first bytes show."""
-
-    def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """Read the next segments and gaps of stream 0 and of stream 1, each in stream order."""
-
-    def finish(self, moment: int) -> FrameBatch:
-        """Read the rest: the connection has ended with packet `moment`."""
-
-    def assign(self, directions: Sequence[str]) -> None:
-        """Give the frames that follow the directions of stream 0 and stream 1."""
-
-    def waits(self) -> int:
-        """Return how many bytes are held for frames that are not complete."""
-
-    def let_go(self, moment: int) -> FrameBatch:
-        """Return the frames that are there so far, truncated, at packet `moment`, and hold nothing; more may follow."""
-
-    def account(self, stream: int) -> StreamAccount | None:
-        """Return the account of a stream; None as long as no protocol is known."""

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 EXCEPTION_MAX_CHARACTERS = 300
 """Characters of an exception's text that are repeated: it may hold bytes of the traffic."""
 
-DISSECTOR_FAILED, RULE_FAILED = "dissector-failed", "rule-failed"
-"""Finding codes of a failure."""
-
 Value = TypeVar("Value")
 
 

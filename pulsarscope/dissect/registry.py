@@ -8,9 +8,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pulsarscope.dissect.capabilities import PayloadDecoder, ReadNames, ReadSchema, Registry, TopicNames, Vocabulary
-from pulsarscope.dissect.contract import CONTRACT, GENERIC_CODES, Dissector, Framing
+from pulsarscope.dissect.contract import CONTRACT, Dissector, Framing
+from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure
-from pulsarscope.dissect.rules import Rules
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.model.platform import entry_points, module_path
@@ -19,8 +20,8 @@ from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold, join_thr
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from pulsarscope.dissect.capabilities import OpenStored
     from pulsarscope.dissect.session import SessionSettings
+    from pulsarscope.dissect.stored_entries import OpenStored
     from pulsarscope.inputs.zookeeper import Node
 
 DISSECTOR_GROUP = "pulsarscope.dissectors"

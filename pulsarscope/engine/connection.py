@@ -12,7 +12,8 @@ from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
-from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
+from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED
+from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, Upgrade, is_plain
@@ -203,7 +204,7 @@ class Timeline:
         connection = self.connection
         if connection.client is None:
             try:
-                client = frames.client(dissector)
+                client = frames.client(dissector.sender)
             except Exception as error:  # noqa: BLE001 - other people's code
                 client = None
                 self._failures += (failure(dissector, "sender", error),)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
-from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
-from pulsarscope.dissect.isolation import RULE_FAILED, failure
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.generic_codes import GENERIC_CODES, RULE_FAILED
+from pulsarscope.dissect.isolation import failure
 from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.rules import (
     ConnectionRule,
@@ -18,7 +20,6 @@ from pulsarscope.dissect.rules import (
     KeyRule,
     ReportedFinding,
     ReportFinding,
-    Rules,
     Where,
     where_of,
 )
@@ -26,9 +27,6 @@ from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED, Finding
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, JourneyRow, Row
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
-
-if TYPE_CHECKING:
-    from pulsarscope.engine.rule_engine import RuleEngine
 
 REPORTED_MAX = 52
 """Findings of one code that a connection's rules can look up: as many as both streams say one by one, and how many more there are."""
@@ -42,6 +40,10 @@ Calls = Sequence[tuple[int, Handler]]
 
 Plan = list[tuple[int, dict[int, Handler], frozenset[int]]]
 """Positions of rules in their order, each with its handlers by the identity of the calls, and these identities."""
+
+
+Order = tuple[int, int]
+"""Position of a row among those at hand, and of the rule."""
 
 
 class _FailedRule(ConnectionRule):
@@ -70,7 +72,7 @@ class RuleSet:
         self.needs_both = rules.needs_both
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
-        self.tells = rules.tells
+        self.other_keys = rules.other_keys
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
         self.frames = _Calls([rule.frames for rule in rules.connection])
@@ -146,6 +148,19 @@ class _Calls(dict[str, Calls]):
         return self["*"]
 
 
+class RuleOutput(Protocol):
+    """The rule engine, as the rules of a connection know it."""
+
+    lost: bool
+    """Bytes of the capture are missing so far."""
+
+    def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        """Make a finding, with its place among what the rows at hand bring about."""
+
+    def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
+        """Take a fact, with its place among what the rows at hand bring about."""
+
+
 class ConnectionRules:
     """The rules of one connection, and their `dissect.rules.RuleContext`."""
 
@@ -154,10 +169,10 @@ class ConnectionRules:
         "_last",
         "_lost",
         "_number",
+        "_output",
         "_positions",
         "_reported",
         "_rows",
-        "_rule_engine",
         "_rules",
         "client",
         "closing",
@@ -166,13 +181,13 @@ class ConnectionRules:
         "server",
     )
 
-    def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: RuleSet) -> None:
+    def __init__(self, connection: str, endpoints: tuple[str, str], output: RuleOutput, rule_set: RuleSet) -> None:
         self.connection = connection
         self.client, self.server = endpoints
         self.rule_set = rule_set
         self.closing: tuple[str, int] | None = None
         self._lost = False
-        self._rule_engine = rule_engine
+        self._output = output
         self._reported: dict[str, list[ReportedFinding]] = NOTHING
         self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
         self._last = Where(None, 0, 0, 0, 0, connection)
@@ -192,7 +207,7 @@ class ConnectionRules:
     @property
     def lost(self) -> bool:
         """See `RuleContext`."""
-        return self._lost or self._rule_engine.lost
+        return self._lost or self._output.lost
 
     @property
     def last(self) -> Where:
@@ -220,14 +235,14 @@ class ConnectionRules:
         if ONE_SIDED in self._reported and code in self.rule_set.needs_both:
             return
         order = self._positions[self._at], self._number
-        self._rule_engine.report_of(order, self.rule_set.dissector.name, code, where, text, evidence)
+        self._output.report_of(order, self.rule_set.dissector.name, code, where, text, evidence)
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `RuleContext`."""
         name = self.rule_set.key_names.get(rule)
         if name is not None:
-            self._rule_engine.emit_fact_of((self._positions[self._at], self._number), name, key, Fact(where, what, values))
-        elif rule not in self.rule_set.tells:
+            self._output.emit_fact_of((self._positions[self._at], self._number), name, key, Fact(where, what, values))
+        elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
 
     def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow, digest
 from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, Where, where_of
-from pulsarscope.engine.connection_rules import Calls, ConnectionRules, make_rule_set
+from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
@@ -35,10 +35,6 @@ class Closed(NamedTuple):
     row: ConnectionRow
     closing: tuple[str, int] | None = None
     """The first FIN or RST and its time, of a connection that is closed."""
-
-
-Order = tuple[int, int]
-"""Position of a row among those at hand, and of the rule."""
 
 
 class _Waiting(NamedTuple):
@@ -91,7 +87,7 @@ class RuleEngine:
         """By dissector name."""
         public = {rule.name: name for rule_set in self.rule_sets.values() for name, rule in rule_set.keys.items() if rule.public}
         for rule_set in self.rule_sets.values():
-            rule_set.key_names |= {rule: public[rule] for rule in rule_set.tells & public.keys() - rule_set.key_names.keys()}
+            rule_set.key_names |= {rule: public[rule] for rule in rule_set.other_keys & public.keys() - rule_set.key_names.keys()}
         self._messages = any(rule_set.wants_messages for rule_set in self.rule_sets.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of

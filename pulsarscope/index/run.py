@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pulsarscope.capture import Inputs
-from pulsarscope.dissect.isolation import RULE_FAILED
+from pulsarscope.dissect.generic_codes import RULE_FAILED
 from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import RowBatch, Totals

@@ -103,7 +103,7 @@ class ShareDecoder:
         self._newest |= self._ended
         for source in [*self._engines, *(source for source in self._known if batch.ends and source not in self._engines)]:
             engine = self._engine(source)
-            self._tell_loss(engine, len(self._paths))
+            self._warn_of_loss(engine, len(self._paths))
             ended = engine.end() if batch.ends else engine.end_idle(self._newest.get(source, 0) - LATE_NANOSECONDS)
             yield from (part.rows for part in ended)
         yield from self._across()
@@ -115,7 +115,7 @@ class ShareDecoder:
 
     def _capture(self, file: int, path: str, source: str | None) -> Iterator[list[Any]]:
         engine = self._engine(source)
-        self._tell_loss(engine, file)
+        self._warn_of_loss(engine, file)
         batch = self._batch
         share = Share(batch.first, len(self._paths) - 1, batch.number, batch.count)
         blocks = KeptFlows(self._inputs(source), share, Wanted()).read(path, file)
@@ -131,7 +131,7 @@ class ShareDecoder:
         if lossy and self.state.lossy is None:
             self.state.lossy = file
 
-    def _tell_loss(self, engine: Engine, file: int) -> None:
+    def _warn_of_loss(self, engine: Engine, file: int) -> None:
         engine.set_loss(lost=self.state.lossy is not None and self.state.lossy < file)
 
     def _inputs(self, source: str | None) -> Inputs:

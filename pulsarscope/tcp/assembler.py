@@ -21,12 +21,14 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
+from pulsarscope.tcp.connection_copies import note_handshake_copy
 from pulsarscope.tcp.connection_table import ConnectionTable
-from pulsarscope.tcp.copies import Identity, identity, note_handshake_copy
+from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
-from pulsarscope.tcp.strays import Strays, begins_another, is_stray
+from pulsarscope.tcp.strays import Strays
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.tuple_reuse import begins_another, is_stray
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment

@@ -15,7 +15,8 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
-from pulsarscope.tcp.copies import are_apart, are_many, count_duplicates, typical_time
+from pulsarscope.tcp.connection_copies import are_many, count_duplicates, typical_time
+from pulsarscope.tcp.copies import are_apart
 from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 

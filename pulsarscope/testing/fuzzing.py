@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pulsarscope.dissect import Dissector
-from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.engine.local import ALL_RECORDS, Options, run
 from pulsarscope.model.records import FindingRow
 from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_splitting

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pulsarscope.dissect import Dissector, FrameSplitter
-from pulsarscope.dissect.contract import GENERIC_CODES
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 
 PLENTY = 1 << 30
 """Budget that no candidate exceeds."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope import cli
+from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark import session
 from pulsarscope.testing import ScriptedConnection
@@ -51,10 +51,10 @@ def test_the_filter_that_help_shows_is_one_for_the_command(
     assert run(monkeypatch, *command, QUICKSTART, "-q", "-Y", example) == 0
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
     command = getattr(import_module(f"pulsarscope.cli.{name}"), name)
-    assert (command.__doc__ or "").splitlines()[0] == cli.COMMANDS[name]
+    assert (command.__doc__ or "").splitlines()[0] == COMMANDS[name]
 
 
 def test_the_version_stands_beside_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope import protocols
-from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.protocols import DISSECTORS
 from tests.dissect.third_protocol import SOURCE, write_capture

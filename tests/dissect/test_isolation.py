@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from pulsarscope import protocols
 from pulsarscope.cli import app
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Remark
 from pulsarscope.dissect.isolation import Failure, PluginWarning, exception_text, raising_function
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, where_of
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.testing import ScriptedConnection
 from tests.dissect.third_protocol import card, put, taken, write_capture

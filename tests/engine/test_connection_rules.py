@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, Rules, Where, where_of
+from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, Where, where_of
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.rule_engine import Closed, RuleEngine

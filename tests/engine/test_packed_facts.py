@@ -50,7 +50,7 @@ def test_facts_come_out_as_they_were_put_in(facts: list[Fact]) -> None:
 
 @settings(max_examples=50)
 @given(st.lists(FACTS, min_size=1, max_size=60))
-def test_of_too_many_the_first_and_the_last_come_out_however_often_a_story_is_trimmed(facts: list[Fact]) -> None:
+def test_the_first_and_the_last_of_too_many_facts_remain_however_often_they_are_trimmed(facts: list[Fact]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
         facts_of_key = pending(facts)
@@ -92,7 +92,7 @@ def test_a_fact_takes_little() -> None:
     assert facts_of_key.size < 100 * 160
 
 
-def test_a_story_never_keeps_many_more_facts_than_it_tells() -> None:
+def test_a_key_never_keeps_many_more_facts_than_it_gives() -> None:
     facts_of_key = pending([sent(number) for number in range(5 * FACTS_PER_KEY_MAX)])
     assert len(facts_of_key.facts()) == FACTS_PER_KEY_MAX
     assert facts_of_key.count < module.TRIM_FACTOR * FACTS_PER_KEY_MAX

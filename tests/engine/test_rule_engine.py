@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
+from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.engine import facts
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.model.findings import SESSION

@@ -11,8 +11,8 @@ from typing_extensions import Self
 
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
-from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.engine.rule_engine import Closed, RuleEngine

@@ -13,8 +13,9 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from pulsarscope.dissect.contract import Candidate, Dissector
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Rules
+from pulsarscope.dissect.rules import ConnectionRule, Handlers
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.testing import check_account, check_splitting, damaged, fuzz, streams

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 STALL_SECONDS = 5
-"""Seconds after which a call is told: a block of a capture takes a fraction of one."""
+"""Seconds after which a call is named: a block of a capture takes a fraction of one."""
 
 _PACKAGE = __name__.partition(".")[0]
 _PROTOCOLS = "protocols"
@@ -24,7 +24,7 @@ class StallWarning(UserWarning):
 
 
 @contextmanager
-def stalls_told() -> Iterator[None]:
+def stall_warnings() -> Iterator[None]:
     """Warn within the context, once, of each such call. Do nothing where no timer can be had: in other threads, or when another runs."""
     free = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not free or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:

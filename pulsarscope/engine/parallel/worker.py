@@ -22,7 +22,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.share import Share
-from pulsarscope.engine.parallel.stalls import stalls_told
+from pulsarscope.engine.parallel.stalls import stall_warnings
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.errors import PulsarscopeError, internal_error
 from pulsarscope.model.records import FrameRow, Row
@@ -193,7 +193,7 @@ def serve() -> None:
     warnings.simplefilter("ignore", PluginWarning)  # who asks has been told
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        with stalls_told():
+        with stall_warnings():
             while (task := receive(tasks)) is not None:
                 for answer in unpack(task)():
                     send(answers, answer)

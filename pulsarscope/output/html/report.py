@@ -280,10 +280,10 @@ def _tables(overview: Overview, records: Mapping[str, list[ReportRecord]], optio
         tables.append(made(name, title, note, columns))
         if name == _AFTER:
             tables += [made(each.name, each.title, each.note, each.columns) for each in overview.tables.values()]
-    return [each for each in tables if _tells(each)]
+    return [each for each in tables if _has_content(each)]
 
 
-def _tells(table: Table) -> bool:
+def _has_content(table: Table) -> bool:
     """Tell a table from one without rows, or with nothing but zeros in its columns of numbers."""
     numbers = [cell.number for row in table.rows for cell in row if cell.number is not None]
     return bool(table.rows) and (not numbers or any(numbers))

@@ -61,7 +61,7 @@ def table(
     for record in records:
         (others if record.get("others") else named).append(record)
     rows = [[_cell(column.form, record[column.key], look) for column in columns] for record in named[:limit]]
-    kept = [index for index, column in enumerate(columns) if any(_tells(row[index], spare=column.spare) for row in rows)]
+    kept = [index for index, column in enumerate(columns) if any(_has_content(row[index], spare=column.spare) for row in rows)]
     left_out = sum(record.get("rows", 0) for record in others)
     notes = [f"{len(named) - limit:,} more rows are left out (--limit)"] if len(named) > limit else []
     notes += [f"{left_out:,} did not fit into the table"] if left_out else ["others are counted together only"] if others else []
@@ -70,7 +70,7 @@ def table(
     )
 
 
-def _tells(cell: Cell, *, spare: bool) -> bool:
+def _has_content(cell: Cell, *, spare: bool) -> bool:
     """Return False for an empty cell, and for a zero of a spare column: columns without any other cell are left out."""
     return cell.text != "" and not (spare and cell.number == 0)
 

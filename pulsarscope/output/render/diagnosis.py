@@ -174,7 +174,7 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
 
 def _sample_text(report: TextReport, sample: ReportRecord) -> str:
     again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
-    return f"{_places(report, sample['places'])}{report.told(sample['text'])}{again}"
+    return f"{_places(report, sample['places'])}{report.finding_text(sample['text'])}{again}"
 
 
 def _places(report: TextReport, names: list[str]) -> str:

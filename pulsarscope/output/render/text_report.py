@@ -183,7 +183,7 @@ class TextReport:
         """Return the name of a connection, without the file when there is only one."""
         return escape(connection_label(name, several_files=len(self.options.files) > 1))
 
-    def told(self, text: str | None) -> str:
+    def finding_text(self, text: str | None) -> str:
         """Return the text of a finding, escaped, with the names of connections as they are elsewhere."""
         return escape(with_labels(text or "", several_files=len(self.options.files) > 1))
 

@@ -9,8 +9,8 @@ from textwrap import wrap
 from typing import Any
 
 from pulsarscope.dissect.capabilities import join_topic_names
-from pulsarscope.dissect.contract import GENERIC_CODES
-from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
+from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, GENERIC_CODES
+from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.model.connection_name import connection_label, first_packet, with_labels
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.frame_name import frame_name

@@ -7,8 +7,8 @@ from functools import cached_property
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReportTable, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
-from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
+from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
@@ -410,7 +411,7 @@ RULES = Rules(
         KeyRule(LEDGER, IDLE_NS, _evaluate_ledger),
     ),
     thresholds=THRESHOLDS,
-    tells=frozenset({JOURNEY, PUBLISHES}),
+    other_keys=frozenset({JOURNEY, PUBLISHES}),
     journeys=(StoredRule,),
     needs_both=frozenset({"bookie-silent", "quorum-lost"}),
 )

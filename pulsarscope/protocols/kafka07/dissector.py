@@ -8,7 +8,7 @@ from typing import Any
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
-from pulsarscope.dissect.rules import Rules
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.capabilities import (
     FollowKinds,
-    OpenStored,
     Ranges,
     ReadNames,
     ReadReceipt,
@@ -21,10 +20,11 @@ from pulsarscope.dissect.capabilities import (
     Vocabulary,
 )
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.known_issues import KnownIssues
-from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext, SessionSettings
+from pulsarscope.dissect.stored_entries import OpenStored
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, MessageRow

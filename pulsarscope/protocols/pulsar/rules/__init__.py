@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.rules import Rules
+from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.model.findings import join_codes
 from pulsarscope.protocols.pulsar.rules import (
     acks,
@@ -168,7 +168,7 @@ RULES = Rules(
     needs_both=_NEED_BOTH,
     unread=reach.REACH,
     legs=legs.describe,
-    tells=frozenset({publishing.STORAGE}),
+    other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
     thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

@@ -14,16 +14,16 @@ CONSUMERS_MAX = 10_000
 """Consumers with a delivery of a followed message that is not acknowledged: each subscription has few."""
 
 
-def message_story(name: str) -> FollowTest:
+def message_test(name: str) -> FollowTest:
     """Frames about LEDGER:ENTRY, or one message LEDGER:ENTRY:BATCH of its batch; cumulative ACKs and redelivery of everything, too."""
     found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name, re.ASCII)
     if found is None:
         raise UsageError(f'"{name}" is no message id: give LEDGER:ENTRY, or LEDGER:ENTRY:BATCH for one message of a batch, as in 5:12')
     ledger, entry = int(found[1]), int(found[2])
-    return _MessageStory(ledger, entry, None if found[3] is None else int(found[3]))
+    return _MessageTest(ledger, entry, None if found[3] is None else int(found[3]))
 
 
-class _MessageStory:
+class _MessageTest:
     """Remembers who has the message and has not acknowledged it: a cumulative ACK names a later one."""
 
     def __init__(self, ledger: int, entry: int, index: int | None) -> None:
@@ -68,12 +68,12 @@ def _items(value: Any) -> list[Any]:
     return value if type(value) is list else []
 
 
-def consumer_story(name: str) -> FollowTest:
+def consumer_test(name: str) -> FollowTest:
     """Frames about the consumers of this id or this name."""
-    return _ConsumerStory(name)
+    return _ConsumerTest(name)
 
 
-class _ConsumerStory:
+class _ConsumerTest:
     """Remembers the ids of the consumers of a name: only their SUBSCRIBE tells it."""
 
     def __init__(self, name: str) -> None:
@@ -94,7 +94,7 @@ class _ConsumerStory:
         return number == self._number or consumer in self._named
 
 
-def txn_story(name: str) -> FollowTest:
+def txn_test(name: str) -> FollowTest:
     """Frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
     found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""), re.ASCII)
     if found is None:
@@ -108,4 +108,4 @@ def _txn(fields: dict[str, Any]) -> tuple[int, int] | None:
     return None if most is None and least is None else (most or 0, least or 0)
 
 
-FOLLOW_KINDS = {"message": message_story, "consumer": consumer_story, "txn": txn_story}
+FOLLOW_KINDS = {"message": message_test, "consumer": consumer_test, "txn": txn_test}

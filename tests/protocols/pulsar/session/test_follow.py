@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.session.follow import FOLLOW_KINDS, consumer_story, message_story, txn_story
+from pulsarscope.protocols.pulsar.session.follow import FOLLOW_KINDS, consumer_test, message_test, txn_test
 from tests.scenarios.rows import frame
 
 
@@ -38,7 +38,7 @@ def test_the_dissector_tells_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "is_told"),
+    ("row", "expected"),
     [
         (frame(command="SEND_RECEIPT", fields={"message_id": ident()}), True),
         (frame(command="SEND_RECEIPT", fields={"message_id": ident(13)}), False),
@@ -55,12 +55,12 @@ def test_the_dissector_tells_them() -> None:
         (frame(command=None, fields=None), False),
     ],
 )
-def test_a_message_by_its_entry(row: FrameRow, is_told: bool) -> None:
-    assert message_story("5:12")(row) is is_told
+def test_a_message_by_its_entry(row: FrameRow, expected: bool) -> None:
+    assert message_test("5:12")(row) is expected
 
 
 @pytest.mark.parametrize(
-    ("message_id", "is_told"),
+    ("message_id", "expected"),
     [
         (ident(), True),
         (ident(batch_index=-1), True),
@@ -72,16 +72,16 @@ def test_a_message_by_its_entry(row: FrameRow, is_told: bool) -> None:
         (ident(ack_set=[]), True),
     ],
 )
-def test_one_message_of_a_batch(message_id: dict[str, Any], is_told: bool) -> None:
-    assert message_story("5:12:3")(ack(message_id)) is is_told
+def test_one_message_of_a_batch(message_id: dict[str, Any], expected: bool) -> None:
+    assert message_test("5:12:3")(ack(message_id)) is expected
 
 
 def test_an_index_beyond_the_words_of_an_ack_set_is_acknowledged() -> None:
-    assert message_story("5:12:64")(ack(ident(ack_set=[-1])))
+    assert message_test("5:12:64")(ack(ident(ack_set=[-1])))
 
 
 def test_the_first_cumulative_ack_behind_a_delivery_is_about_it() -> None:
-    about = message_story("5:12")
+    about = message_test("5:12")
     assert not about(ack(ident(20), cumulative=True))
     assert about(delivery())
     assert not about(ack(ident(11), cumulative=True))
@@ -92,7 +92,7 @@ def test_the_first_cumulative_ack_behind_a_delivery_is_about_it() -> None:
 
 
 def test_asking_for_everything_is_about_what_is_not_acknowledged() -> None:
-    about = message_story("5:12")
+    about = message_test("5:12")
     about(delivery())
     assert about(redeliver())
     about(ack(ident()))
@@ -102,19 +102,19 @@ def test_asking_for_everything_is_about_what_is_not_acknowledged() -> None:
 @pytest.mark.parametrize("name", ["", "5", "5:", "x:1", "-1:-1", "5:12:3:4", "5:12:", " 5:12", "5" * 20 + ":1", "٥:١"])
 def test_what_is_no_message_id_is_said(name: str) -> None:
     with pytest.raises(UsageError, match="as in 5:12"):
-        message_story(name)
+        message_test(name)
 
 
 def test_a_consumer_by_its_number() -> None:
-    assert consumer_story("1")(delivery(consumer=1))
-    assert not consumer_story("1")(delivery(consumer=11))
-    assert not consumer_story("billing")(delivery())
-    assert not consumer_story("1")(frame(command="PING", fields={}))
+    assert consumer_test("1")(delivery(consumer=1))
+    assert not consumer_test("1")(delivery(consumer=11))
+    assert not consumer_test("billing")(delivery())
+    assert not consumer_test("1")(frame(command="PING", fields={}))
 
 
 @pytest.mark.parametrize("name", ["0:7", "(0,7)", "0,7", "( 0, 7 )"])
 def test_a_transaction_by_its_two_numbers(name: str) -> None:
-    about = txn_story(name)
+    about = txn_test(name)
     assert about(frame(command="END_TXN", fields={"txnid_most_bits": 0, "txnid_least_bits": 7}))
     assert about(frame(command="END_TXN", fields={"txnid_least_bits": 7}))
     assert about(frame(command="MESSAGE", fields={}, metadata={"txnid_most_bits": 0, "txnid_least_bits": 7}))
@@ -125,7 +125,7 @@ def test_a_transaction_by_its_two_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", ["7", "", "a:b", "1:2:3"])
 def test_what_is_no_transaction_id_is_said(name: str) -> None:
     with pytest.raises(UsageError, match="as in 0:7"):
-        txn_story(name)
+        txn_test(name)
 
 
 ANYTHING = st.recursive(

@@ -1,0 +1,27 @@
+"""Finding codes of what can go wrong in every protocol."""
+
+from __future__ import annotations
+
+from pulsarscope.model.findings import FRAME, SESSION, table
+
+DISSECTOR_FAILED, RULE_FAILED = "dissector-failed", "rule-failed"
+"""Codes of an exception that a dissector, or a rule, raised."""
+
+GENERIC_CODES = table(
+    FRAME.error("frame-malformed", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
+    FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
+    FRAME.warning("frame-truncated", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."),
+    FRAME.note("bytes-skipped", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
+    SESSION.warning("foreign-protocol", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
+    SESSION.warning(
+        DISSECTOR_FAILED,
+        "A dissector raised an exception: the rest of the connection is not decoded, or lacks what the dissector adds.",
+        "Report it to the authors of the package that the finding names, with the capture.",
+    ),
+    SESSION.warning(
+        RULE_FAILED,
+        "A rule raised an exception: it says no more about the connection or key.",
+        "Report it to the authors of the package that the finding names, with the capture.",
+    ),
+)
+"""Finding codes that every dissector has, in plain words; `Dissector.codes` may define them in the words of its protocol."""

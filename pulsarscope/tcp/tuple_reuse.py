@@ -1,0 +1,62 @@
+"""Packets that are not of the connection that they seem to belong to, because a 4-tuple is used again and no handshake is in the capture.
+
+Data behind the end of a stream, or outside any window of it, begin another connection when the peer acknowledges them: after a close also
+when they, or what they acknowledge, lie outside the windows of the closed connection. Until then they are held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pulsarscope.model.limits import RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES
+from pulsarscope.tcp.sequence import sequence_difference
+from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Segment
+    from pulsarscope.tcp.connection import Connection
+
+
+def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
+    """Return True for data that lie behind the end of their stream, or outside any window of it."""
+    _, _, seq, ack, flags, _, payload, cut, _, _ = segment
+    own, other = connection.streams[index], connection.streams[1 - index]
+    if not payload or flags & (SYN | RST) or own.sequence == UNKNOWN:
+        return False
+    distance = sequence_difference(own.sequence, seq)
+    if connection.ended or own.ended:
+        return distance + len(payload) + cut > 0
+    if seq == own.alternative_start and not own.length:
+        return False
+    if not _is_within(own, distance):
+        return True
+    if distance <= RESET_WINDOW_BYTES or not flags & ACK or other.sequence == UNKNOWN:
+        return False
+    return not _is_within(other, sequence_difference(other.sequence, ack))
+
+
+def begins_another(connection: Connection, index: int, segment: Segment) -> bool:
+    """Return True when a packet shows that it, and the strays before it, are of another connection."""
+    _, _, seq, ack, flags, _, payload, _, _, _ = segment
+    if flags & (SYN | RST):
+        return False
+    own, other = connection.streams[index], connection.streams[1 - index]
+    if connection.strays is not None and flags & ACK and ack in connection.strays.ends[1 - index]:
+        return True
+    if not (connection.ended and payload):
+        return False
+    if own.sequence == UNKNOWN or not _lowest(own) <= sequence_difference(own.sequence, seq) <= RESET_WINDOW_BYTES:
+        return True
+    if not flags & ACK or other.sequence == UNKNOWN:
+        return False
+    return not _lowest(other) <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
+
+
+def _is_within(stream: Stream, distance: int) -> bool:
+    """Return True when data at a distance from the next byte of an open stream can be its own."""
+    return _lowest(stream) <= distance <= SEQUENCE_JUMP_MAX_BYTES
+
+
+def _lowest(stream: Stream) -> int:
+    """Return how far behind the next byte of a stream its first ones lie, and those that a retransmission may bring again."""
+    return -stream.length - RESET_WINDOW_BYTES
