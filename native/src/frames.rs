@@ -136,11 +136,19 @@ impl Frames {
         self.entries.sort_by_key(Entry::moment);
     }
 
-    /// Return rows, moments and attachments of `FrameBatch`; with payloads and whole frames, as is asked for.
-    fn rows<'py>(&self, py: Python<'py>, payload: bool, raw: bool) -> PyResult<(Bound<'py, PyList>, Vec<i64>, Bound<'py, PyDict>)> {
+    /// Return rows, moments and attachments of `FrameBatch` of the frames at some places; with payloads and whole frames, as is asked for.
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        start: usize,
+        stop: usize,
+        payload: bool,
+        raw: bool,
+    ) -> PyResult<(Bound<'py, PyList>, Vec<i64>, Bound<'py, PyDict>)> {
+        let entries = self.entries.get(start..stop).ok_or_else(no_such_frame)?;
         let attachments = PyDict::new(py);
-        let mut rows = Vec::with_capacity(self.entries.len());
-        for (index, entry) in self.entries.iter().enumerate() {
+        let mut rows = Vec::with_capacity(entries.len());
+        for (index, entry) in entries.iter().enumerate() {
             match entry {
                 Entry::Frame(frame) => {
                     rows.push(self.row(py, frame)?);
@@ -156,28 +164,27 @@ impl Frames {
                 }
             }
         }
-        Ok((PyList::new(py, rows)?, self.entries.iter().map(Entry::moment).collect(), attachments))
+        Ok((PyList::new(py, rows)?, entries.iter().map(Entry::moment).collect(), attachments))
     }
 
-    /// Return the row of the frame at a place, its moment and its attachment.
-    fn at<'py>(&self, py: Python<'py>, place: usize, payload: bool, raw: bool) -> PyResult<(Bound<'py, PyAny>, i64, Option<Py<PyAny>>)> {
-        match self.entries.get(place).ok_or_else(no_such_frame)? {
-            Entry::Frame(frame) => {
-                let attachment = self.attachment(py, frame, payload, raw)?;
-                Ok((self.row(py, frame)?, frame.moment, attachment.map(Bound::unbind)))
+    /// Put rows in the places of frames from a place on, of which there are rows, too: each its own, if it is among the rows, and those that
+    /// stand behind it. Returns the place behind them.
+    fn replace(&mut self, place: usize, of_frames: Vec<Py<PyAny>>, rows: Vec<Py<PyAny>>) -> PyResult<usize> {
+        let stop = place + of_frames.len();
+        let entries = self.entries.get_mut(place..stop).ok_or_else(no_such_frame)?;
+        for entry in entries.iter_mut() {
+            *entry = Entry::Rows(Box::new(Rows { moment: entry.moment(), rows: Vec::new(), attachment: None }));
+        }
+        let mut at = 0;
+        for row in rows {
+            if let Some(ahead) = of_frames[at..].iter().position(|of_frame| of_frame.is(&row)) {
+                at += ahead;
             }
-            Entry::Rows(rows) => {
-                let attachment = rows.attachment.as_ref().map(|attachment| attachment.clone_ref(py));
-                Ok((rows.rows.first().ok_or_else(no_such_frame)?.bind(py).clone(), rows.moment, attachment))
+            if let Some(Entry::Rows(of_python)) = entries.get_mut(at) {
+                of_python.rows.push(row);
             }
         }
-    }
-
-    /// Put rows in the place of a frame: its own, and those that stand behind it.
-    fn replace(&mut self, place: usize, rows: Vec<Py<PyAny>>) -> PyResult<()> {
-        let entry = self.entries.get_mut(place).ok_or_else(no_such_frame)?;
-        *entry = Entry::Rows(Box::new(Rows { moment: entry.moment(), rows, attachment: None }));
-        Ok(())
+        Ok(stop)
     }
 
     /// Name and pair the frames from a place on until one that Python must deal with.
@@ -254,9 +261,9 @@ impl Frames {
         self.origins[frame.origin as usize].client
     }
 
-    /// Return the name of the connection.
-    pub fn connection<'py>(&self, py: Python<'py>, frame: &Frame) -> Bound<'py, PyAny> {
-        self.origins[frame.origin as usize].names[2].bind(py).clone()
+    /// Return source, file, connection, protocol and direction.
+    pub fn names(&self, frame: &Frame) -> &[Py<PyAny>; 5] {
+        &self.origins[frame.origin as usize].names
     }
 
     pub fn file(&self, frame: &Frame) -> i64 {
@@ -315,18 +322,55 @@ impl Frames {
     pub fn named_row<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyAny>> {
         let row = self.row(py, frame)?;
         let named = &frame.named;
-        let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize)).map(|text| text.text.bind(py));
-        let of_metadata = match frame.parts.numbers.name {
-            Some(range) => self.reader.bind(py).get().tables.text(py, self.slice(py, frame, range)),
-            None => None,
-        };
         row.setattr(intern!(py, "num_messages"), named.messages)?;
-        row.setattr(intern!(py, "topic"), known(named.topic))?;
-        row.setattr(intern!(py, "producer_name"), of_metadata.as_ref().or(known(named.producer)))?;
-        row.setattr(intern!(py, "subscription"), known(named.subscription))?;
+        row.setattr(intern!(py, "topic"), self.known(py, named.topic))?;
+        row.setattr(intern!(py, "producer_name"), self.producer_name(py, frame))?;
+        row.setattr(intern!(py, "subscription"), self.known(py, named.subscription))?;
         row.setattr(intern!(py, "request"), named.request.map(|(file, packet, sub)| format!("{file}:{packet}.{sub}")))?;
         row.setattr(intern!(py, "latency_ns"), named.latency)?;
         Ok(row)
+    }
+
+    /// Return the name of the producer: that of the metadata, or of the session.
+    pub fn producer_name<'py>(&self, py: Python<'py>, frame: &Frame) -> Option<Bound<'py, PyString>> {
+        match frame.parts.numbers.name {
+            Some(range) => self.reader.bind(py).get().tables.text(py, self.slice(py, frame, range)),
+            None => self.known(py, frame.named.producer),
+        }
+    }
+
+    /// Return the row of the exchange that a receipt ends; None for other frames.
+    pub fn exchange<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let named = &frame.named;
+        let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) else { return Ok(None) };
+        let reader = self.reader.bind(py).get();
+        let [source, of_file, connection, protocol, _] = &self.origins[frame.origin as usize].names;
+        let numbers = &frame.parts.numbers;
+        let row = reader.exchange.bind(py).call1((
+            source.bind(py),
+            file,
+            packet,
+            sub,
+            frame.time - latency,
+            connection.bind(py),
+            protocol.bind(py),
+            intern!(py, "SEND"),
+            self.command(&reader.tables, frame)?.name.text.bind(py),
+            format!("{}:{}", numbers.id, numbers.sequence),
+            self.known(py, named.topic),
+            self.known(py, named.producer),
+        ))?;
+        row.setattr(intern!(py, "response_file"), of_file.bind(py))?;
+        row.setattr(intern!(py, "response_packet"), frame.packet)?;
+        row.setattr(intern!(py, "response_sub"), frame.sub)?;
+        row.setattr(intern!(py, "latency_ns"), latency)?;
+        row.setattr(intern!(py, "status"), &reader.ok)?;
+        Ok(Some(row))
+    }
+
+    /// Return the text with this number.
+    pub fn known<'py>(&self, py: Python<'py>, number: u32) -> Option<Bound<'py, PyString>> {
+        number.checked_sub(1).and_then(|place| self.texts.get(place as usize)).map(|text| text.text.bind(py).clone())
     }
 
     fn attachment<'py>(&self, py: Python<'py>, frame: &Frame, payload: bool, raw: bool) -> PyResult<Option<Bound<'py, PyAny>>> {

@@ -13,6 +13,7 @@ pub struct Reader {
     pub row: Py<PyAny>,
     pub attachment: Py<PyAny>,
     pub sent: Py<PyAny>,
+    pub exchange: Py<PyAny>,
     pub ok: Py<PyString>,
     pub good: Py<PyString>,
 }
@@ -20,7 +21,7 @@ pub struct Reader {
 #[pymethods]
 impl Reader {
     /// `plans`, `commands`, `metadata`, `entry_metadata`, `plain_key`, `names`, `bounds` (texts remembered, depth of messages): see `Tables::new`;
-    /// `types`: of checksums, rows, attachments, and SENDs that wait.
+    /// `types`: of checksums, rows, attachments, SENDs that wait, and rows of exchanges.
     #[new]
     #[pyo3(signature = (plans, commands, metadata, entry_metadata, plain_key, names, types, bounds))]
     #[allow(clippy::too_many_arguments)]
@@ -32,12 +33,12 @@ impl Reader {
         entry_metadata: usize,
         plain_key: Py<PyAny>,
         names: Names,
-        types: [Bound<'_, PyAny>; 4],
+        types: [Bound<'_, PyAny>; 5],
         bounds: (usize, u32),
     ) -> PyResult<Self> {
-        let [checksum, row, attachment, sent] = types.map(Bound::unbind);
+        let [checksum, row, attachment, sent, exchange] = types.map(Bound::unbind);
         let tables = Tables::new(plans, commands, metadata, entry_metadata, plain_key, &names, bounds.0, bounds.1)?;
         let text = |text| PyString::intern(py, text).unbind();
-        Ok(Reader { tables, checksum, row, attachment, sent, ok: text("ok"), good: text("good") })
+        Ok(Reader { tables, checksum, row, attachment, sent, exchange, ok: text("ok"), good: text("good") })
     }
 }

@@ -2,10 +2,11 @@
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PySet};
 
 use crate::caught;
-use crate::frames::{Entry, Frames};
+use crate::counts::Counts;
+use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
 use crate::timeline::{Lines, Look};
 
@@ -21,13 +22,15 @@ pub struct OrderedRows {
     batches: Vec<Py<Frames>>,
     rows: Vec<Py<PyAny>>,
     order: Vec<(i64, Of)>,
+    /// Receipts stand for rows of exchanges, too.
+    exchanges: bool,
 }
 
 #[pymethods]
 impl OrderedRows {
     #[new]
-    fn new() -> Self {
-        OrderedRows { batches: Vec::new(), rows: Vec::new(), order: Vec::new() }
+    fn new(exchanges: bool) -> Self {
+        OrderedRows { batches: Vec::new(), rows: Vec::new(), order: Vec::new(), exchanges }
     }
 
     fn __len__(&self) -> usize {
@@ -85,7 +88,8 @@ impl OrderedRows {
                 }
             });
             let order = moved.collect();
-            OrderedRows { batches: self.batches.iter().map(|batch| batch.clone_ref(py)).collect(), rows, order }
+            let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
+            OrderedRows { batches, rows, order, exchanges: self.exchanges }
         };
         self.order.chunks(size.max(1)).map(part).collect()
     }
@@ -93,6 +97,72 @@ impl OrderedRows {
     /// Return the rows of Python, in no order.
     fn others<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.rows.iter().map(|row| row.bind(py)))
+    }
+
+    /// Return all rows, in their order.
+    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let batches = self.borrowed(py)?;
+        let all = PyList::empty(py);
+        for (_, of) in &self.order {
+            match of {
+                Of::Row(index) => all.append(&self.rows[*index as usize])?,
+                Of::Frame(batch, index) => {
+                    let frames = &batches[*batch as usize];
+                    if let Entry::Frame(frame) = &frames.entries[*index as usize] {
+                        all.append(frames.named_row(py, frame)?)?;
+                        if let Some(exchange) = if self.exchanges { frames.exchange(py, frame)? } else { None } {
+                            all.append(exchange)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Return the names of the connections of which frames are in columns.
+    fn connections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
+        let batches = self.borrowed(py)?;
+        let mut seen = vec![false; batches.len()];
+        let names = PySet::empty(py)?;
+        for (_, of) in &self.order {
+            let Of::Frame(batch, index) = of else { continue };
+            if let (false, Entry::Frame(frame)) = (seen[*batch as usize], &batches[*batch as usize].entries[*index as usize]) {
+                names.add(&batches[*batch as usize].names(frame)[2])?;
+                seen[*batch as usize] = true;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Return the rows of Python and groups of the frames in columns, each with its place or that of its first frame, in order; and the
+    /// `slowest` exchanges of these frames, with their places. See `Counts::groups`.
+    fn counted<'py>(&self, py: Python<'py>, octave_bits: u32, slowest: usize) -> PyResult<(Vec<Placed<'py>>, Vec<Placed<'py>>)> {
+        caught(|| {
+            let batches = self.borrowed(py)?;
+            let mut counts = Counts::new(py, octave_bits, slowest);
+            let mut rows = Vec::new();
+            for (place, (_, of)) in self.order.iter().enumerate() {
+                match of {
+                    Of::Row(index) => rows.push((place, self.rows[*index as usize].bind(py).clone())),
+                    Of::Frame(batch, index) => {
+                        let frames = &batches[*batch as usize];
+                        if let Entry::Frame(frame) = &frames.entries[*index as usize] {
+                            counts.add(place, *batch, frames, frame)?;
+                        }
+                    }
+                }
+            }
+            let mut exchanges = Vec::new();
+            for place in counts.slowest() {
+                if let Some(frame) = self.frame(&batches, place) {
+                    exchanges.extend(frame.0.exchange(py, frame.1)?.map(|row| (place, row)));
+                }
+            }
+            rows.extend(counts.groups()?);
+            rows.sort_by_key(|(place, _)| *place);
+            Ok((rows, exchanges))
+        })
     }
 
     /// Return the row at a place.
@@ -140,7 +210,7 @@ impl OrderedRows {
             let ((slow, zero), (time_width, name_width)) = (numbers, widths);
             let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary };
             let mut lines = Lines::new(py, &mut look);
-            let batches: Vec<_> = self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?;
+            let batches = self.borrowed(py)?;
             let mut at = place;
             while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
                 let frames = &batches[*batch as usize];
@@ -159,7 +229,7 @@ impl OrderedRows {
     /// Return NDJSON, in which `encode` makes the lines of rows of Python.
     fn ndjson<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
-            let batches: Vec<_> = self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?;
+            let batches = self.borrowed(py)?;
             let mut out = Vec::with_capacity(self.order.len() * 512);
             let mut times = Times::default();
             let mut of_python = Vec::new();
@@ -179,6 +249,25 @@ impl OrderedRows {
             encode_rows(&mut of_python, encode, &mut out)?;
             Ok(PyBytes::new(py, &out))
         })
+    }
+}
+
+/// A row of Python, or what stands for frames, with its place.
+type Placed<'py> = (usize, Bound<'py, PyAny>);
+
+impl OrderedRows {
+    fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {
+        Ok(self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?)
+    }
+
+    /// Return the frame in columns at a place, with its batch.
+    fn frame<'a>(&self, batches: &'a [PyRef<'_, Frames>], place: usize) -> Option<(&'a Frames, &'a Frame)> {
+        let (_, Of::Frame(batch, index)) = self.order.get(place)? else { return None };
+        let frames: &Frames = batches.get(*batch as usize)?;
+        match frames.entries.get(*index as usize)? {
+            Entry::Frame(frame) => Some((frames, frame)),
+            Entry::Rows(_) => None,
+        }
     }
 }
 

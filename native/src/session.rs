@@ -2,7 +2,7 @@
 //!
 //! The state is that of the Python session (`protocols/pulsar/session`), which stays the only owner. A frame that needs more than names and pairs ends the call, and Python deals with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -31,6 +31,8 @@ struct State<'a, 'py> {
     /// Responses that came before their requests, if there are any.
     early: Option<Bound<'py, PyDict>>,
     delivered: Bound<'py, PyAny>,
+    /// Commands that are for Python.
+    left: [bool; 256],
     /// Payloads are opened, if there is anything to open.
     opens: bool,
     known_producers: HashMap<i64, Option<Producer<'py>>>,
@@ -40,8 +42,9 @@ struct State<'a, 'py> {
     waiting: i64,
 }
 
-/// What a call takes of the Python session: producers, consumers, early responses, and a function that remembers the size of a batch.
-pub type Known<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>);
+/// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
+/// commands that are for Python.
+pub type Known<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, HashSet<String>);
 
 /// Name and pair the frames from a place on until one that Python must deal with; see `Frames.observe`.
 pub fn observe<'py>(
@@ -52,7 +55,7 @@ pub fn observe<'py>(
     room: i64,
     opens: bool,
 ) -> PyResult<(usize, i64)> {
-    let (producers, consumers, early, delivered) = known;
+    let (producers, consumers, early, delivered, left) = known;
     let reader = frames.reader.clone_ref(py);
     let reader = reader.get();
     let mut state = State {
@@ -63,6 +66,7 @@ pub fn observe<'py>(
         consumers,
         early: (!early.is_empty()).then_some(early),
         delivered,
+        left: reader.tables.chosen(&left),
         opens,
         known_producers: HashMap::new(),
         known_consumers: HashMap::new(),
@@ -86,7 +90,7 @@ impl<'py> State<'_, 'py> {
     fn observe(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<Named>> {
         let command = frames.command(self.tables, frame)?;
         let parts = frame.parts();
-        if self.opens && parts.numbers.wrapped {
+        if self.left[usize::from(parts.command)] || (self.opens && parts.numbers.wrapped) {
             return Ok(None);
         }
         match command.kind {

@@ -337,6 +337,18 @@ impl Tables {
         self.commands[usize::from(number)].as_ref()
     }
 
+    /// Return which numbers are those of commands with these names.
+    pub fn chosen(&self, names: &HashSet<String>) -> [bool; 256] {
+        let quoted = |command: &Command| std::str::from_utf8(&command.name.json).is_ok_and(|name| names.contains(name.trim_matches('"')));
+        let mut chosen = [false; 256];
+        if !names.is_empty() {
+            for (number, command) in self.commands.iter().enumerate() {
+                chosen[number] = command.as_ref().is_some_and(quoted);
+            }
+        }
+        chosen
+    }
+
     /// Split a whole frame, and check that it is plain: known fields, none twice, texts in UTF-8, a payload with a right checksum.
     pub fn parts(&self, py: Python<'_>, frame: &[u8]) -> Plain<Parts> {
         let mut rest = Bytes(frame);

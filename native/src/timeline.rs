@@ -102,7 +102,7 @@ impl<'a, 'py> Lines<'a, 'py> {
     fn arrow(&mut self, batch: usize, frames: &Frames, frame: &Frame, side: usize) -> PyResult<Option<String>> {
         let key = (batch, frame.origin());
         if !self.arrows.contains_key(&key) {
-            let known = match self.look.looks.get_item(frames.connection(self.py, frame))? {
+            let known = match self.look.looks.get_item(&frames.names(frame)[2])? {
                 Some(look) => {
                     let look = look.cast_into::<PyTuple>()?;
                     let same = look.get_item(2)?.is(&self.look.summary);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from pulsarscope.model.limits import (
     HELD_ROWS_NANOSECONDS,
     LEGS_MAX,
 )
+from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
 from pulsarscope.model.tables import NOTHING, remember
 
@@ -133,6 +135,17 @@ class CountedOnce:
     def kept(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]] = NOTHING) -> list[Any]:
         """Return the rows without anchors and without those that inner legs repeat, up to one about which it is not decided."""
         self.inner = []
+        ordered, following = split(rows)
+        if ordered is not None:
+            of_python = others(rows)
+            if not (self._sizes or self._unseen) and _OFTEN.issuperset(map(type, of_python)):
+                carrying = ordered.connections()
+                names = carrying.union(map(_connection, of_python))
+                carrying.update(row.connection for row in of_python if type(row) is FrameRow and row.num_messages)
+                if carrying <= self._carried and self._are_counted(names):
+                    self.endpoints = endpoints
+                    return [*rows]
+            rows = [*ordered.all(), *following]
         out: list[Any] = []
         held, begun, outer_of, settled, carried = self._held, self._begun, self._legs.outer_of, self._settled, self._carried
         unseen = self._unseen
@@ -140,7 +153,7 @@ class CountedOnce:
         self.endpoints = ChainMap(self._ends, endpoints) if self._ends else endpoints  # type: ignore[arg-type]  # nobody changes it
         if not self._sizes and _OFTEN.issuperset(map(type, unseen)):  # nothing then changes what is known of connections
             names = set(map(_connection, unseen))
-            if names <= carried and (held is None or names <= begun) and names.isdisjoint(outer_of):
+            if names <= carried and self._are_counted(names):
                 out += unseen
                 unseen.clear()
         while self._sizes or unseen:
@@ -172,6 +185,10 @@ class CountedOnce:
                 self.inner.append(row)
         self._ends = {}
         return out
+
+    def _are_counted(self, names: AbstractSet[str]) -> bool:
+        """Return True when frames and exchanges of these connections are kept, unless a message in them may have to wait."""
+        return (self._held is None or names <= self._begun) and names.isdisjoint(self.outer_of)
 
     def add(self, anchor: AnchorRow) -> None:
         """Take an anchor."""

@@ -9,6 +9,7 @@ from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import IntervalFold, LegFold, ReportTable
+from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import FindingRow
 
 
@@ -37,12 +38,18 @@ class Sections:
                     fold.divide(interval)
         self.plain = selection is None and not self._folds
         """Nothing but numbers of rows is read, whatever their order."""
+        self.takes_columns = self.plain and interval is None
+        """It takes ordered rows of a compiled reader, too."""
         self.once = CountedOnce(holds=self.plain)  # others look at the order of rows, and at the ends of connections
         self.statistics = Statistics(interval=interval, filtered=selection is not None, outer_of=self.once.outer_of)
 
     def feed(self, rows: Sequence[Any]) -> None:
         """Count rows that `once` has kept."""
         selection, statistics, endpoints = self._selection, self.statistics, self.once.endpoints
+        ordered, following = split(rows)
+        if ordered is not None:
+            statistics.feed_columns(ordered)
+            rows = following
         selected = rows if selection is None else list(selection.select(rows, endpoints))
         for fold in self._folds.values():
             fold.feed(selected, endpoints)

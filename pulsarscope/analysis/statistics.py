@@ -6,8 +6,9 @@ Only columns that rows of every protocol have are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappush, heapreplace
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 from pulsarscope.analysis.series import TimeSeries
 from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second, percentiles
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.latency import Latencies
+from pulsarscope.model.latency import OCTAVE_BITS, Latencies
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
@@ -76,6 +77,8 @@ class Statistics:
         self.carriers: set[str] = set() if carriers is None else carriers
         """Commands that carried messages."""
         self._slowest: dict[str, list[_SlowExchange]] = {}
+        self._places = 0
+        """Places of rows so far: they number the exchanges."""
 
     @property
     def span(self) -> int:
@@ -84,12 +87,21 @@ class Statistics:
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Count rows."""
+        self._feed(enumerate(rows), ())
+
+    def feed_columns(self, ordered: Any) -> None:
+        """Count ordered rows of a compiled reader (`model.ordered_rows`); without intervals."""
+        self._feed(*ordered.counted(OCTAVE_BITS, SLOWEST_MAX))
+
+    def _feed(self, rows: Iterable[tuple[int, Any]], slowest: Sequence[tuple[int, ExchangeRow]]) -> None:
+        """Count rows, and groups of frames and their exchanges of which these are the slowest; each with its place."""
         groups: dict[_FrameGroup, list[int]] = {}
-        exchanges: list[ExchangeRow] = []
+        exchanges: list[tuple[int, Any]] = []
+        place = -1
         ended: list[ConnectionRow] = []
         times: list[int | None] = []
         series = self.series
-        for row in rows:
+        for place, row in rows:
             if isinstance(row, FrameRow):
                 if row.status in INCOMPLETE:
                     continue
@@ -107,8 +119,15 @@ class Statistics:
                 if series is not None:
                     series.frame(row)
             elif isinstance(row, ExchangeRow):
-                exchanges.append(row)
+                exchanges.append((place, row))
                 times.append(row.time)
+            elif isinstance(row, tuple):
+                names, numbers, span, exchanged = row
+                groups[names] = [*map(sum, zip(groups.get(names, (0, 0, 0)), numbers, strict=True))]
+                times += span
+                if exchanged is not None:
+                    request, status, latencies = exchanged
+                    exchanges.append((place, ((names[0], request, status, *names[3:]), Latencies.counted(*latencies))))
             elif isinstance(row, ConnectionRow):
                 ended.append(row)
             elif isinstance(row, FindingRow) and row.code == ZERO_WINDOW and row.connection is not None:
@@ -117,7 +136,8 @@ class Statistics:
             self._extend_span(min(known))
             self._extend_span(max(known))
         self._count_frames(groups)
-        self._count_exchanges(exchanges)  # after the frames, which tell the commands that carry messages
+        self._count_exchanges(exchanges, slowest)  # after the frames, which tell the commands that carry messages
+        self._places += place + 1
         for row in ended:
             self._count_connection(row)
 
@@ -172,24 +192,33 @@ class Statistics:
             tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
         return tallies
 
-    def _count_exchanges(self, rows: Iterable[ExchangeRow]) -> None:
-        """Add exchanges. Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them."""
-        groups: dict[_ExchangeGroup, list[int | None]] = {}
-        number = self.total.exchanges
-        for row in rows:
+    def _count_exchanges(self, rows: Iterable[tuple[int, Any]], slowest: Sequence[tuple[int, ExchangeRow]]) -> None:
+        """Add exchanges: rows, and latencies of groups.
+
+        Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them.
+        """
+        groups: dict[_ExchangeGroup, tuple[list[int | None], Latencies]] = {}
+        ranked = [*slowest]
+        for place, row in rows:
+            if isinstance(row, tuple):
+                key, latencies = row
+                groups.setdefault(key, ([], Latencies()))[1].merge(latencies)
+                continue
             key = (row.connection, row.request, row.status, row.topic, row.producer_name, row.subscription)
-            if (latencies := groups.get(key)) is None:
-                latencies = groups[key] = []
-            latency = row.latency_ns
-            latencies.append(latency)
-            number += row.status != "unrequested"
-            if latency is not None:
-                self._rank(latency, number, row)
+            if (group := groups.get(key)) is None:
+                group = groups[key] = [], Latencies()
+            group[0].append(row.latency_ns)
+            ranked.append((place, row))
             if self.series is not None:
                 self.series.exchange(row)
-        for (connection, command, status, topic, producer, subscription), group in groups.items():
-            request, count = cut(command) or "", len(group)
-            latencies_of_group = Latencies(latency for latency in group if latency is not None)
+        for place, row in sorted(ranked, key=itemgetter(0)) if slowest else ranked:
+            if row.latency_ns is not None:
+                self._rank(row.latency_ns, self._places + place, row)
+        for (connection, command, status, topic, producer, subscription), (values, latencies_of_group) in groups.items():
+            request, count = cut(command) or "", len(values) + latencies_of_group.count
+            for latency in values:
+                if latency is not None:
+                    latencies_of_group.add(latency)
             timed = latencies_of_group if request in self.carriers else None
             self.total.add_exchanges(status, count, timed)
             self.families.of(request).add_exchanges(status, count, latencies_of_group)

@@ -22,6 +22,7 @@ from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal, wants_color
@@ -97,7 +98,7 @@ def read_all(
                 warn(f"interrupted: what follows is of the first {count_text(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns and not request.quiet:
-                for line in damage(rows):
+                for line in damage(others(rows)):
                     warn(line)
             consume(once.kept(rows, run.endpoints))
             progress.advance(batch.file, batch.bytes_read)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from pulsarscope.analysis.sections import Sections
@@ -72,6 +73,7 @@ def stats(request: StatsRequest) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
         counted = Sections(sections, tables, interval=interval, selection=row_filter)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
+        options = msgspec.structs.replace(options, columns=counted.takes_columns and request.jobs == 1)
         run = start_run(request.files, options, request.jobs, CountedRows() if counted.plain else None)
         if row_filter is not None:
             row_filter.begin(run)

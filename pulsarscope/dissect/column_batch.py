@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
-
-if TYPE_CHECKING:
-    from pulsarscope.model.records import FrameRow
 
 
 class ColumnBatch(FrameBatch):
@@ -41,17 +38,12 @@ class ColumnBatch(FrameBatch):
 
     def in_rows(self, kept: KeptBytes) -> FrameBatch:
         """Return the frames as rows, with the bytes that are kept beside them."""
-        batch = FrameBatch()
-        batch.rows, batch.moments, batch.attachments = self.settle().rows(kept.payload, kept.raw)
+        batch = self.part_in_rows(0, len(self.settle()), kept)
         batch.streams = self.streams
         return batch
 
-    def at(self, place: int, kept: KeptBytes) -> FrameBatch:
-        """Return the frame at a place, as a row, with the bytes that are kept beside it."""
+    def part_in_rows(self, start: int, stop: int, kept: KeptBytes) -> FrameBatch:
+        """Return the frames at these places as rows, with the bytes that are kept beside them."""
         batch = FrameBatch()
-        row: FrameRow
-        row, moment, attachment = self.columns.at(place, kept.payload, kept.raw)
-        batch.rows, batch.moments = [row], [moment]
-        if attachment is not None:
-            batch.attachments = {0: attachment}
+        batch.rows, batch.moments, batch.attachments = self.columns.rows(start, stop, kept.payload, kept.raw)
         return batch

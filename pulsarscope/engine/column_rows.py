@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.engine.ordering import FILE_SHIFT, Step, orders_of, spread
 from pulsarscope.model.platform import load_native
+from pulsarscope.model.records import ExchangeRow
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
@@ -15,13 +17,15 @@ if TYPE_CHECKING:
 
 
 def ordered_rows_type(options: Options) -> Any:
-    """Return the compiled reader's type of ordered rows; None where there is none, or somebody looks into rows."""
+    """Return a function that makes ordered rows of the compiled reader; None where there is none, or somebody looks into rows."""
     native, _ = load_native()
-    return native.OrderedRows if options.columns and native is not None and not options.evaluates and not options.anchors else None
+    if native is None or not options.columns or options.evaluates:
+        return None
+    return partial(native.OrderedRows, exchanges=ExchangeRow.kind in options.records)
 
 
 def rows_in_columns(timelines: Timelines, steps: Iterable[Step], made: Any) -> Any:
-    """Carry out steps, and return their rows: an object of the type `made`."""
+    """Carry out steps, and return their rows: an object that `made` makes."""
     ordered = made()
     for order, name, frames in steps:
         rows: list[Any] = []

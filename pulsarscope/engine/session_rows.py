@@ -25,6 +25,9 @@ from pulsarscope.tcp.connection import Connection
 FAILURES_MAX = 10
 """Exceptions of a dissector that are kept for one connection: an event that fails does so with each frame."""
 
+FRAMES_TOGETHER = 64
+"""Frames of which columns are left at once for the session to see rows: it takes longer to look at each of them first."""
+
 INT64_END = 1 << 63
 
 _NOTHING = Attachment()
@@ -90,17 +93,19 @@ class SessionRows:
     def observe_columns(self, batch: ColumnBatch, kept: KeptBytes) -> None:
         """Complete a batch of frames in columns. Frames that need rows have them in their places then, with what is behind them."""
         columns = batch.settle()
-        place, size = 0, len(columns)
+        place, size, count = 0, len(columns), 1
         while place < size:
+            before = place
             try:
                 place = self._session.observe_columns(columns, place)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._let_go(error)
+            count = 1 if place > before else min(2 * count, FRAMES_TOGETHER)  # such frames seldom come alone
             if place < size:
+                frames = batch.part_in_rows(place, min(place + count, size), kept)
                 rows: list[Any] = []
-                self.observe(batch.at(place, kept), rows)
-                columns.replace(place, rows)
-                place += 1
+                self.observe(frames, rows)
+                place = columns.replace(place, frames.rows, rows)
 
     def waits(self) -> int:
         """Return how many bytes the session keeps for what may follow."""

@@ -41,6 +41,14 @@ class Latencies:
         for value in values:
             self.add(value)
 
+    @classmethod
+    def counted(cls, smallest: int, largest: int, buckets: dict[int, int]) -> Latencies:
+        """Return latencies that are counted already: the smallest, the largest, and the number of those in each bucket."""
+        latencies = cls()
+        latencies.count, latencies.smallest, latencies.largest = sum(buckets.values()), smallest, largest
+        latencies._buckets = buckets
+        return latencies
+
     def add(self, value: int) -> None:
         """Add a value."""
         self.count += 1

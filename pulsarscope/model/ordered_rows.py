@@ -10,7 +10,7 @@ from msgspec import Struct
 
 def split(rows: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """Return the ordered rows that stand for the first of a batch, None without any, and the rows behind them."""
-    return (rows[0], rows[1:]) if rows and not isinstance(rows[0], Struct) else (None, rows)
+    return (rows[0], rows[1:]) if rows and not isinstance(rows[0], (Struct, tuple)) else (None, rows)
 
 
 def others(rows: Sequence[Any]) -> Sequence[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -16,11 +17,12 @@ from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run
+from pulsarscope.model import ordered_rows
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.platform import NATIVE, load_native
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Piece
-from tests.scenarios.invariants import require
+from tests.scenarios.invariants import NONE, require
 from tests.scenarios.streams import SplitFrame, Stream, cut, groups, split
 from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_message, split_frame
 
@@ -60,13 +62,19 @@ class BothReaders:
     def __init__(self, folder: Path, options: Options) -> None:
         self._path = folder / "in.pcap"
         quick = msgspec.structs.replace(options, records=ALL_RECORDS, rules=True, private_keys=())  # loading a key takes long
-        self._options = [msgspec.structs.replace(quick, raw=raw) for raw in (False, True)]
+        counted = {"frame", "exchange", "connection", "finding"}
+        in_columns = msgspec.structs.replace(quick, records=frozenset(counted), rules=False, payloads=False, raw=False, columns=True)
+        self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns]
 
     def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None) -> None:
-        """Require equal rows of all kinds; `other` is a number of which odd ones ask for the bytes of frames, too."""
+        """Require equal rows of all kinds.
+
+         `other` is a number: it says whether the bytes of frames are asked for, too, or
+        frames in columns, of which rows are then made.
+        """
         del good_checksums_max
         self._path.write_bytes(data)
-        options = self._options[(other or 0) % 2]
+        options = self._options[(len(data) if other in (None, NONE) else other) % 3]
         expected, found = self._rows("off", options), self._rows("require", options)
         require(expected == found, _difference(expected, found))
 
@@ -77,9 +85,15 @@ class BothReaders:
         """Return the rows with the types and the order of all they hold."""
         with reader(choice):
             try:
-                return [repr(row) for batch in run([str(self._path)], options, 1) for row in batch.rows]
+                return [repr(row) for batch in run([str(self._path)], options, 1) for row in rows_of(batch.rows)]
             except CaptureError as error:
                 return [str(error)]
+
+
+def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
+    """Return rows, made of ordered rows of the compiled reader, too."""
+    ordered, following = ordered_rows.split(rows)
+    return rows if ordered is None else [*ordered.all(), *following]
 
 
 class BothSplitters:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Attachment
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
-from pulsarscope.model.records import Checksum, FrameRow
+from pulsarscope.model.records import Checksum, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, Plans
@@ -69,7 +69,7 @@ def compiled_reader(module: Any) -> CompiledReader:
     def is_plain_name(name: str) -> bool:
         return not is_secret_name(name)
 
-    types = Checksum, FrameRow, Attachment, Sent
+    types = Checksum, FrameRow, Attachment, Sent, ExchangeRow
     bounds = MEMO_MAX, PROTOBUF_DEPTH_MAX
     reader = module.Reader(tables, commands, metadata, entry_metadata, is_plain_name, (set(WRAPPED), set(RARE)), types, bounds)
     return CompiledReader(module.Joined, partial(module.Frames, reader))

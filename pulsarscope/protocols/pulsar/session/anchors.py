@@ -19,6 +19,8 @@ DELIVERED_MAX = 64
 _ANCHORING = ANSWERED_BY.keys() - {"PARTITIONED_METADATA", "LOOKUP", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "ACK"}
 """Requests of anchors: not those that a proxy answers, by asking on its own; and not each acknowledgment."""
 
+_NONE: frozenset[str] = frozenset()
+
 _EntryId = tuple[int, int]
 
 
@@ -33,6 +35,14 @@ class Anchors:
         self._delivered: dict[tuple[int, _EntryId], Request] = NOTHING
         self._watched = DELIVERED_MAX
         """MESSAGEs yet to be kept."""
+
+    @property
+    def commands(self) -> frozenset[str]:
+        """The commands of the data path of which anchors may yet be made."""
+        if not self.left:
+            return _NONE
+        messages = {"MESSAGE"} if self._watched else _NONE
+        return frozenset({"SEND_RECEIPT", *messages, *({"ACK"} if messages or self._delivered else _NONE)})
 
     def asked(self, request: Request, frame: FrameRow) -> None:
         """Note in a request the name that its client chose for a consumer."""

@@ -174,9 +174,9 @@ class PulsarSession(Session):
         """See the contract."""
         requests, sends = self._requests, self._sends
         known = self._opens_payloads and self._values is not None and self._values.are_known
-        if known or requests.wants_exchanges or requests.anchors.left or self._wants_messages or self._awaits_schemas:
+        if known or self._wants_messages or self._awaits_schemas:
             return place
-        state = sends.producers, self._consumers, requests.early, self._remember_batch
+        state = sends.producers, self._consumers, requests.early, self._remember_batch, requests.anchors.commands
         place, waiting = columns.observe(place, state, PENDING_REQUESTS_MAX - sends.waiting, self._opens_payloads)
         sends.waiting += waiting
         return place

@@ -55,11 +55,22 @@ class Rows:
     def append(self, row: Any, moment: int, attachment: Any) -> None:
         self._rows.append((row, moment, attachment))
 
-    def rows(self, payload: bool, raw: bool) -> Any:
+    def rows(self, start: int, stop: int, payload: bool, raw: bool) -> Any:
         del payload, raw
-        attached = {place: attachment for place, (_, _, attachment) in enumerate(self._rows) if attachment is not None}
-        return [row for row, _, _ in self._rows], [moment for _, moment, _ in self._rows], attached
+        frames = self._rows[start:stop]
+        attached = {place: attachment for place, (_, _, attachment) in enumerate(frames) if attachment is not None}
+        return [row for row, _, _ in frames], [moment for _, moment, _ in frames], attached
 
+
+WHOLE, CUT = 1 << 30, 3_000
+OUTPUTS = [
+    (WHOLE, ("decode", "-f", "ndjson")),
+    (WHOLE, ("decode",)),
+    (WHOLE, ("stats", "-f", "json")),
+    (CUT, ("decode", "-f", "ndjson")),
+    (CUT, ("decode", "--time", "delta", "-q")),
+]
+"""Bytes of captures that are read, and commands whose output is compared."""
 
 IDLE = CompiledReader(None, Rows)
 PANICKING = CompiledReader(None, lambda: Rows(RuntimeError("the compiled reader panicked")))
@@ -91,12 +102,12 @@ def test_streams_of_mutated_frames_read_as_by_the_reference() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("raw", [0, 1])
-def test_captures_read_as_by_the_reference(tmp_path: Path, raw: int) -> None:
+@pytest.mark.parametrize("other", [0, 1, 2])
+def test_captures_read_as_by_the_reference(tmp_path: Path, other: int) -> None:
     both = BothReaders(tmp_path, corpus_options())
     for path in sorted(CAPTURES.rglob("*.pcap")):
         if path.stat().st_size < SMALL_MAX_BYTES:
-            both.check(path.read_bytes(), other=raw)
+            both.check(path.read_bytes(), other=other)
 
 
 @pytest.mark.usefixtures("installed")
@@ -122,8 +133,7 @@ def test_what_the_compiled_reader_cannot_take_is_an_exception_of_the_connection(
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("arguments", [("-f", "ndjson"), (), ("--time", "delta", "-q")])
-@pytest.mark.parametrize("size", [1 << 30, 3_000])
+@pytest.mark.parametrize(("size", "arguments"), OUTPUTS)
 def test_outputs_of_frames_in_columns_are_those_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, arguments: tuple[str, ...]
 ) -> None:
@@ -142,12 +152,12 @@ def test_coloured_text_of_several_files_is_that_of_rows(tmp_path: Path, monkeypa
     folder.mkdir()
     for path in files:
         shutil.copy(path, folder)
-    assert output_of(monkeypatch, "require", folder, ()) == output_of(monkeypatch, "off", folder, ())
+    assert output_of(monkeypatch, "require", folder, ("decode",)) == output_of(monkeypatch, "off", folder, ("decode",))
 
 
 def output_of(monkeypatch: pytest.MonkeyPatch, choice: str, path: Path, arguments: tuple[str, ...]) -> tuple[int, bytes]:
     out = path.parent / "out"
     out.unlink(missing_ok=True)
     with reader(choice):
-        code = run(monkeypatch, "decode", str(path), "-o", str(out), *arguments)
+        code = run(monkeypatch, *arguments, str(path), "-o", str(out))
     return code, out.read_bytes() if out.exists() else b""

@@ -1,0 +1,132 @@
+//! Counts of frames in columns, by their names, for statistics.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+use crate::frames::{Frame, Frames};
+
+/// Frames of one connection, direction and command, with the same names.
+struct Group<'py> {
+    names: [Bound<'py, PyAny>; 6],
+    frames: u64,
+    messages: i64,
+    size: u64,
+    earliest: i64,
+    latest: i64,
+    latencies: Histogram,
+}
+
+/// Latencies, as `model.latency.Latencies` counts them.
+#[derive(Default)]
+struct Histogram {
+    buckets: HashMap<i64, u64>,
+    smallest: Option<i64>,
+    largest: Option<i64>,
+}
+
+impl Histogram {
+    fn add(&mut self, latency: i64, octave_bits: u32) {
+        let shift = i64::from(64 - latency.leading_zeros()) - i64::from(octave_bits) - 1;
+        let bucket = if shift <= 0 { latency } else { (shift << octave_bits) + (latency >> shift) };
+        *self.buckets.entry(bucket).or_default() += 1;
+        self.smallest = Some(self.smallest.map_or(latency, |smallest| smallest.min(latency)));
+        self.largest = Some(self.largest.map_or(latency, |largest| largest.max(latency)));
+    }
+}
+
+/// What tells groups apart: batch, side, command, topic, subscription, and the name of the producer as number or text.
+type Key<'a> = (u32, bool, u8, u32, u32, Result<u32, &'a [u8]>);
+
+/// Groups of frames, and the slowest exchanges.
+pub struct Counts<'a, 'py> {
+    py: Python<'py>,
+    octave_bits: u32,
+    slowest_max: usize,
+    places: HashMap<Key<'a>, usize>,
+    latest: Option<(Key<'a>, usize)>,
+    groups: Vec<(usize, Group<'py>)>,
+    slowest: BinaryHeap<Reverse<(i64, Reverse<usize>)>>,
+}
+
+impl<'a, 'py> Counts<'a, 'py> {
+    pub fn new(py: Python<'py>, octave_bits: u32, slowest_max: usize) -> Self {
+        let (places, slowest) = (HashMap::new(), BinaryHeap::new());
+        Counts { py, octave_bits, slowest_max, places, latest: None, groups: Vec::new(), slowest }
+    }
+
+    /// Count the frame at a place.
+    pub fn add(&mut self, place: usize, batch: u32, frames: &'a Frames, frame: &'a Frame) -> PyResult<()>
+    where
+        'py: 'a,
+    {
+        let (parts, named) = (frame.parts(), &frame.named);
+        let producer = parts.numbers.name.map_or(Ok(named.producer), |range| Err(frames.slice(self.py, frame, range)));
+        let key = (batch, frames.is_client(frame), parts.command, named.topic, named.subscription, producer);
+        let at = match self.latest {
+            Some((latest, at)) if latest == key => at,
+            _ => match self.places.get(&key) {
+                Some(at) => *at,
+                None => self.begin(place, key, frames, frame)?,
+            },
+        };
+        self.latest = Some((key, at));
+        let group = &mut self.groups[at].1;
+        group.frames += 1;
+        group.messages += named.messages.unwrap_or(0).max(0);
+        group.size += u64::from(frame.size());
+        group.earliest = group.earliest.min(frame.time);
+        group.latest = group.latest.max(frame.time);
+        if let Some(latency) = named.latency {
+            group.earliest = group.earliest.min(frame.time - latency);
+            group.latencies.add(latency, self.octave_bits);
+            self.slowest.push(Reverse((latency, Reverse(place))));
+            if self.slowest.len() > self.slowest_max {
+                self.slowest.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, place: usize, key: Key<'a>, frames: &Frames, frame: &Frame) -> PyResult<usize> {
+        let py = self.py;
+        let text = |text: Option<Bound<'py, PyString>>| text.map_or_else(|| py.None().into_bound(py), Bound::into_any);
+        let [_, _, connection, _, direction] = frames.names(frame);
+        let names = [
+            connection.bind(py).clone(),
+            direction.bind(py).clone(),
+            frames.command(&frames.reader.bind(py).get().tables, frame)?.name.text.bind(py).clone().into_any(),
+            text(frames.known(py, frame.named.topic)),
+            text(frames.producer_name(py, frame)),
+            text(frames.known(py, frame.named.subscription)),
+        ];
+        let (earliest, latest, latencies) = (i64::MAX, i64::MIN, Histogram::default());
+        self.places.insert(key, self.groups.len());
+        self.groups.push((place, Group { names, frames: 0, messages: 0, size: 0, earliest, latest, latencies }));
+        Ok(self.groups.len() - 1)
+    }
+
+    /// Return the places of the slowest exchanges; of equal ones the first.
+    pub fn slowest(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = self.slowest.iter().map(|Reverse((_, Reverse(place)))| *place).collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// Return the place of the first frame of each group, and the group: names, (frames, messages, bytes), (earliest, latest time), and of
+    /// receipts request and status, with smallest and largest latency and numbers by bucket.
+    pub fn groups(self) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
+        let py = self.py;
+        let group = |(place, group): (usize, Group<'py>)| {
+            let Histogram { buckets, smallest, largest } = group.latencies;
+            let exchanges = smallest.map(|smallest| ("SEND", "ok", (smallest, largest, buckets)));
+            let counts = (group.frames, group.messages, group.size);
+            let names = PyList::new(py, group.names)?.to_tuple();
+            let made = (names, counts, (group.earliest, group.latest), exchanges).into_pyobject(py)?;
+            Ok((place, made.into_any()))
+        };
+        self.groups.into_iter().map(group).collect()
+    }
+}
