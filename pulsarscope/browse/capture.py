@@ -61,7 +61,7 @@ class Keeper(Protocol):
     def add(self, rows: list[Any]) -> None:
         """Take rows."""
 
-    def finish(self, browsed: Browsed) -> None:
+    def finish(self, browsed: Browsed, cancelled: Callable[[], bool]) -> None:
         """Keep them: all has been read."""
 
     def abandon(self) -> None:
@@ -137,7 +137,7 @@ class Browsed:
         try:
             yield from self._read(self.frames, cancelled)
             if self.ended and self._keeper is not None:
-                self._keeper.finish(self)
+                self._keeper.finish(self, cancelled)
         finally:
             if self._keeper is not None:
                 self._keeper.abandon()

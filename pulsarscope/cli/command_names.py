@@ -9,7 +9,7 @@ COMMANDS = {
     "compare": "Compare two captures, before and after.",
     "browse": "Browse captures on a screen.",
     "follow": "Follow a connection, producer, consumer, topic, message or txn.",
-    "index": "Index captures, for browse, and for decode and follow to find frames.",
+    "index": "Index captures, for browse, and for decode, follow and extract.",
     "extract": "Copy the packets of matching records to a pcapng file.",
     "sql": "Query the records of captures in SQL.",
     "mcp": "Answer an assistant that speaks MCP.",

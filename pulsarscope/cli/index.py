@@ -42,10 +42,11 @@ class IndexRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def index(request: IndexRequest) -> int:
-    """Index captures, for browse, and for decode and follow to find frames.
+    """Index captures, for browse, and for decode, follow and extract.
 
-    An index holds the frames of the captures that are named, all together. It is used while they are what they were; -Y on time, topic,
-    connection and command, follow --topic and --connection then read the frames asked for alone.
+    An index holds the frames of the captures that are named, all together, and where their packets are. It is used while they are what
+    they were; -Y on time, topic, connection and command, follow --topic and --connection then read the frames asked for alone, extract
+    the packets of these.
     """
     require_pyarrow()
     return run_with_output(lambda output: _index(request, output))
@@ -92,14 +93,16 @@ def place_of(identity: Identity | None, *, beside: bool) -> Path:
 def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place: Path, output: CommandOutput) -> int:
     """Read the captures into an index, and return the number of frames."""
     from pulsarscope.browse.capture import browsed_tables  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.engine.local import packets  # noqa: PLC0415 - as above
     from pulsarscope.index.writer import IndexWriter, Totals  # noqa: PLC0415 - an extra
 
     assert identity is not None  # noqa: S101 - place_of raises
     try:
         writer = IndexWriter(place, identity)
         folds = {table.name: table.make() for table in browsed_tables(run.dissectors.values())}
-        with ExitStack() as stack, Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
+        with ExitStack() as stack:
             stack.callback(writer.abandon)
+            progress = stack.enter_context(_progress(request, run))
             for batch in run:
                 for line in () if request.quiet else damage(batch.rows):
                     warn(line)
@@ -108,10 +111,17 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
                     for fold in folds.values():
                         fold.feed(batch.rows, run.endpoints)
                 progress.advance(batch.file, batch.bytes_read)
-            writer.finish(
-                Totals(run.packets, run.connections, run.damaged, run.start), [(name, fold.records()) for name, fold in folds.items()]
-            )
+            progress = stack.enter_context(_progress(request, run))
+            for packets_read in packets(run.inputs):
+                with output.interrupts.deferred():
+                    writer.add_packets(packets_read)
+                progress.advance(packets_read.file, packets_read.bytes_read)
+            writer.finish(Totals.of(run), [(name, fold.records()) for name, fold in folds.items()])
             prune(place.parent)
             return writer.frames
     except OSError as error:
         raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error
+
+
+def _progress(request: IndexRequest, run: AnyRun) -> Progress:
+    return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,15 +73,19 @@ class IndexKeeper:
             if self._writer is not None:
                 self._writer.add(rows)
 
-    def finish(self, browsed: Browsed) -> None:
-        """Put the index in its place."""
+    def finish(self, browsed: Browsed, cancelled: Callable[[], bool]) -> None:
+        """Put the index in its place, unless it is cancelled before."""
+        from pulsarscope.engine.local import packets  # noqa: PLC0415 - help stays quick without it
         from pulsarscope.index.writer import Totals  # noqa: PLC0415 - an extra
 
         run, writer = browsed.run, self._writer
         with self._noting():
             if writer is not None:
-                totals = Totals(run.packets, run.connections, run.damaged, run.start)
-                writer.finish(totals, [(name, browsed.table(name)) for name in browsed.tables])
+                for batch in packets(run.inputs):
+                    if cancelled():
+                        return
+                    writer.add_packets(batch)
+                writer.finish(Totals.of(run), [(name, browsed.table(name)) for name in browsed.tables])
                 self._writer = None
                 prune(writer.path.parent)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,22 @@ import msgspec
 
 from pulsarscope import __version__
 from pulsarscope.analysis.packet_selection import PacketSelection
+from pulsarscope.capture import CaptureInterface, PacketRecord
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
-from pulsarscope.cli.redaction import COMMENT, Redaction
+from pulsarscope.cli.redaction import COMMENT, RedactedPacket, Redaction
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.run_command import limited_rows
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.local import PacketBatch, packets
+from pulsarscope.engine.local import SelectedPackets, packets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
@@ -37,6 +39,7 @@ from pulsarscope.output.render.style import is_terminal
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
+    from pulsarscope.cli.indexes import RowsRun
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
 
@@ -55,16 +58,30 @@ def write_packets(request: ExtractRequest) -> int:
         redact = request.redact or request.mask_key is not None
         key = mask_key("--redact-key", request.mask_key) if redact else None
         with rereadable(request.files, output.interrupts) as files, TemporaryFile(prefix="pulsarscope-") as kept:
-            first = start_run(files, _options(request, kinds, row_filter), request.jobs)
-            redaction = None if key is None else Redaction(key, first, kept)
-            sink = output.open(request, first.inputs.paths)
-            selection = _select(request, kinds, row_filter, first, redaction)
-            if redaction is not None:
-                _redact(request, first, selection, redaction)
-            _copy(request, first, selection, sink, redaction)
+            options = _options(request, kinds, row_filter)
+            redaction = None
+            run: RowsRun
+            packets: Iterable[SelectedPackets]
+            # No index has the bytes of frames, nor tells which findings a run gives that a limit ends.
+            indexed = key is None and request.limit is None
+            if indexed and (by_index := run_from_index(files, options, row_filter, quiet=request.quiet)) is not None:
+                run, sink = by_index, output.open(request, by_index.inputs.paths)
+                selection = _select(request, kinds, row_filter, by_index, None)
+                packets = by_index.selected(selection, all_flags=request.context)
+            else:
+                run = first = start_run(files, options, request.jobs)
+                redaction = None if key is None else Redaction(key, first, kept)
+                sink = output.open(request, first.inputs.paths)
+                selection = _select(request, kinds, row_filter, first, redaction)
+                if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is made anew, and whole
+                    _select_fragments(request, first, selection)
+                if redaction is not None:
+                    _redact(request, first, selection, redaction)
+                packets = _selected(first, selection, redaction)
+            _copy(request, run, selection, sink, packets, redaction)
             if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
                 warn(absence)
-        return exit_code(request.fail_on, first)
+        return exit_code(request.fail_on, run)
 
     return run_with_output(run_extraction)
 
@@ -84,7 +101,7 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
 
 
 def _select(
-    request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: AnyRun, redaction: Redaction | None
+    request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: RowsRun, redaction: Redaction | None
 ) -> PacketSelection:
     """Read the capture for the rows that select packets, and again if they only name frames or stand for many."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
@@ -109,12 +126,10 @@ def _select(
                     if isinstance(row, FrameRow):
                         selection.resolve(row, second.endpoints, second)
                 progress.advance(batch.file, batch.bytes_read)
-    if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is made anew, and whole
-        _select_fragments(request, first, selection)
     return selection
 
 
-def _may_select(row: Row, row_filter: Filter | None, run: AnyRun, redaction: Redaction | None) -> bool:
+def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Redaction | None) -> bool:
     """Return True when the packets of a row are copied: all that a filter passes, else those of recognised connections."""
     if redaction is not None:
         return redaction.allows(row, run)
@@ -152,56 +167,60 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
     selection.select_packets(file, fragments)
 
 
-def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, sink: Sink, redaction: Redaction | None) -> None:
+def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
+    """Read the inputs once more for the selected packets; redacted ones are made anew."""
+    for batch in packets(first.inputs):
+        made = None if redaction is None else {packet.number: packet for packet in redaction.packets(batch)}
+        found = []
+        for record, place in batch.packets:
+            if made is not None and record.number not in made:
+                continue
+            if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
+                found.append((record if made is None else _redacted(record, made[record.number]), lines))
+        yield SelectedPackets(batch.file, batch.bytes_read, len(batch.packets), found)
+
+
+def _redacted(record: PacketRecord, packet: RedactedPacket) -> PacketRecord:
+    interface = CaptureInterface(LINK_TYPE_RAW, 0, "")
+    return record._replace(data=packet.data, wire_bytes=packet.wire_bytes, interface=interface)
+
+
+def _copy(
+    request: CommandRequest,
+    run: RowsRun,
+    selection: PacketSelection,
+    sink: Sink,
+    packets: Iterable[SelectedPackets],
+    redaction: Redaction | None,
+) -> None:
     """Write the selected packets, finish the output, and write a summary to standard error."""
     writer = PcapngWriter(sink, f"pulsarscope {__version__}", COMMENT if redaction is not None else "")
     read = written = 0
-    with _progress(request, first) as progress:
-        for batch in packets(first.inputs):
-            read += len(batch.packets)
-            written += _copy_batch(batch, selection, writer) if redaction is None else _copy_redacted(batch, selection, writer, redaction)
+    with _progress(request, run) as progress:
+        for batch in packets:
+            read += batch.read
+            written += len(batch.packets)
+            for record, lines in batch.packets:
+                writer.packet(
+                    record.data,
+                    time=record.time,
+                    wire_bytes=record.wire_bytes,
+                    link_type=record.interface.link_type,
+                    snaplen=record.interface.snaplen,
+                    interface=record.interface.name,
+                    comment="\n".join(lines),
+                )
             progress.advance(batch.file, batch.bytes_read)
     sink.finish()
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""
         frames = count_text(selection.frames, "frame")
-        warn(f"{written:,} of {count_text(read, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
+        total = run.packets if run.complete else read
+        warn(f"{written:,} of {count_text(total, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
         plain = f"{sink.name} holds payloads and credentials: share a copy made with --redact"
         for line in ([plain] if written else []) if redaction is None else redaction.notes():
             warn(line)
 
 
-def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWriter) -> int:
-    """Write the selected packets of a batch and return their number."""
-    written = 0
-    for record, place in batch.packets:
-        if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
-            written += 1
-            writer.packet(
-                record.data,
-                time=record.time,
-                wire_bytes=record.wire_bytes,
-                link_type=record.interface.link_type,
-                snaplen=record.interface.snaplen,
-                interface=record.interface.name,
-                comment="\n".join(lines),
-            )
-    return written
-
-
-def _copy_redacted(batch: PacketBatch, selection: PacketSelection, writer: PcapngWriter, redaction: Redaction) -> int:
-    """Write the selected packets of a batch, made anew, and return their number."""
-    made = {packet.number: packet for packet in redaction.packets(batch)}
-    written = 0
-    for record, place in batch.packets:
-        packet = made.get(record.number)
-        if packet is None or (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is None:
-            continue
-        written += 1
-        comment = "\n".join(lines)
-        writer.packet(packet.data, time=record.time, wire_bytes=packet.wire_bytes, link_type=LINK_TYPE_RAW, comment=comment)
-    return written
-
-
-def _progress(request: CommandRequest, run: AnyRun) -> Progress:
+def _progress(request: CommandRequest, run: RowsRun) -> Progress:
     return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

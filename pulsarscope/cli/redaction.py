@@ -20,6 +20,7 @@ from pulsarscope.output.export.redacted_packet import SegmentHead, redacted_pack
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
+    from pulsarscope.cli.indexes import RowsRun
     from pulsarscope.engine.parallel import AnyRun
 
 COMMENT = (
@@ -51,7 +52,7 @@ class Redaction:
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
 
-    def allows(self, row: Row, run: AnyRun) -> bool:
+    def allows(self, row: Row, run: RowsRun) -> bool:
         """Return True when the packets of a row can be redacted; connections that cannot are counted."""
         if isinstance(row, ConnectionRow):
             if row.tls is not None:

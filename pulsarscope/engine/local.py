@@ -13,7 +13,19 @@ from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import refuse_unknown
 from pulsarscope.tcp import Assembler, Place, Placement
 
-__all__ = ["ALL_RECORDS", "DAMAGE_CODES", "Options", "PacketBatch", "RowBatch", "Run", "packets", "parts", "run", "run_blocks"]
+__all__ = [
+    "ALL_RECORDS",
+    "DAMAGE_CODES",
+    "Options",
+    "PacketBatch",
+    "RowBatch",
+    "Run",
+    "SelectedPackets",
+    "packets",
+    "parts",
+    "run",
+    "run_blocks",
+]
 
 Read = Callable[[str, int], Blocks]
 """Gives the blocks of an input: (path, position in the list)."""
@@ -111,6 +123,18 @@ class PacketBatch(NamedTuple):
     """As `Block.fragments`: packets whose bytes have their place with another one."""
     flows: Mapping[bytes, list[Segment]]
     """As `Block.flows`: the segments of these packets."""
+
+
+class SelectedPackets(NamedTuple):
+    """Packets to copy, from one read of a capture."""
+
+    file: int
+    bytes_read: int
+    """How far the file is read."""
+    read: int
+    """Number of packets that were looked at."""
+    packets: list[tuple[PacketRecord, list[str]]]
+    """With the lines of their comments."""
 
 
 def packets(inputs: Inputs) -> Iterator[PacketBatch]:

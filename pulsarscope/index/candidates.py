@@ -35,11 +35,18 @@ def candidates(index: Index, row_filter: Filter | FollowFilter | JoinedFilter) -
     if isinstance(row_filter, FollowFilter):
         return None if (subject := row_filter.subject_column()) is None else _followed(index, *subject)
     mask = _mask(row_filter.trees[FrameRow.kind], row_filter.context) if [*row_filter.trees] == [FrameRow.kind] else None
-    if mask is None:
-        return None
+    return None if mask is None else _passing(index, mask, COLUMNS)
+
+
+def opening(index: Index, commands: frozenset[str]) -> dict[int, list[int]]:
+    """Return the positions in each chunk of the frames of commands that open connections."""
+    return _passing(index, _by_value("command", commands.__contains__), ("command",))
+
+
+def _passing(index: Index, mask: Mask, columns: tuple[str, ...]) -> dict[int, list[int]]:
     found = {}
     for number in range(index.chunks):
-        if positions := _positions(mask(index.columns(number, COLUMNS))):
+        if positions := _positions(mask(index.columns(number, columns))):
             found[number] = positions
     return found
 

@@ -45,8 +45,10 @@ class Index:
             raise IndexUnusable("is damaged, or cut") from error
         if identity is not None and (difference := self.identity.difference(identity)) is not None:
             raise IndexUnusable(difference)
-        self.chunks = self._arrow.num_record_batches - 1
+        self.chunks = -(-self._count // INDEXED_FRAMES_PER_CHUNK)
         """Number of chunks of frames."""
+        self.packet_chunks = range(self.chunks, self._arrow.num_record_batches - 1)
+        """Numbers of the chunks of packets."""
         self._readers: dict[tuple[str, ...], Any] = {}
         self._cache: OrderedDict[int, Any] = OrderedDict()
         self._decode = msgspec.msgpack.Decoder(FrameRow).decode

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.generic_codes import RULE_FAILED
 from pulsarscope.dissect.registry import finding_codes
+from pulsarscope.engine.local import SelectedPackets
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import JUDGED_EARLY
 from pulsarscope.filter import Filter, FollowFilter, JoinedFilter
-from pulsarscope.index.candidates import candidates
+from pulsarscope.index.candidates import candidates, opening
+from pulsarscope.index.packets import Selection, selected_packets
 from pulsarscope.index.reader import Index
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 
@@ -28,7 +30,7 @@ class IndexRun(Totals):
         """Give the frames at these positions of each chunk, and all rows of other kinds that are asked for."""
         super().__init__()
         self.inputs = inputs
-        self.evaluates_rules = False
+        self.evaluates_rules = options.rules
         self.complete = False
         made = options.dissectors(show_secrets=False)
         self.dissectors = {dissector.name: dissector for dissector in made}
@@ -38,7 +40,11 @@ class IndexRun(Totals):
         self._chosen = chosen
         self._kinds = options.records
         codes = finding_codes(made, rules=False)
-        self._others = [(at, row) for at, row in index.others if type(row) is not FindingRow or (row.code in codes and not _of_rules(row))]
+        self._others = [
+            (at, row)
+            for at, row in index.others
+            if options.rules or type(row) is not FindingRow or (row.code in codes and not _of_rules(row))
+        ]
         for _, row in self._others:
             if type(row) is ConnectionRow and row.connection is not None:
                 self.endpoints[row.connection] = (row.client or "?", row.server or "?")
@@ -46,7 +52,26 @@ class IndexRun(Totals):
                     self.dissector_of[row.connection] = row.dissector
         totals = index.totals
         self.start, self.packets, self.connections, self.damaged = totals.start, totals.packets, totals.connections, totals.damaged
+        self.fragmented = totals.fragmented
         self.severities = Counter(row.severity or "" for _, row in self._others if type(row) is FindingRow)
+
+    def again(self, options: Options) -> IndexRun:
+        """Return a run of the frames that open connections: all that is asked for of frames which are not known yet."""
+        commands = frozenset[str]().union(*(dissector.opening for dissector in self.dissectors.values()))
+        return IndexRun(self._index, self.inputs, options, opening(self._index, commands))
+
+    def selected(self, selection: Selection, *, all_flags: bool) -> Iterator[SelectedPackets]:
+        """Give the packets of selected frames in order; see `selected_packets`."""
+        return selected_packets(self._index, self.inputs, selection, all_flags=all_flags)
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Return start and end of the bytes of a frame in the stream of TCP."""
+        start = row.offset or 0
+        return start, start + (row.size or 0)
+
+    def preamble(self, _connection: str) -> tuple[int, int]:
+        """Return none: nothing is needed to read a connection without TLS."""
+        return 0, 0
 
     @property
     def skipped(self) -> int:
@@ -58,7 +83,7 @@ class IndexRun(Totals):
         chunks = sorted(self._chosen.items())
         starts = [self._index.start(number) + positions[0] for number, positions in chunks]
         rows = _before(others, starts[0] if starts else None)
-        for (number, positions), following in zip(chunks, [*starts[1:], None], strict=True):
+        for (number, positions), following in zip(chunks, [*starts, None][1:], strict=True):
             start = self._index.start(number)
             frames = self._index.some(number, positions)
             for frame, after in zip(frames, [*(start + at for at in positions[1:]), following], strict=True):
@@ -78,6 +103,12 @@ class IndexRun(Totals):
         return RowBatch(rows, 0 if last is None else last.file or 0, 0, 0 if last is None else last.packet or 0)
 
 
+def _knows_places(index: Index) -> bool:
+    """Return True when each frame lies where its row says: not inside TLS, nor in fragments of packets."""
+    decrypted = any(row.tls and row.dissector for _, row in index.others if type(row) is ConnectionRow)
+    return not (decrypted or index.totals.fragmented)
+
+
 def _of_rules(row: FindingRow) -> bool:
     """Return True for a finding about the rules themselves, which such a run does not evaluate."""
     return row.code == RULE_FAILED or JUDGED_EARLY in (row.evidence or {})
@@ -93,7 +124,11 @@ def _before(others: deque[tuple[int, Any]], position: int | None) -> list[Any]:
 
 def indexed_run(index: Index, inputs: Inputs, options: Options, row_filter: Filter | FollowFilter | JoinedFilter) -> IndexRun | None:
     """Return the run of the rows that a filter may pass; None when an index cannot serve it."""
-    if not options.records <= SERVED or options.rules or options.raw or options.places or options.anchors:
+    if not options.records <= SERVED or options.raw or options.anchors:
+        return None
+    if options.places and not _knows_places(index):
+        return None
+    if options.rules and not options.places:  # filters pass a finding right behind its frame, and those of rules come later
         return None
     row_filter.begin(index.totals)
     chosen = candidates(index, row_filter)

@@ -1,9 +1,9 @@
-"""Writing an index while a run goes on: a table of frames in Arrow's file format, and at its end all other rows and the totals."""
+"""Writing an index: a table of frames in Arrow's file format, while a run goes on; behind it packets, all other rows and the totals."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,18 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture.portions import Portion, portions
+from pulsarscope.engine.local import PacketBatch
+from pulsarscope.engine.row_batch import Totals as RunTotals
 from pulsarscope.index.identity import Identity
-from pulsarscope.model.limits import INDEX_PORTION_BYTES, INDEXED_FRAMES_PER_CHUNK
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.limits import INDEX_PORTION_BYTES, INDEXED_FRAMES_PER_CHUNK, INDEXED_PACKETS_PER_CHUNK
+from pulsarscope.model.records import ConnectionRow, FrameRow
 
-PORTION, TABLE, TOTALS = "portion", "table", "totals"
-"""Kinds of rows besides those of records: where to read a capture from, a table of statistics, the totals of the run."""
+PACKET, PORTION, TABLE, TOTALS = "packet", "portion", "table", "totals"
+"""Kinds of rows besides those of records: a packet of a connection with frames, where to read a capture from, a table of statistics, the
+totals of the run."""
 
 _FIELDS: list[pa.Field[Any]] = [
-    pa.field("record", pa.string(), metadata={"description": "Kind of the row: frame; behind all frames the others."}),
+    pa.field("record", pa.string(), metadata={"description": "Kind of the row: frame; behind all frames packet, then the others."}),
     pa.field("at", pa.int64(), metadata={"description": "Number of frames before the row."}),
     pa.field("file", pa.int32()),
     pa.field("offset", pa.int64(), metadata={"description": "Position in the file from which its packet is read; null: compressed."}),
@@ -34,8 +37,15 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("request", pa.string(), metadata={"description": "Name of the frame that it answers."}),
     pa.field("latency_ns", pa.int64()),
     pa.field("findings", pa.list_(pa.string())),
-    pa.field("row", pa.binary(), metadata={"description": "The whole row, in MessagePack."}),
+    pa.field("row", pa.binary(), metadata={"description": "The whole row, in MessagePack; not of packets."}),
+    pa.field("source", pa.string(), metadata={"description": "Endpoint of the sender of a packet."}),
+    pa.field("flags", pa.uint8(), metadata={"description": "Its TCP flags."}),
+    pa.field("start", pa.int64(), metadata={"description": "Place of its first byte in the stream of its sender."}),
+    pa.field("end", pa.int64(), metadata={"description": "Place behind its last byte."}),
 ]
+
+PLACE = ("packet", "connection", "source", "flags", "start", "end")
+"""Columns of a packet besides its file."""
 
 SCHEMA = pa.schema(_FIELDS)
 
@@ -50,6 +60,12 @@ class Totals(msgspec.Struct):
     connections: int
     damaged: bool
     start: int | None
+    fragmented: bool
+
+    @classmethod
+    def of(cls, run: RunTotals) -> Totals:
+        """Return those of a run."""
+        return cls(run.packets, run.connections, run.damaged, run.start, run.fragmented)
 
 
 class IndexWriter:
@@ -66,6 +82,8 @@ class IndexWriter:
         self._arrow = pa.ipc.new_file(self._file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
         self._waiting: list[FrameRow] = []
         self._others: list[tuple[Any, ...]] = []
+        self._with_frames: set[str] = set()  # names of connections of a known protocol
+        self._packets: dict[str, list[Any]] = {name: [] for name in ("file", *PLACE)}
         self.frames = 0
         """Number of frames that are written."""
         self._encode = msgspec.msgpack.Encoder().encode
@@ -80,15 +98,31 @@ class IndexWriter:
                     self._write_frames()
             else:
                 self._other(row.kind, row)
+                if isinstance(row, ConnectionRow) and row.dissector is not None:
+                    self._with_frames.add(row.connection or "")
+
+    def add_packets(self, batch: PacketBatch) -> None:
+        """Take the packets of a capture, in order, when all rows are there. Raises OSError when they cannot be written."""
+        if self._waiting:
+            self._write_frames()
+        waiting, with_frames = self._packets, self._with_frames
+        placed = [(record.number, *place) for record, place in batch.packets if place is not None and place.connection in with_frames]
+        for name, values in zip(PLACE, zip(*placed, strict=True), strict=True) if placed else ():
+            waiting[name] += values
+        waiting["file"] += [batch.file] * len(placed)
+        if len(waiting["file"]) >= INDEXED_PACKETS_PER_CHUNK:
+            self._write_packets()
 
     def finish(self, totals: Totals, tables: Iterable[tuple[str, Any]] = ()) -> None:
         """Write the rest, and put the index in its place. Raises OSError when it cannot be written."""
         if self._waiting:
             self._write_frames()
+        if self._packets["file"]:
+            self._write_packets()
         for name, records in tables:
             self._other(TABLE, {"name": name, "records": records})
         for places in self._places:
-            for portion in places.passed:
+            for portion in places.all():
                 self._other(PORTION, portion)
         self._other(TOTALS, totals)
         self._arrow.write_batch(_batch(self._others))
@@ -108,7 +142,8 @@ class IndexWriter:
         file, packet, sub, time, connection = where
         at = self.frames + len(self._waiting)
         codes = [row.code] if kind == "finding" else None
-        self._others.append((kind, at, file, None, packet, sub, time, connection, None, None, None, None, None, codes, self._encode(row)))
+        own = (kind, at, file, None, packet, sub, time, connection, None, None, None, None, None, codes, self._encode(row))
+        self._others.append((*own, *_NO_PLACE))
 
     def _write_frames(self) -> None:
         encode, places = self._encode, self._places
@@ -129,12 +164,26 @@ class IndexWriter:
                 row.latency_ns,
                 row.findings,
                 encode(row),
+                *_NO_PLACE,
             )
             for at, row in enumerate(self._waiting)
         ]
         self._arrow.write_batch(_batch(rows))
         self.frames += len(rows)
         self._waiting.clear()
+
+    def _write_packets(self) -> None:
+        columns: Mapping[str, list[Any]] = self._packets
+        count = len(columns["file"])
+        given = {**columns, "record": [PACKET] * count, "at": [self.frames] * count}
+        arrays = [pa.array(given[field.name], field.type) if field.name in given else pa.nulls(count, field.type) for field in SCHEMA]
+        self._arrow.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        for values in columns.values():
+            values.clear()
+
+
+_NO_PLACE = (None,) * 4
+"""Columns of packets in other rows."""
 
 
 def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -159,3 +208,10 @@ class _Places:
         while at >= 0 and self.passed[at].packets >= packet:
             at -= 1
         return self.passed[at].start if at >= 0 else None
+
+    def all(self) -> list[Portion]:
+        """Return all portions, to the end of the capture."""
+        while self._next is not None:
+            self.passed.append(self._next)
+            self._next = next(self._coming, None)
+        return self.passed

@@ -358,6 +358,9 @@ BROWSED_CHUNKS_CACHED = 64
 INDEXED_FRAMES_PER_CHUNK = 4_096
 """Frames of a record batch of an index, which are compressed together: 200 KiB, of which a column is read within a millisecond."""
 
+INDEXED_PACKETS_PER_CHUNK = 1 << 16
+"""Packets of a record batch of an index: some MiB while they are looked through."""
+
 INDEX_CHUNKS_CACHED = 16
 """Such batches in memory, packed: a few MiB."""
 

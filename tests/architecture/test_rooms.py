@@ -45,6 +45,7 @@ HEAVY_ON_USE = {
     "pulsarscope.output.export.arrow",
     "pulsarscope.output.export.parquet",
     "pulsarscope.index.candidates",
+    "pulsarscope.index.packets",
     "pulsarscope.index.reader",
     "pulsarscope.index.writer",
     "pulsarscope.tls.certificate",

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pulsarscope as ps
+from pulsarscope.capture import Block, BlockReader
+from pulsarscope.cli.extract import ExtractRequest
 from pulsarscope.cli.index import IndexRequest, index
 from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import UsageError
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.recapture import packets_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -59,6 +66,83 @@ def test_a_stale_index_is_told_and_not_used(capture: Path, capsys: Captured) -> 
     captured = capsys.readouterr()
     assert "it is not used" in captured.err
     assert "CONNECT" in captured.out
+
+
+def parts_of(path: Path, folder: Path, count: int) -> list[str]:
+    """A capture as a rotated set."""
+    packets = packets_of(path)
+    share = -(-len(packets) // count)
+    return [str(write_pcap(folder / f"part{at}.pcap", packets[at * share : (at + 1) * share])) for at in range(count)]
+
+
+@pytest.mark.parametrize(
+    "name", ["stuck-consumer.pcap", "rw-shuffle.pcap", "quickstart.pcapng", "go-nack-dlq-gz.pcap.gz", "a set of three"]
+)
+def test_extract_gives_the_same_by_index(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, name: str
+) -> None:
+    """With copies and disorder, packets without bytes, several files, and frames that begin in one and end in the next."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for limit, value in (("INDEX_PORTION_BYTES", 3000), ("INDEXED_PACKETS_PER_CHUNK", 40)):
+        monkeypatch.setattr(f"pulsarscope.index.writer.{limit}", value)
+    files = parts_of(captures / "compress-zlib.pcap", tmp_path, 3) if name.startswith("a set") else [str(captures / name)]
+    frames = list(ps.open(*files).frames())
+    middle = frames[len(frames) // 2]
+    topic = next(frame.topic for frame in frames if frame.topic)
+    requests = [
+        ExtractRequest(files=files, out=str(tmp_path / f"{at}.pcapng"), filter=text, context=bool(at % 2))
+        for at, text in enumerate(
+            (f'connection == "{middle.connection}"', f'topic == "{topic}" && size > 60', "command in {ACK,SEND_RECEIPT}")
+        )
+    ]
+    assert [write_packets(request) for request in requests] == [0] * 3
+    expected = [(tmp_path / f"{at}.pcapng").read_bytes() for at in range(3)], capsys.readouterr().err
+    assert index(IndexRequest(files=files, quiet=True)) == 0
+    monkeypatch.setattr("pulsarscope.cli.packet_copy.start_run", None)
+    assert [write_packets(request) for request in requests] == [0] * 3
+    assert ([(tmp_path / f"{at}.pcapng").read_bytes() for at in range(3)], capsys.readouterr().err) == expected
+
+
+def test_extract_reads_only_the_parts_of_a_capture_that_hold_the_packets(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("pulsarscope.index.writer.INDEX_PORTION_BYTES", 2000)
+    read: list[int] = []
+
+    class Noted(BlockReader):
+        def __next__(self) -> Block:
+            block = super().__next__()
+            read.append(block.bytes_read)
+            return block
+
+    path = captures / "stuck-consumer.pcap"
+    assert index(IndexRequest(files=[str(path)], quiet=True)) == 0
+    monkeypatch.setattr("pulsarscope.index.packets.BlockReader", Noted)
+    assert write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "o"), filter="command == CONNECT", quiet=True)) == 0
+    assert 0 < sum(read) < path.stat().st_size / 10
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("go-tls13-dsb.pcapng", {"filter": "command == SEND"}),  # frames lie in records, whose places no index has
+        ("rw-ipfrag.pcap", {"filter": "command == CONNECT"}),
+        ("errors.pcap", {"filter": "command == CONNECT", "limit": 1}),
+        ("errors.pcap", {"filter": "command == CONNECT", "redact": True}),
+        ("errors.pcap", {}),
+        ("errors.pcap", {"kinds": "finding", "filter": "severity == error"}),
+    ],
+)
+def test_what_an_index_does_not_tell_extract_reads(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, values: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files = [str(captures / name)]
+    assert index(IndexRequest(files=files, quiet=True)) == 0
+    monkeypatch.setattr("pulsarscope.index.run.IndexRun.selected", None)
+    assert write_packets(ExtractRequest(files=files, out=str(tmp_path / "o"), quiet=True, **values)) == 0
+    assert (tmp_path / "o").stat().st_size
 
 
 def test_pipes_and_several_captures_beside_are_refused(capture: Path) -> None:

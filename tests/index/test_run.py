@@ -88,7 +88,7 @@ def test_what_columns_do_not_tell_is_read_from_the_captures(capture: tuple[Path,
     assert indexed_run(index, expand_inputs([str(path)]), SHOWN, make(subject, text)) is None
 
 
-@pytest.mark.parametrize("values", [{"raw": True}, {"rules": True}, {"places": True}, {"records": frozenset({"message"})}])
+@pytest.mark.parametrize("values", [{"raw": True}, {"rules": True}, {"anchors": True}, {"records": frozenset({"message"})}])
 def test_other_runs_are_not_served(capture: tuple[Path, Index], values: dict[str, Any]) -> None:
     path, index = capture
     options = msgspec.structs.replace(SHOWN, **values)
@@ -133,3 +133,23 @@ def test_findings_of_the_rules_are_left_out_with_what_they_say_of_themselves(tmp
     run = indexed_run(index, expand_inputs([str(path)]), SHOWN, make("", "command == CONNECT"))
     assert run is not None
     assert [row for batch in run for row in batch.rows if row.kind == "finding"][-1] is extra[1]
+
+
+def findings(all_rows: list[Any]) -> bytes:
+    return msgspec.json.encode([row for row in all_rows if row.kind == "finding"])
+
+
+def test_who_copies_packets_gets_the_findings_of_the_rules_and_the_frames_that_open_connections(tmp_path: Path) -> None:
+    path = CAPTURES / "stuck-consumer.pcap"
+    index = indexed(path, tmp_path / "x.psidx")
+    options = msgspec.structs.replace(INDEX_OPTIONS, places=True)
+    read = local.run([str(path)], options)
+    expected = [row for batch in read for row in batch.rows]
+    run = indexed_run(index, read.inputs, options, make("", "command == ACK"))
+    assert run is not None
+    rows = [row for batch in run for row in batch.rows]
+    assert findings(rows) == findings(expected)
+    assert run.severities == read.severities
+    opened = [row for batch in run.again(options) for row in batch.rows if row.kind == "frame"]
+    assert opened == [row for row in expected if row.kind == "frame" and row.command in ("CONNECT", "CONNECTED")]
+    assert [run.place(row) for row in opened] == [(row.offset, row.offset + row.size) for row in opened]

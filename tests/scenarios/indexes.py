@@ -24,5 +24,7 @@ def indexed(path: Path, place: Path) -> Index:
     run, writer = local.run([str(path)], INDEX_OPTIONS), IndexWriter(place, identity)
     for batch in run:
         writer.add(batch.rows)
-    writer.finish(Totals(run.packets, run.connections, run.damaged, run.start))
+    for packets in local.packets(inputs):
+        writer.add_packets(packets)
+    writer.finish(Totals.of(run))
     return Index(place, identity)

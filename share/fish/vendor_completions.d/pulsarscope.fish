@@ -495,7 +495,7 @@ complete -c pulsarscope -n __pulsarscope_first -a report -d 'Write a page to loo
 complete -c pulsarscope -n __pulsarscope_first -a compare -d 'Compare two captures, before and after.'
 complete -c pulsarscope -n __pulsarscope_first -a browse -d 'Browse captures on a screen.'
 complete -c pulsarscope -n __pulsarscope_first -a follow -d 'Follow a connection, producer, consumer, topic, message or txn.'
-complete -c pulsarscope -n __pulsarscope_first -a index -d 'Index captures, for browse, and for decode and follow to find frames.'
+complete -c pulsarscope -n __pulsarscope_first -a index -d 'Index captures, for browse, and for decode, follow and extract.'
 complete -c pulsarscope -n __pulsarscope_first -a extract -d 'Copy the packets of matching records to a pcapng file.'
 complete -c pulsarscope -n __pulsarscope_first -a sql -d 'Query the records of captures in SQL.'
 complete -c pulsarscope -n __pulsarscope_first -a mcp -d 'Answer an assistant that speaks MCP.'
