@@ -103,6 +103,9 @@ class ConnectionTable:
             connection.closed = "rst"
         first, second = connection.streams
         for stream in (first, second):
+            if not stream.captured and connection.streams[1 - stream.index].segments:
+                text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
+                self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             stream.end(connection.last)
         if connection.closed == "open" and first.ended and second.ended:
             connection.closed = "fin"
@@ -139,9 +142,6 @@ class ConnectionTable:
             if stream.late:
                 text = f"{stream.late} bytes from {stream.source} came after the end of its stream and are not decoded."
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
-            if not stream.captured and connection.streams[1 - stream.index].segments:
-                text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
-                self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
         self._note_copies(connection)

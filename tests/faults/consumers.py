@@ -28,8 +28,12 @@ def consuming(
     port: int = 40000,
     end: str = "open",
 ) -> Conversation:
-    """A consumer that gets entries from 0, acknowledges the first `acks` of them one after the other, and then does nothing."""
-    talk = subscribed(connected(port, start=50 * MILLISECOND), kind=kind).client(flow(permits))
+    """A consumer that gets entries from 0, acknowledges the first `acks` of them one after the other, and then does nothing.
+
+    Of the kind Reader it is an exclusive one of a subscription that the broker does not keep.
+    """
+    fields = {"durable": False} if kind == "Reader" else {}
+    talk = subscribed(connected(port, start=50 * MILLISECOND), kind="Exclusive" if fields else kind, **fields).client(flow(permits))
     talk.wait(100 * MILLISECOND)
     for entry in range(got):
         talk.wait(every).server(delivery(entry))

@@ -124,22 +124,23 @@ def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every
     return talk.close("server") if end == "fin" else talk.reset("server")
 
 
-@pytest.mark.parametrize("seconds", [1, 2, 5, 60, 350])
+@pytest.mark.parametrize("seconds", [0.6, 1, 2, 5, 60, 350])
 @pytest.mark.parametrize("times", [3, 6])
 @pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "silence"])
-def test_connections_that_die_after_the_same_idle_time(seconds: int, times: int, end: str, tmp_path: Path) -> None:
-    rows = findings_of(tmp_path, *(idle(number, seconds * SECOND + number * 10 * MILLISECOND, end) for number in range(times)))
+def test_connections_that_die_after_the_same_idle_time(seconds: float, times: int, end: str, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, *(idle(number, int(seconds * SECOND) + number * 10 * MILLISECOND, end) for number in range(times)))
     evidence = only(rows, "idle-cut")[1]
     assert evidence["count"] == times
     assert abs(evidence["idle_ns"] - seconds * SECOND) < SECOND // 5
 
 
 @pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "silence"])
-@pytest.mark.parametrize("story", ["twice", "other times", "at once", "busy"])
+@pytest.mark.parametrize("story", ["twice", "other times", "soon, at other times", "at once", "busy"])
 def test_connections_that_die_otherwise(end: str, story: str, tmp_path: Path) -> None:
     talks = {
         "twice": [idle(number, 5 * SECOND, end) for number in range(2)],
         "other times": [idle(number, (1 + 4 * number) * SECOND, end, every=30 * SECOND) for number in range(5)],
+        "soon, at other times": [idle(number, (500 + 200 * number) * MILLISECOND, end, every=9 * SECOND) for number in range(5)],
         "at once": [idle(number, 5 * SECOND, end, start=number * MILLISECOND) for number in range(5)],
         "busy": [idle(number, 100 * MILLISECOND, end) for number in range(6)],
     }[story]

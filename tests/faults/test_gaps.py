@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import PING, PONG, created, delivery, flow, producer, receipt, send
+from tests.scenarios.commands import PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes
@@ -122,3 +122,40 @@ def test_each_hole_excuses_what_was_asked_before_it(early: int, late: int, tmp_p
         number += 2
     talk.wait(3 * SECOND).client(PING).server(PONG)
     assert not UNANSWERED & set(problem_codes(findings_of(tmp_path, talk)))
+
+
+def behind_a_loss(acks: list[bytes], *, before: bool = False, close: bool = False) -> Conversation:
+    """A consumer whose ACKs, and its close, are read before the ten messages, which stand behind lost bytes.
+
+    `before`: the ACKs came before those.
+    """
+    talk = subscribed(connected()).client(flow(1000)).wait(10 * MILLISECOND).server(delivery(0)).client(ack(0)).wait(MILLISECOND)
+    if before:
+        talk.client(*acks).wait(MILLISECOND)
+    talk.lose("server", 34).server(*[delivery(entry) for entry in range(1, 11)]).wait(20 * MILLISECOND)
+    if not before:
+        talk.client(*acks)
+    for _ in range(0 if close else 2):
+        talk.wait(10 * SECOND).client(PING).server(PONG)
+    talk.wait(10 * SECOND)
+    return talk.client(close_consumer()).close()
+
+
+@pytest.mark.parametrize("acks", [[ack(*range(1, 11))], [ack(entry) for entry in range(10, 0, -1)], [ack(10, kind="Cumulative")]])
+@pytest.mark.parametrize("close", [False, True])
+def test_acks_of_messages_behind_a_loss_count(acks: list[bytes], close: bool, tmp_path: Path) -> None:
+    assert problem_codes(findings_of(tmp_path, behind_a_loss(acks, close=close))) == ["stream-gap"]
+
+
+@pytest.mark.parametrize(("acks", "before"), [([], False), ([ack(*range(1, 4))], False), ([ack(*range(1, 11))], True)])
+def test_messages_behind_a_loss_without_acks_after_them_are_not_acknowledged(acks: list[bytes], before: bool, tmp_path: Path) -> None:
+    assert "consumer-not-acking" in problem_codes(findings_of(tmp_path, behind_a_loss(acks, before=before)))
+
+
+def test_a_client_seen_from_one_side_until_its_reset_lacks_no_answers(tmp_path: Path) -> None:
+    talk = Conversation(acknowledge=False)
+    for number in range(50):
+        asking(talk, "SEND", number).wait(100 * MILLISECOND)
+    codes = {row.code for row in findings_of(tmp_path, talk.reset("client"))}
+    assert "one-sided-capture" in codes
+    assert not UNANSWERED & codes

@@ -21,6 +21,7 @@ STARVED, NOT_ACKING, UNDECIDED = "consumer-starved", "consumer-not-acking", "con
     [
         *product((5, 20), (3, 4, 9), ("Shared", "Exclusive"), ("open", "closed", "rst"), (0,)),
         *product((20,), (4, 6), ("Failover", "Key_Shared"), ("open", "fin"), (3,)),
+        *product((5, 20), (3, 9), ("Reader",), ("open", "closed", "rst"), (0, 3)),
     ],
 )
 def test_a_consumer_without_permits_is_starved_in_a_capture_of_any_length(
@@ -49,9 +50,10 @@ def test_a_consumer_without_permits_is_starved_in_a_capture_of_any_length(
 def test_a_consumer_at_work_is_not_starved(
     tmp_path: Path, got: int, permits: int, length: int, published: int, acks: int, pause: int
 ) -> None:
-    talk = consuming(got, permits, until=length * SECOND, acks=acks, pause=pause * MILLISECOND)
-    codes = diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
-    assert STARVED not in codes
+    for kind in ("Shared", "Reader"):
+        talk = consuming(got, permits, until=length * SECOND, kind=kind, acks=acks, pause=pause * MILLISECOND)
+        codes = diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
+        assert STARVED not in codes
 
 
 @pytest.mark.parametrize(("kind", "group", "queue"), [*product(("Shared", "Exclusive"), (100, 1500, 2000), (4, 10, 100))])

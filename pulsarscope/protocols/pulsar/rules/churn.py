@@ -31,7 +31,7 @@ CODES = table(
         "idle-cut",
         "Connections die after the same time without traffic, again and again.",
         "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
-        ("connection-closed-by-broker", "connection-closed-by-client", "connection-reset"),
+        ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset"),
     ),
 )
 
@@ -66,7 +66,7 @@ THRESHOLDS = (
         1,
     ),
     Threshold("connection-churn-seconds", 5, SECONDS, "A connection that lives longer is used.", ("connection-churn",)),
-    Threshold("idle-cut-seconds", 1, SECONDS, "No middlebox forgets connections sooner.", ("idle-cut",)),
+    Threshold("idle-cut-seconds", 0.5, SECONDS, "Brokers that end a connection for what it says do so at once.", ("idle-cut",)),
     Threshold("idle-cut-connections", 3, "connections", "Twice the same time may be chance.", ("idle-cut",), 2),
 )
 

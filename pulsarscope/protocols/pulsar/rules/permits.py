@@ -338,7 +338,7 @@ class PermitRule(ConsumerRule[PermitState]):
         """Emit that a consumer ends without permits, which alone says little, or what one of a non-persistent topic got."""
         since = consumer.exhausted or consumer.ready
         passes = (consumer.topic or "").startswith("non-persistent://")
-        lacks = consumer.permits <= 0 and consumer.persistent and not consumer.reported
+        lacks = consumer.permits <= 0 and not passes and not consumer.reported
         if since is None or consumer.topic is None or not (lacks or passes):
             return
         values = {

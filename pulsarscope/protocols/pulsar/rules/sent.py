@@ -64,8 +64,8 @@ THRESHOLDS = (
 PRODUCERS_MAX = 10_000
 """Producers of one connection whose compression is counted, and closed ones that are remembered."""
 
-EMPTY_MAX_BYTES = 9
-"""Size of the longest compressed form of nothing, that of ZSTD."""
+EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
+"""Size of the longest compressed form of nothing."""
 
 _BROKEN = ("stream-gap", "memory-cap")
 """Findings after which a PRODUCER may have been missed."""
@@ -133,7 +133,7 @@ class SentForm:
             return
         size = row.payload_size or 0
         before = metadata.get("uncompressed_size", 0)
-        if not before and size > EMPTY_MAX_BYTES:
+        if not before and size > EMPTY_MAX_BYTES.get(codec, 0):
             text = f"SEND {where_of(row).name} of {title_of(row)} has {size:,} bytes of {codec} without uncompressed_size"
             self._add("uncompressed-size-missing", row, text, compression=codec)
         elif before and "encryption_keys" not in metadata and "chunk_id" not in metadata:

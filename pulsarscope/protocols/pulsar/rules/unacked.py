@@ -76,6 +76,9 @@ ENTRIES_MAX = 200_000
 """Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
 
 
+EARLY_MAX = 1_000
+"""ACKs of one consumer that wait for their messages: those that stand behind lost bytes are read late."""
+
 RHYTHM_ACKS = 10
 """ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
 
@@ -112,6 +115,10 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages in its latest fact."""
     unknown: UnknownAcks | None = None
     """What it acknowledged without having got it; None until it gets something."""
+    early: dict[Position, tuple[int, list[int] | None]] = msgspec.field(default_factory=dict)
+    """Time and ack_set of the latest ACKs of what it does not hold."""
+    early_to: tuple[int, Position] = 0, (-1, -1)
+    """Time and position of its latest cumulative ACK."""
     reported: bool = False
     hole_reported: bool = False
 
@@ -130,6 +137,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Time at which the others were last compared with one that acknowledges, in nanoseconds."""
         self._acked_unknown: list[tuple[UnackedState, int]] = []
         """Consumers that acknowledged what they had not got, and the time of their end."""
+        self._closed_at: dict[int, int] = {}
+        """Time of the close of consumers by id, in nanoseconds."""
 
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
@@ -161,6 +170,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
         self._emit(consumer, where_of(row), 0)
+        remember(self._closed_at, consumer.number, row.time, CONSUMERS_MAX)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit that those of a closed connection hold nothing."""
@@ -173,6 +183,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._emit(consumer, last, 0)
 
     def _message(self, row: FrameRow) -> None:
+        if self._closed_at and self.find(row) is None and row.time <= self._closed_at.get((row.fields or {}).get("consumer_id", -1), -1):
+            return  # behind lost bytes it is read late
         consumer = self.find_or_add(row)
         fields = row.fields or {}
         where = where_of(row)
@@ -193,9 +205,20 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.messages += messages
         else:
             consumer.untracked += 1
+        if where.time <= consumer.acknowledged_at:
+            self._acknowledge_early(consumer, position, where.time)
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
             self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
+
+    def _acknowledge_early(self, consumer: UnackedState, position: Position, time: int) -> None:
+        """Acknowledge a message that stood behind lost bytes, so that its ACK was read before it."""
+        until, furthest = consumer.early_to
+        acked, ack_set = consumer.early.pop(position, (0, None))
+        if acked >= time:
+            self._acknowledge(consumer, position, ack_set)
+        elif until >= time and position < furthest:
+            self._take(consumer, position)
 
     def _ack(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
@@ -208,10 +231,13 @@ class UnackedRule(ConsumerRule[UnackedState]):
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
+                consumer.early_to = where.time, position
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
-            if not self._acknowledge(consumer, position, message_id.get("ack_set")) and consumer.unknown is not None:
-                consumer.unknown.note(where, position, fields)
+            if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set")):
+                remember(consumer.early, position, (where.time, ack_set), EARLY_MAX)
+                if consumer.unknown is not None:
+                    consumer.unknown.note(where, position, fields)
         if not consumer.acks:
             consumer.first_ack = where
         consumer.acks += 1
