@@ -38,6 +38,7 @@ def test_a_traceback_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # hundreds of processes
 def test_no_command_line_has_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     capture = shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path)  # beside which an index is written
     monkeypatch.setattr(sys, "argv", ["command_lines", str(capture)])

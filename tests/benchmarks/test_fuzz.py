@@ -71,7 +71,7 @@ def test_a_fault_is_found_made_smaller_and_kept(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(PulsarDissector, "decode", property(decode))
     monkeypatch.setattr(fuzz, "FAILURES_MAX", 1)
-    monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 5)
+    monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 60)
     for first in range(0, 20_000, 4000):  # a share ends at its first failure
         outcome = work(Share(seed=3, first=first, step=1, end=first + 4000, seconds=None, keep=tmp_path))
         assert len(outcome.failures) == 1
