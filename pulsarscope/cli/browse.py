@@ -147,7 +147,7 @@ def _extract(request: BrowseRequest, paths: Sequence[str]) -> Callable[[str | No
     """Return what copies the packets of a filter to a path, as `extract` does."""
 
     def extract(filter_text: str | None, path: str) -> str:
-        from pulsarscope.cli.extract import ExtractRequest  # noqa: PLC0415 - few ask for it
+        from pulsarscope.cli.extract_request import ExtractRequest  # noqa: PLC0415 - few ask for it
         from pulsarscope.cli.packet_copy import write_packets  # noqa: PLC0415 - as above
 
         write_packets(ExtractRequest(files=list(paths), filter=filter_text, out=path, quiet=True, reading=request.reading))

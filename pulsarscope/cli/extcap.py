@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _capture(options: argparse.Namespace) -> None:
     from pulsarscope.cli.extcap_capture import capture  # noqa: PLC0415 - Wireshark asks for the interfaces at each start
-    from pulsarscope.cli.live import LiveRequest  # noqa: PLC0415 - as above
+    from pulsarscope.cli.live_request import LiveRequest  # noqa: PLC0415 - as above
     from pulsarscope.cli.options import ReadOptions  # noqa: PLC0415 - as above
 
     request = LiveRequest(

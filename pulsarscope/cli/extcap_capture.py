@@ -12,8 +12,9 @@ import msgspec
 
 from pulsarscope import __version__
 from pulsarscope.capture.block import Block, CaptureInterface, PacketRecord
-from pulsarscope.cli.live import LiveRequest, stopped
+from pulsarscope.cli.live import stopped
 from pulsarscope.cli.live_capture import open_source, ports_of
+from pulsarscope.cli.live_request import LiveRequest
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.engine.local import run_blocks

@@ -2,49 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from pulsarscope.cli.options import (
-    NEVER,
-    CommandRequest,
-    FailOnOption,
-    Files,
-    FilterOption,
-    JobsOption,
-    LimitOption,
-    OutOption,
-    ReadOptions,
-)
-
-
-class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
-    """Options of `extract`."""
-
-    files: Files
-    filter: FilterOption = None
-    out: OutOption = None
-    kinds: Annotated[
-        str | None,
-        typer.Option(
-            "--records", metavar="KIND,...", help="Record kinds to search; by default frame with -Y, else connection.", show_default=False
-        ),
-    ] = None
-    context: Annotated[bool, typer.Option("--context", help="Include the packets that open and close the connections.")] = False
-    redact: Annotated[
-        bool,
-        typer.Option("--redact", help="Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy."),
-    ] = False
-    mask_key: Annotated[
-        str | None,
-        typer.Option("--redact-key", metavar="FILE", help="As --redact, with the same masks wherever this file is the key."),
-    ] = None
-    limit: LimitOption = None
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress, warnings and the summary.")] = False
-    fail_on: FailOnOption = NEVER
-    jobs: JobsOption = 1
-    reading: ReadOptions = ReadOptions()
+from pulsarscope.cli.extract_request import ExtractRequest
 
 
 def extract(request: ExtractRequest) -> int:

@@ -18,8 +18,8 @@ from pulsarscope import __version__
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.learned_topics import LearnedTopics
 from pulsarscope.cli.late_imports import import_late_modules
-from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.live_consumers import LiveConsumers
+from pulsarscope.cli.live_request import LiveRequest
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.capabilities import LiveFold, join_topic_names

@@ -17,7 +17,7 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
-from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.options import CommandRequest

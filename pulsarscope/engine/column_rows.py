@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from pulsarscope.model.records import ExchangeRow
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
-    from pulsarscope.engine.timelines import Timelines
 
 
 def ordered_rows_type(options: Options) -> Any:
@@ -24,22 +23,22 @@ def ordered_rows_type(options: Options) -> Any:
     return partial(native.OrderedRows, exchanges=ExchangeRow.kind in options.records)
 
 
-def rows_in_columns(timelines: Timelines, steps: Iterable[Step], made: Any) -> Any:
+def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., None], carry_out: Callable[..., None]) -> Any:
     """Carry out steps, and return their rows: an object that `made` makes."""
     ordered = made()
     for order, name, frames in steps:
         rows: list[Any] = []
         if isinstance(frames, ColumnBatch):
-            timelines.observe_columns(name, frames)
+            observe(name, frames)
             ordered.add(frames.columns, order >> FILE_SHIFT << FILE_SHIFT, order)
         elif frames is not None:
             orders = orders_of(order, frames)
-            timelines.carry_out(name, frames, rows)
+            carry_out(name, frames, rows)
             if len(rows) != len(orders):
                 spread(orders, frames, rows)
             ordered.extend_each(rows, orders)
         else:
-            timelines.carry_out(name, None, rows)
+            carry_out(name, None, rows)
             ordered.extend(rows, order)
     ordered.sort()
     return ordered

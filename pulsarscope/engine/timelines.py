@@ -188,7 +188,8 @@ class Timelines:
     def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
         """Carry out the steps of a block, and give their rows in the order of their moments."""
         if self.in_columns:
-            return (([part], []) for part in rows_in_columns(self, steps, self._ordered_rows).parts(self._rows_max))
+            ordered = rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)
+            return (([part], []) for part in ordered.parts(self._rows_max))
         several = len(index_of) > 1
         if (several or keyed) and self._by_connection:
             return self._by_connections(steps, index_of, keyed=keyed)

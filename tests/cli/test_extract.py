@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 
 import pulsarscope as ps
 from pulsarscope import cli
-from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError

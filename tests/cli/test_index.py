@@ -10,7 +10,7 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.capture import Block, BlockReader
-from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.index import IndexRequest, index
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.packet_copy import write_packets

@@ -10,7 +10,8 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from pulsarscope.cli.live import LiveRequest, live
+from pulsarscope.cli.live import live
+from pulsarscope.cli.live_request import LiveRequest
 from pulsarscope.model.errors import UsageError
 
 pytest.importorskip("textual")

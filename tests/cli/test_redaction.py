@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.engine.local import run
