@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pulsarscope.analysis.diagnosis import Diagnosis
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
-    from pulsarscope.filter import Filter, FollowFilter
+    from pulsarscope.filter import Filter, RowFilter, UserFilter
 
 PAYLOAD_FORMS = ("base64", "hex", "text")
 
@@ -74,11 +74,17 @@ class Rows(Iterator[ReadRow_co]):
 class Capture:
     """One or more capture files; each method reads them anew, in memory that does not grow with their size."""
 
-    def __init__(self, inputs: Sequence[str], options: Options, jobs: int, stream: BinaryIO | None = None) -> None:
+    def __init__(
+        self, inputs: Sequence[str], options: Options, jobs: int, stream: BinaryIO | None = None, key: bytes | None = None
+    ) -> None:
         self._inputs = inputs
         self._options = options
         self._jobs = jobs
         self._stream = stream
+        self._key = key
+        """Of the masks of redacted copies; None: the captures are read themselves."""
+        self._copies: list[str] | None = None
+        """Their paths, once they are made."""
 
     def frames(self, *, filter: str | None = None) -> Rows[FrameRow]:  # noqa: A002 - as -Y is called
         """Iterate over the frames in the order of completion, those that a display filter passes. Raises CaptureError for no capture."""
@@ -130,7 +136,7 @@ class Capture:
         def read() -> Generator[FrameRow]:
             followed = FollowFilter(kind, name, make_dissectors())
             if followed.learn is not None:
-                for batch in self._run(frozenset({MessageRow.kind}), rules=False):
+                for batch in self._run(frozenset({MessageRow.kind}), rules=False, original=True):
                     followed.learn(batch.rows)
             return (row for row in self._decode(frozenset({FrameRow.kind}), followed) if isinstance(row, FrameRow))
 
@@ -166,7 +172,7 @@ class Capture:
             raise UsageError(f"interval={interval}: give seconds")
         names = sections or tuple(name for name in SECTIONS if name != "intervals" or interval is not None)
         nanoseconds = None if interval is None else max(int(interval * SECOND), 1)
-        selection = self._filter(_COUNTED, filter)
+        selection = self._chosen(self._filter(_COUNTED, filter), frozenset(_COUNTED))
         counted = Sections(names, tables, interval=nanoseconds, selection=selection)
         run = self._run(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind, *counted.kinds}), rules=False, anchors=True)
         if selection is not None:
@@ -214,8 +220,16 @@ class Capture:
         """Do nothing: each iteration opens and closes files by itself."""
 
     def _run(
-        self, kinds: frozenset[str], *, rules: bool, together: bool = False, anchors: bool = False, payload: str | None = None
+        self,
+        kinds: frozenset[str],
+        *,
+        rules: bool,
+        together: bool = False,
+        anchors: bool = False,
+        payload: str | None = None,
+        original: bool = False,
     ) -> AnyRun:
+        """Start a run: of redacted copies where there is a key, but for `original`."""
         from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
 
         options = msgspec.structs.replace(
@@ -228,6 +242,10 @@ class Capture:
             payloads=rules if anchors else self._options.payloads,
             payload=payload or self._options.payload,
         )
+        if self._key is not None and not original:
+            from pulsarscope.redaction.copies import options_of_copies  # noqa: PLC0415 - as below
+
+            return run(self._copied(self._key), options_of_copies(options), self._jobs)
         if self._stream is None:
             return run(self._inputs, options, self._jobs)
         from pulsarscope.capture import BlockReader  # noqa: PLC0415 - as below
@@ -236,17 +254,56 @@ class Capture:
         self._stream.seek(0)
         return run_blocks(self._inputs[0], BlockReader(self._stream), options)
 
-    def _decode(self, kinds: frozenset[str], selection: Filter | FollowFilter | None = None, *, together: bool = False) -> Iterator[Any]:
+    def _decode(self, kinds: frozenset[str], selection: UserFilter | None = None, *, together: bool = False) -> Iterator[Any]:
         payload = None if selection is None else selection.payload
+        chosen = self._chosen(selection, kinds)
         run = self._run(kinds, rules="finding" in kinds, together=together, payload=payload)
-        if selection is not None:
-            selection.begin(run)
+        if chosen is not None:
+            chosen.begin(run)
         with closing(iter(run)) as batches:
             for batch in batches:
-                if selection is None:
+                if chosen is None:
                     yield from batch.rows
                 else:
-                    yield from (row for row in selection.select(batch.rows, run.endpoints) if row.kind in kinds)
+                    yield from (row for row in chosen.select(batch.rows, run.endpoints) if row.kind in kinds)
+
+    def _chosen(self, selection: UserFilter | None, kinds: frozenset[str]) -> RowFilter | None:
+        """Return the filter of the rows to read: where they are of copies, it passes what another one passes in the captures."""
+        if selection is None or self._key is None:
+            return selection
+        from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - as below
+
+        chosen = ChosenRows(selection, kinds)
+        run = self._run(kinds, rules="finding" in kinds, payload=selection.payload, original=True)
+        selection.begin(run)
+        for batch in run:
+            chosen.choose(batch.rows, run.endpoints)
+        return chosen
+
+    def _copied(self, key: bytes) -> list[str]:
+        """Return the paths of redacted copies, which are made once and live as long as the capture. Raises OutputError."""
+        from pathlib import Path  # noqa: PLC0415 - as below
+        from shutil import copyfileobj, rmtree  # noqa: PLC0415 - as below
+        from tempfile import mkdtemp  # noqa: PLC0415 - as below
+        from weakref import finalize  # noqa: PLC0415 - as below
+
+        from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
+        from pulsarscope.redaction.copies import options_to_copy, write_copies  # noqa: PLC0415 - as below
+
+        if self._copies is None:
+            folder = Path(mkdtemp(prefix="pulsarscope-"))
+            finalize(self, rmtree, folder, ignore_errors=True)
+            inputs = self._inputs
+            if self._stream is not None:
+                inputs = [str(folder / "input")]
+                self._stream.seek(0)
+                with Path(inputs[0]).open("wb") as input_file:
+                    copyfileobj(self._stream, input_file)
+            copies = write_copies(run(inputs, options_to_copy(self._options), self._jobs), key, folder, lambda _: None)
+            if self._stream is not None:
+                Path(inputs[0]).unlink()
+            self._copies = copies.paths
+        return self._copies
 
     def _diagnosis(self, kinds: frozenset[str], feed: Callable[[Sequence[Any]], None] | None) -> tuple[AnyRun, Diagnosis]:
         """Read all, and return the run with its diagnosis; `feed` gets the rows, too, each message and finding once."""
@@ -297,6 +354,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     source_by: str = "none",
     thresholds: Mapping[str, float] | None = None,
     jobs: int = 1,
+    redact: bool | bytes | AnyPath = False,
 ) -> Capture:
     """Return captures by path, pattern or folder.
 
@@ -313,6 +371,8 @@ def open(  # noqa: A001 - ps.open reads as it should
         names: files of pulsar-admin topics stats-internal, which tell the topics of ledgers.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
         thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
+        redact: read redacted copies, as `pulsarscope extract --redact` makes them, under a key of chance, or of these bytes or this file
+            (16 bytes or more). Filters and `follow` take the real names.
         jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
 
     Raises:
@@ -323,16 +383,28 @@ def open(  # noqa: A001 - ps.open reads as it should
         raise UsageError(f"jobs={jobs}: give a number of processes, or 0 for one per core")
     options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, ledger_password, schemas, names, thresholds)
     options = msgspec.structs.replace(options, source_by=source_by)
+    key = None if redact is False else _mask_key(redact)
+    if key is not None and show_secrets:
+        raise UsageError("redact and show_secrets contradict each other: give one")
     names_of_files = [path for path in paths if isinstance(path, (str, os.PathLike))]
     if len(names_of_files) == len(paths):
-        return Capture([os.fspath(path) for path in names_of_files], options, jobs)
+        return Capture([os.fspath(path) for path in names_of_files], options, jobs, key=key)
     if len(paths) != 1 or jobs != 1 or source_by == "dir":
         raise UsageError("give a capture that is no path alone, without jobs and source_by='dir'")
     (content,) = paths
     stream = BytesIO(content) if isinstance(content, bytes) else cast("BinaryIO", content)
     if not (hasattr(stream, "read") and hasattr(stream, "seekable") and stream.seekable()):
         raise UsageError(f"{type(content).__name__} is no path, no bytes and no binary file that can seek")
-    return Capture([str(getattr(stream, "name", "the bytes"))], options, jobs, stream)
+    return Capture([str(getattr(stream, "name", "the bytes"))], options, jobs, stream, key)
+
+
+def _mask_key(redact: bool | bytes | AnyPath) -> bytes:
+    """Return the key of masks. Raises UsageError."""
+    from pulsarscope.inputs.mask_keys import long_enough, mask_key  # noqa: PLC0415 - as above
+
+    if isinstance(redact, bytes):
+        return long_enough(redact, "redact")
+    return mask_key("redact", None if redact is True else os.fspath(cast("AnyPath", redact)))
 
 
 def library_options(

@@ -19,11 +19,16 @@ class CommandOutput:
     def __init__(self, interrupts: Interrupts) -> None:
         self.interrupts = interrupts
         self._sink: Sink | None = None
+        self._protected: frozenset[FileIdentity] = frozenset()
 
     def open(self, request: CommandRequest, paths: Iterable[str], *, folder: bool = False) -> Sink:
         """Open the place. Raises UsageError when it is a file that the request reads, as those at `paths` are, or OutputError."""
-        self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths))
+        self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths) | self._protected)
         return self._sink
+
+    def protect(self, request: CommandRequest, paths: Iterable[str]) -> None:
+        """Refuse later what the request reads, as the captures at `paths`, though the command then reads copies."""
+        self._protected = inputs_of(request, paths)
 
     def adopt(self, sink: Sink) -> None:
         """Take a place that was opened otherwise."""

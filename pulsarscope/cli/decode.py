@@ -11,6 +11,8 @@ from pulsarscope.cli.options import (
     JobsOption,
     RawStreamsOption,
     RecordsOption,
+    RedactKeyOption,
+    RedactRowsOption,
     RowsRequest,
     TailOption,
 )
@@ -28,6 +30,8 @@ class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     tail: TailOption = None
     raw_streams: RawStreamsOption = False
     hexdump: HexDumpOption = False
+    redact: RedactRowsOption = False
+    mask_key: RedactKeyOption = None
     jobs: JobsOption = 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,8 +15,18 @@ from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, failing_severities, findings_exit_code
-from pulsarscope.cli.options import FailOnOption, Files, ReportRequest, SecretsOption, VerdictOption, filter_option
+from pulsarscope.cli.options import (
+    FailOnOption,
+    Files,
+    RedactKeyOption,
+    RedactRowsOption,
+    ReportRequest,
+    SecretsOption,
+    VerdictOption,
+    filter_option,
+)
 from pulsarscope.cli.read_options import filter_of
+from pulsarscope.cli.redacted_input import shared_input
 from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, finish_report, read_all, report_options, run_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.parallel import AnyRun
@@ -25,6 +35,9 @@ from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import escape, printable
 from pulsarscope.output.export.sections import report_bytes
 from pulsarscope.output.render.view import count_text
+
+if TYPE_CHECKING:
+    from pulsarscope.filter import RowFilter
 
 
 class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
@@ -44,6 +57,8 @@ class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
         str | None,
         typer.Option("--baseline", metavar="FILE", help="Leave out the findings that this file accepts: --format json of a diagnosis."),
     ] = None
+    redact: RedactRowsOption = False
+    mask_key: RedactKeyOption = None
     quiet: VerdictOption = False
     fail_on: FailOnOption = "error"
 
@@ -55,9 +70,13 @@ def diagnose(request: DiagnoseRequest) -> int:
     """
 
     def run_diagnosis(output: CommandOutput) -> int:
+        row_filter = filter_of(request, (FindingRow.kind,))
+        with shared_input(request, output, row_filter, lambda each: run_options(each, EXPLAINING_KINDS, rules=True)) as shared:
+            return shared.exit_code(run_files(output, shared.request, shared.row_filter))
+
+    def run_files(output: CommandOutput, request: DiagnoseRequest, row_filter: RowFilter | None) -> int:
         from pulsarscope.output.render.diagnosis import diagnosis_text  # noqa: PLC0415 - help stays quick without it
 
-        row_filter = filter_of(request, (FindingRow.kind,))
         baseline = _baseline(request.baseline)
         chosen = row_filter is not None or baseline is not None
         engine_options = run_options(request, EXPLAINING_KINDS, rules=True)

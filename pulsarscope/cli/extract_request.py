@@ -16,6 +16,8 @@ from pulsarscope.cli.options import (
     LimitOption,
     OutOption,
     ReadOptions,
+    RedactKeyOption,
+    RedactOption,
 )
 
 
@@ -32,14 +34,8 @@ class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
         ),
     ] = None
     context: Annotated[bool, typer.Option("--context", help="Include the packets that open and close the connections.")] = False
-    redact: Annotated[
-        bool,
-        typer.Option("--redact", help="Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy."),
-    ] = False
-    mask_key: Annotated[
-        str | None,
-        typer.Option("--redact-key", metavar="FILE", help="As --redact, with the same masks wherever this file is the key."),
-    ] = None
+    redact: RedactOption = False
+    mask_key: RedactKeyOption = None
     limit: LimitOption = None
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress, warnings and the summary.")] = False
     fail_on: FailOnOption = NEVER

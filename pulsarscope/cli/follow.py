@@ -16,6 +16,8 @@ from pulsarscope.cli.options import (
     OutOption,
     QuietOption,
     ReadOptions,
+    RedactKeyOption,
+    RedactRowsOption,
     RowFormatOption,
     SecretsOption,
     TimeOption,
@@ -47,6 +49,8 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     time: TimeOption = "relative"
     show_secrets: SecretsOption = False
     no_color: NoColorOption = False
+    redact: RedactRowsOption = False
+    mask_key: RedactKeyOption = None
     limit: LimitOption = None
     quiet: QuietOption = False
     reading: ReadOptions = ReadOptions()

@@ -35,8 +35,11 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
     if row_filter is None or options.records.isdisjoint({FrameRow.kind}) or not _has_any(files):
         return None
     from pulsarscope.capture import expand_inputs  # noqa: PLC0415 - most runs have no index
+    from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - as above
     from pulsarscope.index.run import indexed_run  # noqa: PLC0415 - as above
 
+    if isinstance(row_filter, ChosenRows):
+        return None  # a copy has no index
     inputs = expand_inputs(files, options.source_by)
     index = None if inputs.findings else find_index(inputs, options, quiet=quiet)[0]
     return None if index is None else indexed_run(index, inputs, options, row_filter)

@@ -8,7 +8,18 @@ import msgspec
 import typer
 
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
-from pulsarscope.cli.options import Files, HexDumpOption, JobsOption, PayloadForm, RawStreamsOption, RowsRequest, TailOption, filter_option
+from pulsarscope.cli.options import (
+    Files,
+    HexDumpOption,
+    JobsOption,
+    PayloadForm,
+    RawStreamsOption,
+    RedactKeyOption,
+    RedactRowsOption,
+    RowsRequest,
+    TailOption,
+    filter_option,
+)
 from pulsarscope.cli.run_command import PAYLOAD_FORM, run_command
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
@@ -32,6 +43,8 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
         str | None,
         typer.Option("--export", metavar="DIR", help="Write each payload to a file of this new folder, and a list of the messages."),
     ] = None
+    redact: RedactRowsOption = False
+    mask_key: RedactKeyOption = None
     jobs: JobsOption = 1
 
 

@@ -65,6 +65,18 @@ QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Omit headings,
 VerdictOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show only the verdict.")]
 FailOnOption = Annotated[Severity, typer.Option("--fail-on", help="Exit with code 1 if there is a finding of this severity or worse.")]
 JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode in N processes; 0: one per core.")]
+RedactOption = Annotated[
+    bool,
+    typer.Option("--redact", help="Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy."),
+]
+RedactRowsOption = Annotated[
+    bool,
+    typer.Option("--redact", help="Show what a copy made by extract --redact would: blank credentials and payloads, masked names."),
+]
+RedactKeyOption = Annotated[
+    str | None,
+    typer.Option("--redact-key", metavar="FILE", help="As --redact, with the same masks wherever this file is the key."),
+]
 RecordsOption = Annotated[
     str,
     typer.Option(
@@ -174,6 +186,10 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 1
     subject: tuple[str, str] | None = None
     """Kind and name of the thing to follow."""
+    redact: bool = False
+    """Read redacted copies in place of the files."""
+    redacted: bool = False
+    """The files are such copies."""
     mask_key: str | None = None
     """File with the key of masks, or pseudonyms."""
     baseline: str | None = None

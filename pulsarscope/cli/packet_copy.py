@@ -19,16 +19,15 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.indexes import run_from_index
-from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
-from pulsarscope.cli.redaction import COMMENT, RedactedPacket, Redaction
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.run_command import limited_rows
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.local import SelectedPackets, packets
 from pulsarscope.engine.options import Options
+from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
@@ -37,6 +36,7 @@ from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal
 from pulsarscope.output.render.view import count_text
+from pulsarscope.redaction.packets import COMMENT, RedactedPacket, Redaction
 
 if TYPE_CHECKING:
     from pulsarscope.cli.indexes import RowsRun
@@ -144,7 +144,7 @@ def _redact(request: CommandRequest, first: AnyRun, selection: PacketSelection, 
     run = first.again(options)
     with _progress(request, first) as progress:
         for batch in run:
-            redaction.add(batch, run, selection)
+            redaction.add(batch, run, selection.carries)
             progress.advance(batch.file, batch.bytes_read)
 
 

@@ -15,10 +15,10 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
-from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
+from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors
 

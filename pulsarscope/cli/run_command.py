@@ -21,6 +21,7 @@ from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.raw_input import streams_as_capture
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
+from pulsarscope.cli.redacted_input import shared_input
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pulsarscope.cli.indexes import RowsRun
     from pulsarscope.engine.local import RowBatch
     from pulsarscope.engine.options import Options
-    from pulsarscope.filter import RowFilter
+    from pulsarscope.filter import RowFilter, UserFilter
     from pulsarscope.filter.field_columns import FieldColumns
 
 TRACES = ("otlp", "perfetto")
@@ -62,16 +63,20 @@ def run_command(request: CommandRequest) -> int:
 
     def run_rows(command_output: CommandOutput) -> int:
         with streams_as_capture(request) as files:
-            return run_files(command_output, msgspec.structs.replace(request, files=files))
+            given = msgspec.structs.replace(request, files=files)
+            encoding, row_filter = encoding_of(given, kinds, name), row_filter_of(given, kinds)
+            with shared_input(given, command_output, row_filter, lambda each: run_options(each, kinds, row_filter)) as shared:
+                return shared.exit_code(run_files(command_output, shared.request, shared.row_filter, encoding))
 
-    def run_files(command_output: CommandOutput, request: CommandRequest) -> int:
-        row_filter = row_filter_of(request, kinds)
-        rows_encoding = encoding_of(request, kinds, name)
+    def run_files(
+        command_output: CommandOutput, request: CommandRequest, row_filter: RowFilter | None, rows_encoding: Encoding | None
+    ) -> int:
         encoding = OnceEncoding(rows_encoding) if request.once and rows_encoding is not None else rows_encoding
         options = run_options(request, kinds, row_filter)
         if request.tail is not None:
             with rereadable(request.files, command_output.interrupts) as files:
-                skip = max(_number_of_rows(request, kinds, files, options) - request.tail, 0)
+                counting = row_filter if row_filter is None or request.redacted else row_filter_of(request, kinds)
+                skip = max(_number_of_rows(request, kinds, files, options, counting) - request.tail, 0)
                 return run_once(command_output, files, row_filter, encoding, options, skip)
         if row_filter is None or row_filter.learn is None:
             return run_once(command_output, request.files, row_filter, encoding, options)
@@ -217,11 +222,13 @@ def _behind(rows: list[Any], kinds: tuple[str, ...], skip: int) -> tuple[list[An
     return rows[counted[skip] :] if skip else rows, 0
 
 
-def _number_of_rows(request: CommandRequest, kinds: tuple[str, ...], files: Sequence[str], options: Options) -> int:
+def _number_of_rows(
+    request: CommandRequest, kinds: tuple[str, ...], files: Sequence[str], options: Options, row_filter: RowFilter | None
+) -> int:
     """Return the number of rows of the kinds asked for that the filter selects."""
     run = start_run(files, options, request.jobs)
     once = CountedOnce() if request.once else None
-    selected = limited_rows(run, kinds, row_filter_of(request, kinds), None, once)
+    selected = limited_rows(run, kinds, row_filter, None, once)
     return sum(type(row) is not RawFrame and row.kind in kinds for _, rows in selected for row in rows)
 
 
@@ -256,7 +263,7 @@ def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
     return "messages" if kinds == (MessageRow.kind,) else "table"
 
 
-def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> RowFilter | None:
+def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter | None:
     """Return the filter of the rows: of the thing to follow, of -Y, or of both. Raises UsageError when either is invalid."""
     display_filter = filter_of(request, kinds)
     if request.subject is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -14,15 +14,28 @@ from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
-from pulsarscope.cli.options import NEVER, FailOnOption, Files, ListFormatOption, QuietOption, ReportRequest
+from pulsarscope.cli.options import (
+    NEVER,
+    FailOnOption,
+    Files,
+    ListFormatOption,
+    QuietOption,
+    RedactKeyOption,
+    RedactRowsOption,
+    ReportRequest,
+)
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
+from pulsarscope.cli.redacted_input import shared_input
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, finish_report, read_all, report_options, run_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
 from pulsarscope.output.export.sink import open_sink
 from pulsarscope.protocols import make_dissectors
+
+if TYPE_CHECKING:
+    from pulsarscope.filter import RowFilter
 
 INTERVALS = "intervals"
 
@@ -51,6 +64,8 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
         str | None,
         typer.Option("--plot", metavar="FILE.svg", help="Draw the percentiles of the latencies of each request into this file, besides."),
     ] = None
+    redact: RedactRowsOption = False
+    mask_key: RedactKeyOption = None
     format: ListFormatOption = None
     quiet: QuietOption = False
     fail_on: FailOnOption = NEVER
@@ -71,6 +86,10 @@ def stats(request: StatsRequest) -> int:
 
     def run_statistics(output: CommandOutput) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
+        with shared_input(request, output, row_filter, lambda each: run_options(each, COUNTED_KINDS, rules=False)) as shared:
+            return shared.exit_code(count(output, shared.request, shared.row_filter))
+
+    def count(output: CommandOutput, request: StatsRequest, row_filter: RowFilter | None) -> int:
         counted = Sections(sections, tables, interval=interval, selection=row_filter)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
         options = msgspec.structs.replace(options, columns=counted.takes_columns and request.jobs == 1)

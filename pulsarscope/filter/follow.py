@@ -185,7 +185,7 @@ class JoinedFilter:
         return self._display_filter.select(self.first.select(rows, endpoints), endpoints)
 
 
-RowFilter = Filter | FollowFilter | JoinedFilter
+UserFilter = Filter | FollowFilter | JoinedFilter
 
 
 def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:

@@ -52,6 +52,11 @@ ROOMS = {
     "output": _room(
         "model dissect analysis", "`render` (text), `html` (pages) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"
     ),
+    "redaction": _room(
+        "model capture dissect engine analysis output",
+        "captures that can be shared: frames redacted, in packets made anew",
+        "any one protocol",
+    ),
     "index": _room(
         "model capture dissect engine filter", "the frames of captures in a file: written by a run, and found by their columns", "decoding"
     ),
@@ -67,7 +72,7 @@ ROOMS = {
         "decoding",
     ),
     "cli": _room(
-        "pulsarscope model capture inputs dissect protocols engine analysis filter output index browse live spark",
+        "pulsarscope model capture inputs dissect protocols engine analysis filter output redaction index browse live spark",
         "the command line: options, one module a command, exit codes",
         "decoding",
     ),
@@ -76,7 +81,7 @@ ROOMS = {
         "help for authors of dissectors: scripted connections, properties of the contract, a fuzz driver",
         "any one protocol",
     ),
-    "api": _room("model capture inputs dissect protocols engine analysis filter output"),
+    "api": _room("model capture inputs dissect protocols engine analysis filter output redaction"),
     "pulsarscope": _room("api dissect model protocols"),
     "pytest": _room("pulsarscope model"),
     "__main__": _room("cli"),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.cli.mask_key import mask_key
 from pulsarscope.cli.report import ReportPageRequest, report
+from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from tests.places import ROOT
 from tests.scenarios.bad_inputs.cases import capture

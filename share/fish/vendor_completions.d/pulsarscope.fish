@@ -515,6 +515,8 @@ complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write re
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'The files are no captures but what a client sent, and what the server sent.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty\'s logs.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow' -l redact -d 'Show what a copy made by extract --redact would: blank credentials and payloads, masked names.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow extract' -l redact-key -d 'As --redact, with the same masks wherever this file is the key.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare index extract sql live' -s j -l jobs -d 'Decode in N processes; 0: one per core.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare follow extract sql registry live findings fields' -s o -l output -d 'Write to OUT instead of standard output.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages live' -l columns -d 'Only these columns, in this order.' -x -a '(__pulsarscope_several columns "^.*,")'
@@ -568,7 +570,6 @@ complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Put it beside 
 complete -c pulsarscope -n '__pulsarscope_of extract' -l records -d 'Record kinds to search; by default frame with -Y, else connection.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l context -d 'Include the packets that open and close the connections.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy.'
-complete -c pulsarscope -n '__pulsarscope_of extract' -l redact-key -d 'As --redact, with the same masks wherever this file is the key.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of extract' -s q -l quiet -d 'Omit progress, warnings and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l payload -d 'Include the payloads of messages.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l limit -d 'Show at most N rows as text; 1,000 by default.' -x

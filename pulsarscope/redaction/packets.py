@@ -1,12 +1,11 @@
-"""The work of `extract --redact`: frames without what must not be shared, and the packets that carry them."""
+"""Frames without what must not be shared, and the packets that carry them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
-from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.analysis.redacted_streams import RedactedStreams
 from pulsarscope.dissect.capabilities import Redact
 from pulsarscope.dissect.foreign import masked_proxy_header
@@ -20,7 +19,6 @@ from pulsarscope.output.export.redacted_packet import SegmentHead, redacted_pack
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
-    from pulsarscope.cli.indexes import RowsRun
     from pulsarscope.engine.parallel import AnyRun
 
 COMMENT = (
@@ -41,6 +39,17 @@ class RedactedPacket(NamedTuple):
     wire_bytes: int
 
 
+class RecognisedConnections(Protocol):
+    """What a run knows of its connections."""
+
+    @property
+    def dissector_of(self) -> Mapping[str, str]:
+        """Name of the dissector of each."""
+
+    def preamble(self, connection: str) -> tuple[int, int]:
+        """As `FramePlaces.preamble`: bytes inside which there is TLS."""
+
+
 class Redaction:
     """Redaction of a run's connections, in three steps: what may be selected, the frames, the packets."""
 
@@ -52,7 +61,7 @@ class Redaction:
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
 
-    def allows(self, row: Row, run: RowsRun) -> bool:
+    def allows(self, row: Row, run: RecognisedConnections) -> bool:
         """Return True when the packets of a row can be redacted; connections that cannot are counted."""
         if isinstance(row, ConnectionRow):
             if row.tls is not None:
@@ -71,12 +80,12 @@ class Redaction:
             return True  # its packets carry no frame that is kept
         return self._redact[run.dissector_of[name]] is not None and not any(run.preamble(name))
 
-    def add(self, batch: RowBatch, run: AnyRun, selection: PacketSelection) -> None:
-        """Redact the frames of selected connections in a batch that has a `RawFrame` behind each frame. Raises OutputError."""
+    def add(self, batch: RowBatch, run: AnyRun, carries: Callable[[str | None], bool]) -> None:
+        """Redact the frames of the connections that `carries` names, in a batch with a `RawFrame` behind each frame. Raises OutputError."""
         frame = None
         for row in batch.rows:
             if isinstance(row, FrameRow):
-                frame = row if selection.carries(row.connection) else None
+                frame = row if carries(row.connection) else None
                 if frame is not None and "frame-too-large" in (frame.findings or ()):
                     self._keep(frame, _TOO_LARGE, run)
             elif isinstance(row, RawFrame) and frame is not None and (redact := self._redact_of(frame, run)) is not None:

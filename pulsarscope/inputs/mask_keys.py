@@ -18,6 +18,11 @@ def mask_key(option: str, file: str | None) -> bytes:
         key = Path(file).read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the key of {option}: {file}: {error.strerror}") from error
+    return long_enough(key, file)
+
+
+def long_enough(key: bytes, place: str) -> bytes:
+    """Return a key. Raises UsageError when it is too short, with the place where it is given."""
     if len(key) < LEAST_KEY_BYTES:
-        raise UsageError(f"the key in {file} is too short: give at least {LEAST_KEY_BYTES} bytes")
+        raise UsageError(f"the key in {place} is too short: give at least {LEAST_KEY_BYTES} bytes")
     return key

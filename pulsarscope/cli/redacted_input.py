@@ -1,0 +1,114 @@
+"""The inputs of a command as redacted copies (--redact): records are then those that a reader of the copies sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Generic
+
+import msgspec
+
+from pulsarscope.cli.command_output import CommandOutput
+from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.engine_run import start_run
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
+from pulsarscope.cli.options import AnyRequest, CommandRequest, ReadOptions
+from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.rereadable import rereadable
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.engine.row_batch import RowBatch
+from pulsarscope.inputs.mask_keys import mask_key
+from pulsarscope.model.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.local import PacketBatch
+    from pulsarscope.engine.options import Options
+    from pulsarscope.engine.parallel import AnyRun
+    from pulsarscope.filter import ChosenRows, RowFilter, UserFilter
+
+
+class SharedInput(msgspec.Struct, Generic[AnyRequest]):
+    """What a command reads."""
+
+    request: AnyRequest
+    """With the copies as its files."""
+    row_filter: RowFilter | None
+    """Filter of their rows: of those that the filter of the user passes in the captures."""
+    damaged: bool = False
+    """An input is damaged; its copy is not."""
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of a command that has read the copies."""
+        return EXIT_DAMAGED if self.damaged and code in (EXIT_DONE, EXIT_FINDING) else code
+
+
+@contextmanager
+def shared_input(
+    request: AnyRequest, output: CommandOutput, row_filter: UserFilter | None, options: Callable[[AnyRequest], Options]
+) -> Iterator[SharedInput[AnyRequest]]:
+    """Yield what a command reads: redacted copies with --redact, else its files.
+
+    `options` are those of the run whose rows the filter takes. Raises UsageError, CaptureError or OutputError.
+    """
+    if not (request.redact or request.mask_key is not None):
+        yield SharedInput(request, row_filter)
+        return
+    if request.show_secrets:
+        raise UsageError("--redact and --show-secrets contradict each other: give one")
+    key = mask_key("--redact-key", request.mask_key)
+    with ExitStack() as stack:
+        files = stack.enter_context(rereadable(request.files, output.interrupts))
+        try:
+            with output.interrupts.deferred():  # a folder that nobody knows of yet is not removed
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-")))
+        except OSError as error:
+            raise OutputError(f"cannot keep redacted copies: {error.strerror or error}") from error
+        chosen = None if row_filter is None else _choose(request, files, row_filter, options(request))
+        run, paths = _copy(request, files, key, folder)
+        output.protect(request, run.inputs.paths)
+        reading = ReadOptions(port=request.reading.port, decode_as=request.reading.decode_as, threshold=request.reading.threshold)
+        yield SharedInput(msgspec.structs.replace(request, files=paths, reading=reading, redacted=True), chosen, run.damaged)
+
+
+def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, options: Options) -> ChosenRows:
+    """Read the captures for the places of the rows that a filter passes."""
+    from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - most runs have no filter
+
+    chosen = ChosenRows(row_filter, row_filter.seen)
+    options = msgspec.structs.replace(options, message_columns=None, columns=False, together=False)
+    for learning in (True, False) if row_filter.learn is not None else (False,):
+        run = start_run(files, options, request.jobs)
+        row_filter.begin(run)
+        with _progress(request, run) as progress:
+            for batch in run:
+                if learning and row_filter.learn is not None:
+                    row_filter.learn(batch.rows)
+                else:
+                    chosen.choose(batch.rows, run.endpoints)
+                progress.advance(batch.file, batch.bytes_read)
+    return chosen
+
+
+def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -> tuple[AnyRun, list[str]]:
+    """Write redacted copies into a folder; return the run of what was copied, and their paths."""
+    from pulsarscope.cli.read_options import engine_options  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.redaction.copies import options_to_copy, write_copies  # noqa: PLC0415 - as above
+
+    run = start_run(files, options_to_copy(engine_options(request.reading)), request.jobs)
+    with _progress(request, run) as progress:
+
+        def watch(batch: RowBatch | PacketBatch) -> None:
+            for line in damage(batch.rows) if isinstance(batch, RowBatch) and not request.quiet else ():
+                warn(line)
+            progress.advance(batch.file, batch.bytes_read)
+
+        copies = write_copies(run, key, folder, watch)
+    for note in () if request.quiet else copies.notes:
+        warn(note)
+    return run, copies.paths
+
+
+def _progress(request: CommandRequest, run: AnyRun) -> Progress:
+    return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

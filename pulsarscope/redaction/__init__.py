@@ -1,0 +1,1 @@
+"""Captures that can be shared: their frames redacted, in packets made anew."""

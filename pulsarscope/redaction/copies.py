@@ -1,0 +1,92 @@
+"""Redacted copies of the captures of a run: each packet keeps its number, each file its place, so that records name the same packets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from pulsarscope.engine.local import PacketBatch, packets
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.row_batch import RowBatch
+from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
+from pulsarscope.output.export.pcapng import PcapngWriter
+from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.redaction.packets import COMMENT, Redaction
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.parallel import AnyRun
+
+EMPTY = bytes.fromhex("4500 0014 0000 0000 40ff 79ec 0000 0000 0000 0000")
+"""IPv4 header of a packet of no protocol (RFC 791; 255 is reserved) between no hosts: it stands for one that is left out."""
+
+
+def options_to_copy(options: Options) -> Options:
+    """Return the options of the run that is copied. Raises UsageError for vantage points, which a copy does not have."""
+    if options.source_by != "none":
+        raise UsageError("redacted records have no vantage points: leave out --source-by")
+    kinds = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind})
+    return msgspec.structs.replace(options, records=kinds, payloads=False, rules=False, raw=True, show_secrets=False, rows_max=ROWS_MAX)
+
+
+def options_of_copies(options: Options) -> Options:
+    """Return the options with which copies are read: without secrets and names that only the user has."""
+    none = Options()
+    return msgspec.structs.replace(
+        options,
+        key_logs=none.key_logs,
+        private_keys=none.private_keys,
+        passwords=none.passwords,
+        schemas=none.schemas,
+        names=none.names,
+    )
+
+
+class Copies(NamedTuple):
+    """Redacted copies of captures, in their order."""
+
+    paths: list[str]
+    notes: list[str]
+    """What a user must know of them."""
+
+
+def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatch | PacketBatch], None]) -> Copies:
+    """Write the copies of a run with `options_to_copy` into a folder, with masks under a key.
+
+    `watch` gets the batches of both readings: of rows, then of packets. Raises OutputError.
+    """
+    connections = set()
+    """Names of those that are copied."""
+    width = len(str(len(run.inputs.paths)))  # names count where first packets have one time
+    paths = [str(folder / f"redacted-{index + 1:0{width}}.pcapng") for index in range(len(run.inputs.paths))]
+    try:
+        with TemporaryFile(prefix="pulsarscope-") as kept, ExitStack() as stack:
+            sinks = [Sink(stack.enter_context(Path(path).open("wb")), "a redacted copy") for path in paths]
+            writers = [PcapngWriter(sink, "pulsarscope", COMMENT) for sink in sinks]
+            redaction = Redaction(key, run, kept)
+            for batch in run:
+                redaction.add(batch, run, lambda _: True)
+                connections |= {row.connection for row in batch.rows if isinstance(row, ConnectionRow) and redaction.allows(row, run)}
+                watch(batch)
+            for packet_batch in packets(run.inputs):
+                _write(packet_batch, redaction, connections, writers[packet_batch.file])
+                watch(packet_batch)
+    except OSError as error:
+        raise OutputError(f"cannot keep redacted copies: {error.strerror or error}") from error
+    return Copies(paths, list(redaction.notes()))
+
+
+def _write(batch: PacketBatch, redaction: Redaction, connections: Collection[str | None], writer: PcapngWriter) -> None:
+    """Write the packets of some connections; what is left out says nothing."""
+    made = {packet.number: packet for packet in redaction.packets(batch)}
+    for record, place in batch.packets:
+        packet = made.get(record.number) if place is not None and place.connection in connections else None
+        data, wire_bytes = (EMPTY, len(EMPTY)) if packet is None else (packet.data, packet.wire_bytes)
+        writer.packet(data, time=record.time, wire_bytes=wire_bytes, link_type=LINK_TYPE_RAW)
