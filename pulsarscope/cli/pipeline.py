@@ -59,16 +59,21 @@ class WatchOptions(msgspec.Struct, frozen=True):
         typer.Option("--watch", metavar="DIR", help="Experimental: decode the rotated captures that land in a folder, until Ctrl-C."),
     ] = None
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="DIR", help="With --watch: folder of the state from which the command resumes.")
+        str | None,
+        typer.Option("--checkpoint", metavar="DIR", help="With --watch, --incremental: folder of the state to resume from."),
     ] = None
+    incremental: Annotated[
+        bool,
+        typer.Option("--incremental", help="Decode the captures that the tables do not have yet; needs --checkpoint."),
+    ] = False
     every: Annotated[
         float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between looks for new captures.")
     ] = 60
     settle: Annotated[
-        float, typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: time without changes after which a file is complete.")
+        float, typer.Option("--settle", min=0, metavar="SECONDS", help="Likewise: time without changes after which a file is complete.")
     ] = 60
     finish: Annotated[
-        bool, typer.Option("--finish", help="With --watch: decode the captures that are there, close all connections, and exit.")
+        bool, typer.Option("--finish", help="Likewise: decode the captures that are there, close all connections, and exit.")
     ] = False
 
 

@@ -1,8 +1,9 @@
-"""`pipeline --watch`: captures that land in a folder, decoded into tables batch after batch until a signal comes. Experimental."""
+"""`pipeline --watch`: captures that land in a folder, decoded into tables batch after batch until a signal comes; `--incremental`: once."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from threading import Event
@@ -20,11 +21,15 @@ from pulsarscope.model.text import escape
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
+    from pulsarscope.spark.landing_folder import NamedCaptures
     from pulsarscope.spark.stream import BatchSummary
 
 
 def watch(request: PipelineRequest) -> int:
-    """Decode what lands in the folder until a signal comes, and return the exit code. Raises the errors of `write_tables`."""
+    """Decode what lands in the folder until a signal comes, or what is new now, and return the exit code.
+
+    Raises the errors of `write_tables`.
+    """
     from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - Spark is an extra
 
     watching = request.watching
@@ -32,7 +37,7 @@ def watch(request: PipelineRequest) -> int:
     options, out = table_options(request), _absolute(output_folder(request))
     require_distributions(request.spark.master)
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
-    from pulsarscope.spark.landing_folder import LandingFolder  # noqa: PLC0415 - as above
+    from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures  # noqa: PLC0415 - as above
     from pulsarscope.spark.stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
     from pulsarscope.spark.table_files import locate, require_empty  # noqa: PLC0415 - as above
 
@@ -63,40 +68,64 @@ def watch(request: PipelineRequest) -> int:
             handled(lambda *_: stopping.set()),
         ):
             stream = CaptureStream(spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch)
-            landing = LandingFolder(folder, request.reading.source_by, watching.settle, stream.captures)
+            given = request.reading.source_by, watching.settle, stream.captures
+            landing = NamedCaptures(request.files, *given) if watching.incremental else LandingFolder(folder, *given)
             while not stopping.is_set():
-                stream.advance(landing, take_all=watching.finish, stopping=stopping.is_set)
+                clock = time.time() if watching.incremental else None
+                landed = landing.poll(time.monotonic(), take_all=watching.finish, clock=clock)
+                stream.advance(landed, stopping=stopping.is_set)
                 for path in landing.grown:
                     warn(f"{path} was not finished when it was decoded: later packets in it are missing")
                 if watching.finish:
                     stream.end()
+                if isinstance(landing, NamedCaptures):
+                    _tell_named(landing, len(landed), quiet=request.quiet)
+                    damaged = damaged or bool(landing.findings)
+                if watching.finish or watching.incremental:
                     return EXIT_DAMAGED if damaged else findings_exit_code(request.fail_on, severities)
                 stopping.wait(watching.every)
     except (KeyboardInterrupt, Stopped):
         pass
-    return EXIT_INCOMPLETE if watching.finish else EXIT_DONE
+    return EXIT_INCOMPLETE if watching.finish or watching.incremental else EXIT_DONE
+
+
+def _tell_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
+    """Write what is no capture, and how many captures were taken, known, and left."""
+    for finding in landing.findings:
+        warn(finding.text)
+    if not quiet:
+        known = landing.listed - taken - landing.left
+        sys.stdout.write(f"{count_text(taken, 'new capture')}, {known:,} known, {landing.left:,} still written to\n")
 
 
 def _places(request: PipelineRequest) -> tuple[str, str]:
     """Return the watched folder and that of the checkpoint. Raises UsageError when the options are invalid or contradict each other."""
     watching = request.watching
+    name = "--incremental" if watching.incremental else "--watch"
     message = None
-    if watching.watch is None or watching.checkpoint is None:
+    if watching.incremental and watching.watch is not None:
+        message = "--incremental takes the captures that are there, --watch those to come: give one of them"
+    elif watching.incremental and watching.checkpoint is None:
+        message = "--incremental goes on where the last run ended: give --checkpoint DIR, too"
+    elif watching.incremental and not request.files:
+        message = "no capture given: name files, folders or patterns"
+    elif not watching.incremental and (watching.watch is None or watching.checkpoint is None):
         message = "to watch a folder, give both --watch DIR and --checkpoint DIR"
-    elif request.files:
+    elif watching.watch is not None and request.files:
         message = "--watch cannot be combined with captures on the command line"
     elif request.format not in ("parquet", "json"):
-        message = f"--watch writes parquet or json, not {request.format}"
+        message = f"{name} writes parquet or json, not {request.format}"
     elif request.spark.split is not None:
-        message = "--watch cannot be combined with --split: it reads each capture whole"
-    elif not Path(watching.watch).is_dir():
+        message = f"{name} cannot be combined with --split: it reads each capture whole"
+    elif watching.watch is not None and not Path(watching.watch).is_dir():
         message = f"--watch {watching.watch}: no such folder"
-    places = [_absolute(place) for place in (watching.watch or "", watching.checkpoint or "", output_folder(request))]
+    named = ([] if watching.incremental else [watching.watch or ""]) + [watching.checkpoint or "", output_folder(request)]
+    places = [_absolute(place) for place in named]
     if message is None and len({*places}) < len(places):
-        message = "--watch, --checkpoint and -o must name three different folders"
+        message = "--watch, --checkpoint and -o must name different folders"
     if message is not None:
         raise UsageError(message)
-    return places[0], places[1]
+    return places[0], places[-2]
 
 
 def _absolute(place: str) -> str:
@@ -114,7 +143,7 @@ def _identity(request: PipelineRequest, folder: str, out: str) -> dict[str, Any]
     reading = msgspec.structs.asdict(request.reading)
     return {
         "version": __version__,
-        "--watch": folder,
+        "--watch": None if request.watching.incremental else folder,
         "--output": out,
         "--records": sorted(request.records.split(",")),
         "--format": request.format,

@@ -53,6 +53,8 @@ class LandedCapture(msgspec.Struct, frozen=True):
     """Time of its latest change when it was listed, nanoseconds since the epoch."""
     first_time: int | None
     """Time of its first packet; None without packets."""
+    content: str | None = None
+    """Hash of its size and both ends (`remote_files.content_mark`), whatever its name."""
 
     def is_unchanged(self) -> bool:
         """Return True when the file is as it was when it was listed."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from pulsarscope.capture import probe, source_namer
+from pulsarscope.capture import expand_inputs, probe, source_namer
 from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.findings import Finding
 from pulsarscope.model.text import printable
 from pulsarscope.spark.checkpoint import LandedCapture
-from pulsarscope.spark.remote_files import list_changes, open_path
+from pulsarscope.spark.remote_files import content_mark, list_changes, list_files, open_path, size_and_change
 
 ROTATION_NANOSECONDS = 5_000_000_000
 """Time for which buffered packets may be written to a file after the first packet of the next one of its ring."""
@@ -67,6 +68,8 @@ class LandingFolder:
         """Latest capture of each path."""
         self._begun: set[tuple[str, int | None]] = set()
         """Name and time of the first packet of each capture."""
+        self._contents: set[tuple[str | None, str | None]] = set()
+        """Vantage point and content of each capture."""
         self.count = 0
         """Number of listed captures."""
         self.grown: list[str] = []
@@ -101,7 +104,14 @@ class LandingFolder:
                 if (taken := self._taken.get(file.path)) is not None and file.size > taken.size:
                     self.grown.append(file.path)
                 continue
-            capture = LandedCapture(self.count, file.path, self._source_of(file.path), file.size, file.modified, file.first_time)
+            try:
+                content = content_mark(file.path)
+            except OSError:
+                continue  # it has just been removed
+            source = self._source_of(file.path)
+            if (source, content) in self._contents:  # a copy, or under another name
+                continue
+            capture = LandedCapture(self.count, file.path, source, file.size, file.modified, file.first_time, content)
             self._take(capture)
             landed.append(capture)
         return landed
@@ -109,6 +119,7 @@ class LandingFolder:
     def _take(self, landed: LandedCapture) -> None:
         self._taken[landed.path] = landed
         self._begun.add((_unpacked(landed.path), landed.first_time))
+        self._contents.add((landed.source, landed.content))
         self.count += 1
 
     def _entries(self) -> Iterator[tuple[str, int, int]]:
@@ -146,6 +157,34 @@ class LandingFolder:
             return True
         since = max(file.modified - ROTATION_NANOSECONDS, (file.first_time or 0) + 1)
         return file.polls > 1 and any(other.ring == file.ring and (other.first_time or 0) >= since for other in self._files.values())
+
+
+class NamedCaptures(LandingFolder):
+    """Captures that arguments name, to be polled for those that are finished and new."""
+
+    def __init__(self, arguments: Sequence[str], source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
+        """Look at files, folders, patterns and URIs (see `LandingFolder`)."""
+        super().__init__("", source_by, settle, known)
+        self._arguments = arguments
+        self._source_by = source_by
+        self.findings: list[Finding] = []
+        """Findings on arguments that are no captures, since the last poll."""
+        self.listed = self.left = 0
+        """Number of captures that were there, and of those that are left for a later poll."""
+
+    def poll(self, now: float, *, take_all: bool = False, clock: float | None = None) -> list[LandedCapture]:
+        """Return the new finished captures by first packet (see `LandingFolder`). Raises CaptureError when no argument names a capture."""
+        landed = super().poll(now, take_all=take_all, clock=clock)
+        self.listed = len(self._files)
+        self.left = sum(file.is_capture and not file.taken for file in self._files.values())
+        return landed
+
+    def _entries(self) -> Iterator[tuple[str, int, int]]:
+        inputs = expand_inputs(self._arguments, self._source_by, list_files, open_path)
+        self.findings = inputs.findings
+        for path in inputs.paths:
+            with suppress(OSError):  # it has just been removed
+                yield path, *size_and_change(path)
 
 
 def _unpacked(path: str) -> str:

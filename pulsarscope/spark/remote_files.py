@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
 from pulsarscope.capture import open_local
 
 BUFFER_BYTES = 8 << 20
 """Bytes read at a time: each read from an object store is a request, which takes as long as the transfer of a megabyte."""
+
+ENDS_BYTES = 1 << 16
+"""Bytes at the head and at the tail of a file by which its content is known again."""
 
 
 def system_at(uri: str) -> tuple[FileSystem, str]:
@@ -78,6 +82,19 @@ def size_and_change(path: str) -> tuple[int, int]:
     if info.type != FileType.File:
         raise FileNotFoundError(f"nothing found at {path_there}")
     return info.size, info.mtime_ns or 0
+
+
+def content_mark(path: str) -> str:
+    """Return a hash of the size, the head and the tail of a file here or at a URI. Raises OSError when it cannot be read."""
+    system, path_there = (LocalFileSystem(), path) if "://" not in path else system_at(path)
+    with _errors(), system.open_input_file(path_there) as file:
+        size = file.size()
+        mark = blake2b(size.to_bytes(8, "big"), digest_size=16)
+        mark.update(file.read(ENDS_BYTES))
+        if size > ENDS_BYTES:
+            file.seek(max(size - ENDS_BYTES, ENDS_BYTES))
+            mark.update(file.read(ENDS_BYTES))
+    return mark.hexdigest()
 
 
 def _matches(system: FileSystem, folder: str, patterns: list[str]) -> Iterator[tuple[str, FileInfo]]:

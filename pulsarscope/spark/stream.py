@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,8 @@ from pulsarscope.engine.flows import with_secrets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import OutputError
 from pulsarscope.spark import packed_segments, scan, shuffle_batches
-from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
 from pulsarscope.spark.cluster import parallelism
-from pulsarscope.spark.landing_folder import LandingFolder
 from pulsarscope.spark.partition import Job, ReadFiles, StreamProgress
 from pulsarscope.spark.plan import TASK_BYTES
 from pulsarscope.spark.scan import ScanPortions
@@ -98,12 +97,12 @@ class CaptureStream:
             finish_files(out, self._committed.names, self._kinds, again=True)
             self._options = self._without_findings(with_secrets(self._inputs(), options, checkpoint.secrets(self._committed)))
 
-    def advance(self, landing: LandingFolder, *, take_all: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Decode the new captures in a folder that are finished; with `take_all` the others, too.
+    def advance(self, landed: Sequence[LandedCapture], *, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Decode new captures, and those in the list that are not decoded yet.
 
         Raises Stopped when `stopping` returned True while a batch was decoded, OutputError when the checkpoint is incomplete.
         """
-        if landed := landing.poll(time.monotonic(), take_all=take_all):
+        if landed:
             self._checkpoint.append(landed)
             self.captures += landed
         queries = 0

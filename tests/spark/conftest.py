@@ -18,7 +18,7 @@ from pulsarscope.spark.session import installed_version, missing_distributions, 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that start Spark; tests of its machines come last."""
     for item in items:
-        if "can_run" in getattr(item, "fixturenames", ()):
+        if "can_run" in getattr(item, "fixturenames", ()) and item.get_closest_marker("kills") is None:
             item.add_marker(pytest.mark.cluster)
     items.sort(key=lambda item: "machines" in getattr(item, "fixturenames", ()))
 

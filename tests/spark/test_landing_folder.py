@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from shutil import copy, copy2
 
 import pytest
 
 from pulsarscope.model.errors import CaptureError
-from pulsarscope.spark.landing_folder import LandingFolder
+from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
+from pulsarscope.spark.remote_files import content_mark
 from tests.scenarios import Conversation, write_pcap
 
 SECOND = 1_000_000_000
@@ -72,7 +74,7 @@ def test_captures_of_two_interfaces_do_not_finish_each_other(tmp_path: Path) -> 
 
 def test_those_that_land_together_are_taken_by_their_first_packets_then_by_name(tmp_path: Path) -> None:
     for name, first in (("d", 3), ("c", 1), ("b", 3), ("a", 2)):
-        land(tmp_path / name, first)
+        land(tmp_path / name, first, packets=2 + (name == "d"))
     (tmp_path / "e").write_bytes((tmp_path / "a").read_bytes()[:24])
     landing = watching(tmp_path)
     assert names(landing, 0, take_all=True) == ["c", "a", "b", "d", "e"]
@@ -136,3 +138,49 @@ def test_names_that_no_table_could_hold_are_passed_over(tmp_path: Path) -> None:
     land(tmp_path / "_b.pcap", 0)
     land(tmp_path / "c\nä.pcap", 0)
     assert names(watching(tmp_path), SETTLE, take_all=True) == ["c\nä.pcap"]
+
+
+def test_a_copy_is_not_taken_whatever_its_name(tmp_path: Path) -> None:
+    """Not in the same poll, nor later; of another vantage point it is another capture."""
+    first = land(tmp_path / "a.pcap", 0)
+    copy(first, tmp_path / "b.pcap")
+    landing = watching(tmp_path)
+    assert names(landing, 0, take_all=True) == ["a.pcap"]
+    first.rename(tmp_path / "c.pcap")
+    assert names(landing, 1, take_all=True) == []
+    copy(tmp_path / "b.pcap", tmp_path / "host2-a.pcap")
+    assert names(watching(tmp_path, r"(host\d)-"), 0, take_all=True) == ["b.pcap", "host2-a.pcap"]
+
+
+@pytest.mark.parametrize("packets", [3, 900])
+def test_content_is_known_by_size_head_and_tail(tmp_path: Path, packets: int) -> None:
+    """Of files that are shorter and longer than both ends."""
+    path = tmp_path / "a.pcap"
+    data = bytes(range(256)) * packets
+    marks = set()
+    for changed in (data, data + b"\0", b"\1" + data[1:], data[:-1] + b"\0"):
+        path.write_bytes(changed)
+        marks.add(content_mark(str(path)))
+        assert content_mark(path.as_uri()) == content_mark(str(path))
+    assert len(marks) == 4
+
+
+def test_captures_that_are_named_are_taken_once_from_overlapping_places(tmp_path: Path) -> None:
+    """Those that were written to a moment ago are left for later."""
+    for folder in ("monday", "all"):
+        (tmp_path / folder).mkdir()
+    for number in range(3):
+        copy2(land(tmp_path / "monday" / f"{number}.pcap", 10 * number), tmp_path / "all" / f"copy{number}.pcap")
+    now = BEGUN + 29 + SETTLE - 1
+    named = NamedCaptures([str(tmp_path / "monday")], "none", SETTLE, [])
+    known = named.poll(0, clock=now)
+    assert [Path(landed.path).name for landed in known] == ["0.pcap", "1.pcap"]
+    assert (named.listed, named.left) == (3, 1)
+    (tmp_path / "notes.txt").write_text("no capture")
+    again = NamedCaptures([str(tmp_path / "all" / "*.pcap"), str(tmp_path / "monday"), str(tmp_path / "notes.txt")], "none", SETTLE, known)
+    assert [Path(landed.path).name for landed in again.poll(0, clock=now + 1)] == ["copy2.pcap"]
+    assert (again.listed, again.left) == (6, 0)
+    assert [finding.code for finding in again.findings] == ["not-a-capture"]
+    assert again.poll(1, clock=now + 2) == []
+    with pytest.raises(CaptureError, match="matches no file"):
+        NamedCaptures([str(tmp_path / "none*")], "none", SETTLE, known).poll(0)

@@ -22,7 +22,7 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.model.records import ALL
 from pulsarscope.spark import table_files
 from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.landing_folder import LandingFolder
+from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
 from tests.scenarios.options import Options
 from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
@@ -48,7 +48,7 @@ class Watched:
         return CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, on_batch or self.batches.append)
 
     def advance(self, stream: Any) -> None:
-        stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures), take_all=True)
+        stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures).poll(0, take_all=True))
 
 
 def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_path: Path) -> None:
@@ -69,6 +69,26 @@ def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_pat
         assert sum(batch.rows.values()) == sum(
             pyarrow.parquet.read_metadata(path).num_rows for path in watched.out.glob(f"*/part-{batch.number:06}-*")
         )
+
+
+def test_runs_over_overlapping_folders_add_nothing_twice(spark: Any, captures: Path, tmp_path: Path) -> None:
+    """Connections go on from run to run; names are those of the list."""
+    watched = Watched(spark, tmp_path)
+    (tmp_path / "more").mkdir()
+    paths = cut(captures / "shared-nack-dlq.pcap", tmp_path, (0.3, 0.6)).paths
+    for number, path in enumerate(paths):
+        copy(path, tmp_path / "more" / f"all{number}.pcap")
+    copy(paths[0], watched.landing)
+    taken = []
+    for arguments in ([watched.landing], [tmp_path / "more", watched.landing], [tmp_path / "more"]):
+        stream = watched.stream()
+        named = NamedCaptures([str(place) for place in arguments], "none", 0, stream.captures)
+        landed = named.poll(0, take_all=True)
+        taken.append([Path(capture.path).name for capture in landed])
+        stream.advance(landed)
+    assert taken == [["0.pcap"], ["all1.pcap", "all2.pcap"], []]
+    stream.end()
+    assert written(watched.out) == local(Inputs(paths, 0, []))
 
 
 class Killed(Exception):  # noqa: N818 - it stands for a signal

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 from shutil import copy
+from threading import Event, Thread
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 import pulsarscope.spark
-from benchmarks.traffic import short_connections
-from pulsarscope.capture import expand_inputs
+from benchmarks.traffic import short_connections, steady
+from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.arrow import arrow_schema
+from pulsarscope.spark.checkpoint import Checkpoint
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
 from tests.spark.inside import SOURCE_PER_FILE, cut, local, pickled, ring, texts
+from tests.spark.stream_driver import Driver, land
+from tests.spark.stream_driver import Query as KilledQuery
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="no pyspark 4.2 or newer: pip install -e '.[spark]'")
+KILLS = 3
+FILES = 24
+STARTS_MAX = 12
+"""Starts of a query: Spark gives it up when a process of its own is killed, and a busy machine may start some too slowly."""
+
 stream_reader = pytest.importorskip("pulsarscope.spark.stream_source").stream_reader
 source_options = pytest.importorskip("pulsarscope.spark.source_options").source_options
 
@@ -266,3 +277,65 @@ def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp
     for kind in ("frame", "finding"):
         rows = texts([spark.read.parquet(str(tmp_path / kind)).toArrow()])
         assert rows == local(expand_inputs([str(tmp_path / "in")]), options_of(kind))[kind]
+
+
+@pytest.mark.parametrize("victim", ["driver", "worker"])
+@pytest.mark.parametrize(("continuous", "kind"), [(False, "exchange"), (True, "frame")])
+@pytest.mark.kills
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("can_run")
+def test_every_row_comes_once_whatever_is_killed(tmp_path: Path, victim: str, kind: str, *, continuous: bool) -> None:
+    """Three times, at random moments, while captures land; CHANCE in the environment repeats a run."""
+    seed = os.environ.get("CHANCE", str(time.time_ns()))
+    chance = Random(seed)
+    short_connections(tmp_path / "a.cap", 200, 1)
+    steady(tmp_path / "b.cap", "sync", 0.3, 2)
+    for folder in ("cut", "in", "scratch"):
+        (tmp_path / folder).mkdir()
+    files = []
+    for name in ("a", "b"):
+        files += [path.rename(path.with_name(name + path.name)) for path in ring(tmp_path / f"{name}.cap", tmp_path / "cut", FILES // 2)]
+    chance.shuffle(files)  # two rings that land by turns, one of them late
+    files.sort(key=lambda path: path.name[1:])
+    ended = Event()
+    landing = Thread(target=land, args=(files, tmp_path / "in", ended), daemon=True)
+    landing.start()
+    master = "local[2]" if victim == "driver" else "local-cluster[2,1,512]"
+    kills: list[str] = []
+    starts = 0
+    try:
+        while len(kills) < KILLS:
+            starts += 1
+            assert starts < STARTS_MAX, f"{kills} killed, CHANCE={seed}: {(tmp_path / 'log').read_text()}"
+            driver = Driver(KilledQuery(str(tmp_path), kind, master, continuous), tmp_path)
+            try:
+                while len(kills) < KILLS and driver.process.poll() is None:
+                    driver.wait_for_batches(1)
+                    time.sleep(chance.uniform(0, 2))
+                    if driver.process.poll() is not None:
+                        break  # nothing was left to do, or Spark gave it up
+                    if victim == "worker":
+                        kills += [what] if (what := driver.kill_worker(chance)) else []
+                    else:
+                        driver.kill()
+                        kills.append(victim)
+                if victim == "worker":
+                    driver.wait_for_batches(1)  # it goes on with other workers, or has given up
+            finally:
+                driver.kill()
+        landing.join()
+        for _ in range(STARTS_MAX):
+            driver = Driver(KilledQuery(str(tmp_path), kind, master, last=True), tmp_path)
+            try:
+                if driver.process.wait(300) == 0:
+                    break
+            finally:
+                driver.kill()
+    finally:
+        ended.set()
+    captures = Checkpoint(str(tmp_path / "state")).captures()
+    assert len(captures) == FILES
+    rows = texts([pyarrow.parquet.read_table(tmp_path / "rows.parquet")])
+    want = local(Inputs([landed.path for landed in captures], 0, []), Options(frozenset({kind})))[kind]
+    assert len(rows) == len(want), f"CHANCE={seed}, {kills} killed"
+    assert rows == want, f"CHANCE={seed}, {kills} killed"

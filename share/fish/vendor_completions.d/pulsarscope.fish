@@ -601,10 +601,11 @@ complete -c pulsarscope -n '__pulsarscope_of pipeline' -s o -l output -d 'New fo
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s f -l format -d 'Format of the tables; the last two where Spark has them.' -x -a 'parquet json delta iceberg'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s q -l quiet -d 'Omit progress and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l watch -d 'Experimental: decode the rotated captures that land in a folder, until Ctrl-C.' -x -a '(__fish_complete_directories (commandline -ct))'
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l checkpoint -d 'With --watch: folder of the state from which the command resumes.' -x -a '(__fish_complete_directories (commandline -ct))'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l checkpoint -d 'With --watch, --incremental: folder of the state to resume from.' -x -a '(__fish_complete_directories (commandline -ct))'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l incremental -d 'Decode the captures that the tables do not have yet; needs --checkpoint.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l every -d 'With --watch: time between looks for new captures.' -x
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l settle -d 'With --watch: time without changes after which a file is complete.' -x
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l finish -d 'With --watch: decode the captures that are there, close all connections, and exit.'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l settle -d 'Likewise: time without changes after which a file is complete.' -x
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l finish -d 'Likewise: decode the captures that are there, close all connections, and exit.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l master -d 'Spark master, or a Connect server (sc://); this machine by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partitions -d 'Number of tasks that decode.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l split -d 'Read larger plain files in portions of this size; 1GiB by default.' -x -a 'off'
