@@ -10,23 +10,23 @@ from typing import ClassVar
 
 import msgspec
 from textual import work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
-from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
+from textual.widgets import DataTable, Footer, Input, OptionList, Static, TabbedContent, TabPane
 from textual.worker import get_current_worker
 
 from pulsarscope.browse.capture import Browsed
-from pulsarscope.browse.cells import place
 from pulsarscope.browse.choices import COLUMNS_MAX, load, save
 from pulsarscope.browse.detail_pane import DetailPane
 from pulsarscope.browse.details import copied, lane_lines
 from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.help import KEYS, Help
+from pulsarscope.browse.lanes import Lanes
 from pulsarscope.browse.pages import Pages, table_of
 from pulsarscope.browse.prompt import Names, Prompt
+from pulsarscope.browse.searching import SearchingApp
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.frame_name import FrameName, frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
@@ -38,7 +38,7 @@ from pulsarscope.output.render.view import count_text
 REFRESH_SECONDS = 0.2
 
 
-class BrowseApp(App[None]):
+class BrowseApp(SearchingApp):
     """Browse a capture."""
 
     TITLE = "pulsarscope"
@@ -57,15 +57,12 @@ class BrowseApp(App[None]):
         choices: Path | None = None,
     ) -> None:
         """Show a capture; `names` complete filters, `refusals` are endings of commands that stand out, `choices` keeps what is chosen."""
-        super().__init__()
+        super().__init__(browsed, FrameLines(browsed.dissector, refusals, color=color))
         self._choices = choices
-        self.browsed = browsed
-        self.lines = FrameLines(browsed.dissector, refusals, color=color)
         self.lines.several_files = len(browsed.run.inputs.paths) > 1
         self.filter_text = filter_text
         self._names = names
         self._prompting = ""
-        self._searched = ""
         self._row: FrameRow | None = None
         self.pages = Pages(browsed, several_files=self.lines.several_files)
         self._messages_of: str | None = None
@@ -95,11 +92,6 @@ class BrowseApp(App[None]):
         if self.filter_text:
             self._filter(self.filter_text)
         self.set_interval(REFRESH_SECONDS, self._show_progress)
-
-    @property
-    def list(self) -> FrameList:
-        """The list of frames."""
-        return self.query_one("#list", FrameList)
 
     @property
     def prompt(self) -> Prompt:
@@ -152,6 +144,8 @@ class BrowseApp(App[None]):
             parts.append(f"{how} {100 * browsed.bytes_read // browsed.size} %" if browsed.size else how)
         if self.list.paused:
             parts.append(f"paused, {len(browsed.frames) - self.list.shown_of_store:,} more")
+        if self.payloads is not None:
+            parts.append(self.payloads.said)
         if self.lines.time != TIMES[0]:
             parts.append(f"times: {self.lines.time}")
         self.query_one("#title", Static).update(escape("  ·  ".join(parts)))
@@ -160,11 +154,15 @@ class BrowseApp(App[None]):
     def _show_page(self) -> None:
         """Bring the page up to date that is shown."""
         page = str(self.query_one("#pages", TabbedContent).active)
-        if page == "messages" and self._messages_of != self.filter_text and not self.browsed.live:
+        if self._messages_of != self.filter_text and (page == "messages" or self.browsed.live):
             self._messages_of = self.filter_text
-            self.pages.clear_messages(self)
-            self._read_messages(self.filter_text)
-        self.pages.fill(self, page)
+            self.pages.clear_messages(self, self.filter_text)
+            if not self.browsed.live:
+                self._read_messages(self.filter_text)
+        if self.browsed.live:
+            self.pages.take_live(self)
+        if not (self.browsed.live and self.list.paused):
+            self.pages.fill(self, page)
 
     @work(thread=True, exclusive=True, group="messages")
     def _read_messages(self, filter_text: str) -> None:
@@ -175,8 +173,7 @@ class BrowseApp(App[None]):
                 if worker.is_cancelled:
                     return
                 pages.messages_said = said
-                pages.messages += rows[: BROWSED_FINDINGS_MAX - len(pages.messages)]
-                if len(pages.messages) >= BROWSED_FINDINGS_MAX:
+                if not pages.add_messages(rows):
                     pages.messages_said = f"the first {BROWSED_FINDINGS_MAX:,} messages; a filter shows others"
                     return
         except PulsarscopeError as error:
@@ -201,7 +198,12 @@ class BrowseApp(App[None]):
             return
         self.action_page("follow")
         lines = lane_lines(self.browsed, self._row.connection, self.size.width - 2)
-        self.query_one("#lanes", Static).update("\n".join(lines))
+        self.query_one(Lanes).show(lines, frame_name(self._row.file, self._row.packet, self._row.sub))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Go from an arrow of the diagram to its frame."""
+        if isinstance(event.option_list, Lanes) and (name := event.option_list.frame(event.option_index)) is not None:
+            self._go_to_frame(name)
 
     # ---- prompts
 
@@ -211,7 +213,8 @@ class BrowseApp(App[None]):
         self.action_page("frames")
         chosen = () if self.lines.columns is None else self.lines.columns.names
         self.prompt.value = {"filter": self.filter_text, "columns": ", ".join(chosen)}.get(what, "")
-        self.prompt.border_title = {"go": "go to", "write": "write to", "columns": "columns, as in topic, send.sequence_id"}.get(what, what)
+        titles = {"go": "go to", "write": "write to", "payloads": "search in payloads", "columns": "columns, as in topic, send.sequence_id"}
+        self.prompt.border_title = titles.get(what, what)
         self.prompt.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -233,7 +236,8 @@ class BrowseApp(App[None]):
         self.prompt.keep()
         asked: dict[str, Callable[[str], object]] = {
             "filter": self._filter,
-            "search": self._search,
+            "search": self.search_lines,
+            "payloads": self.search_payloads,
             "go": self._go,
             "write": self._write,
             "columns": self._choose_columns,
@@ -294,26 +298,6 @@ class BrowseApp(App[None]):
         else:
             self._filter(f"{column} == {msgspec.json.encode(value).decode()}")
 
-    def _search(self, text: str) -> None:
-        self._searched = text.lower()
-        self.action_search_on()
-
-    @work(thread=True, exclusive=True, group="search")
-    def action_search_on(self) -> None:
-        """Select the next frame that has the text in its line or its fields."""
-        worker, wanted = get_current_worker(), self._searched
-        if not wanted:
-            return
-        line = self.list.at + 1
-        for at in range(line, self.list.count):
-            if worker.is_cancelled:
-                return
-            row = self.browsed.frames[self.list.position(at)]
-            if wanted in self.lines.summary(row).lower() or wanted in msgspec.json.encode(row).decode("utf-8", "replace").lower():
-                self.call_from_thread(self.list.select, at)
-                return
-        self.call_from_thread(self.notify, "not found below this frame", markup=False)
-
     def _go(self, text: str) -> None:
         """Select a frame by its name (12.1, 0:12.1, 12) or its time (3.5s)."""
         if text.endswith("s"):
@@ -368,14 +352,12 @@ class BrowseApp(App[None]):
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Go from a finding or a message to its frame, from a connection to its frames."""
-        page, number = str(event.data_table.id).removesuffix("-table"), event.cursor_row
-        if page == "findings":
-            self._go_to_frame(place(self.browsed.findings[number]))
-        elif page == "messages":
-            self._go_to_frame(frame_name(*(getattr(self.pages.messages[number], name) for name in ("file", "packet", "sub"))))
-        elif page == "connections":
+        page = str(event.data_table.id).removesuffix("-table")
+        if page == "connections":
             self.action_page("frames")
-            self._filter(f"connection == {msgspec.json.encode(self.browsed.connections[number].connection).decode()}")
+            self._filter(f"connection == {msgspec.json.encode(event.row_key.value).decode()}")
+        elif (name := self.pages.leads_to(page, event)) is not None:
+            self._go_to_frame(name)
 
     def _go_to_frame(self, text: str) -> None:
         name = FrameName.parse(text)
@@ -394,7 +376,7 @@ class BrowseApp(App[None]):
         if name == "frames":
             self.list.focus()
         else:  # what has the focus must not be on a hidden page
-            (pages.get_pane(name).query_one(VerticalScroll) if name == "follow" else table_of(self, name)).focus()
+            (self.query_one(Lanes) if name == "follow" else table_of(self, name)).focus()
         self._show_page()
 
     def action_mark(self) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from pulsarscope.analysis.diagnosis import Diagnosis
+from pulsarscope.browse.connections import Connections
 from pulsarscope.browse.frame_store import FrameStore
 from pulsarscope.browse.near import read_near
-from pulsarscope.dissect.capabilities import ReportFold, ReportTable
+from pulsarscope.dissect.capabilities import LiveFold, ReportFold, ReportTable
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX, ROWS_MAX
+from pulsarscope.model.live_limits import BROWSED_FRESH_MESSAGES_MAX, BROWSED_LIVE_CONNECTIONS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame
 
 if TYPE_CHECKING:
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 TABLES = ("consumers",)
 """Tables of statistics that have a page, where a protocol has them."""
+
+FORGET_FEEDS = 256
+"""Batches of a live capture after which tables forget what has ended: they are bounded, and it would fill them."""
 
 
 def browsed_tables(dissectors: Iterable[Dissector]) -> list[ReportTable]:
@@ -105,7 +112,11 @@ class Browsed:
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.diagnosis = diagnosis
         self.findings: list[FindingRow] = []
-        self.connections: list[ConnectionRow] = []
+        self.connections = Connections(BROWSED_LIVE_CONNECTIONS_MAX if live else BROWSED_CONNECTIONS_MAX, forgets=live)
+        self.fresh_messages: deque[MessageRow] = deque(maxlen=BROWSED_FRESH_MESSAGES_MAX)
+        """Messages of a live capture that the screen has not taken yet; what it does not take in time goes."""
+        self.live_messages = 0
+        """Number of all messages of a live capture."""
         self.bytes_read = 0
         self.size = run.inputs.sizes or 0
         self.records: dict[str, list[dict[str, Any]]] = {}
@@ -114,6 +125,8 @@ class Browsed:
         self.failure = ""
         """What ended the reading before its end."""
         self._options = options
+        self._feeds = 0
+        self._lock = Lock()  # of the tables
         tables = browsed_tables(run.dissectors.values())
         self.tables: dict[str, tuple[ReportTable, ReportFold]] = {table.name: (table, table.make()) for table in tables}
 
@@ -155,19 +168,28 @@ class Browsed:
             if self._keeper is not None:
                 self._keeper.add(batch.rows)
             self.diagnosis.feed(batch.rows)
-            for _, fold in self.tables.values():
-                fold.feed(batch.rows, self.run.endpoints)
+            self._feed_tables(batch.rows)
             self._list(batch.rows)
             if batch.file != file:
                 read_before, file = self.bytes_read, batch.file
             self.bytes_read = read_before + batch.bytes_read
             yield
+        self.connections.order()
         self.ended = True
+
+    def _feed_tables(self, rows: list[Any]) -> None:
+        self._feeds += 1
+        with self._lock:
+            for _, fold in self.tables.values():
+                fold.feed(rows, self.run.endpoints)
+                if self.live and self._feeds % FORGET_FEEDS == 0 and isinstance(fold, LiveFold):
+                    fold.forget_ended()
 
     def know(self, rows: list[Any], tables: dict[str, list[dict[str, Any]]], portions: list[Portion]) -> None:
         """Take what an index tells besides its frames: all has been read."""
         self.diagnosis.feed(rows)
         self._list(rows)
+        self.connections.order()
         for row in rows:
             if isinstance(row, ConnectionRow) and row.connection is not None:
                 self.endpoints[row.connection] = (row.client or "?", row.server or "?")
@@ -177,30 +199,41 @@ class Browsed:
         self.ended = True
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """Return the records of a table, when all has been read."""
-        if name not in self.records:
-            self.records[name] = self.tables[name][1].records()
-        return self.records[name]
+        """Return the records of a table, as far as the capture is read."""
+        if name in self.records:
+            return self.records[name]
+        with self._lock:
+            records = self.tables[name][1].records()
+        if self.ended:
+            self.records[name] = records
+        return records
 
     def _list(self, rows: list[Any]) -> None:
+        self.connections.feed(rows, self.run.endpoints)
         for row in rows:
             if isinstance(row, FindingRow) and len(self.findings) < BROWSED_FINDINGS_MAX:
                 self.findings.append(row)
-            elif isinstance(row, ConnectionRow) and len(self.connections) < BROWSED_CONNECTIONS_MAX:
-                self.connections.append(row)
+            elif isinstance(row, MessageRow):
+                self.live_messages += 1
+                self.fresh_messages.append(row)
+
+    def message_filter(self, filter_text: str) -> tuple[Filter | None, str]:
+        """Return the filter of messages, and why all of them are shown where it is none of theirs."""
+        try:
+            chosen = self._message_filter(filter_text) if filter_text else None
+        except UsageError as error:
+            return None, f"all messages: {str(error).splitlines()[0]}"
+        if chosen is not None:
+            chosen.begin(self.run)
+        return chosen, ""
 
     def messages(self, filter_text: str) -> Iterator[tuple[list[MessageRow], str]]:
         """Read the messages, by reading the captures again; give some, and what is to be said above them."""
         options = msgspec.structs.replace(
             self._options, records=frozenset({MessageRow.kind}), rules=False, rows_max=ROWS_MAX, payload="text", payloads=True
         )
-        run, chosen, said, count = self.run.again(options), None, "", 0
-        if filter_text:
-            try:
-                chosen = self._message_filter(filter_text)
-                chosen.begin(run)
-            except UsageError as error:
-                said = f"all messages: {str(error).splitlines()[0]}"
+        run, count = self.run.again(options), 0
+        chosen, said = self.message_filter(filter_text)
         for batch in run:
             rows = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
             messages = [row for row in rows if isinstance(row, MessageRow)]

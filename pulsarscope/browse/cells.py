@@ -10,9 +10,9 @@ from pulsarscope.output.render.clock import duration_text
 
 
 def cell(value: object, form: str = "") -> Text:
-    """Return a value as inert text, a duration (nanoseconds) in its unit."""
+    """Return a value as inert text, a number at the right, a duration (nanoseconds) in its unit."""
     if isinstance(value, int):
-        return Text(duration_text(value) if form == "duration" else f"{value:,}")
+        return Text(duration_text(value) if form == "duration" else f"{value:,}", justify="right")
     return Text("" if value is None else escape(str(value)))
 
 

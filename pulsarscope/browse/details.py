@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 
 import msgspec
 
 from pulsarscope.browse.capture import Browsed
 from pulsarscope.model.limits import BROWSED_LANES_FRAMES_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.output.registry import Output, OutputOptions, output
+from pulsarscope.output.registry import Output, OutputOptions, RunView, output
 
 
 class _Lines:
@@ -28,13 +29,26 @@ class _Lines:
         """Do nothing: all is kept."""
 
 
-def _options(browsed: Browsed, width: int | None) -> OutputOptions:
-    return OutputOptions(("frame",), browsed.run, paths=tuple(browsed.run.inputs.paths), width=width, quiet=True)
+def _run(browsed: Browsed, rows: Sequence[FrameRow]) -> RunView:
+    """Return the run as outputs see it, with the ends of connections that are closed by now."""
+    run = browsed.run
+    return SimpleNamespace(
+        endpoints=browsed.endpoints,
+        start=run.start,
+        packets=run.packets,
+        connections=run.connections,
+        evaluates_rules=True,
+        complete=browsed.ended,
+        severities={},
+        dissectors=run.dissectors,
+        dissector_of={row.connection: row.dissector for row in rows},
+    )
 
 
-def _written(name: str, browsed: Browsed, rows: Sequence[FrameRow], width: int | None) -> list[str]:
+def _written(name: str, browsed: Browsed, rows: Sequence[FrameRow], width: int | None, *, quiet: bool = True) -> list[str]:
     lines = _Lines()
-    made: Output = output(name)(lines, _options(browsed, width))  # type: ignore[arg-type]  # it writes, and does nothing else
+    options = OutputOptions(("frame",), _run(browsed, rows), paths=tuple(browsed.run.inputs.paths), width=width, quiet=quiet)
+    made: Output = output(name)(lines, options)  # type: ignore[arg-type]  # it writes, and does nothing else
     made.write(list(rows))
     made.close()
     return lines.data.decode("utf-8", "replace").splitlines()
@@ -54,7 +68,7 @@ def lane_lines(browsed: Browsed, connection: str, width: int) -> list[str]:
         rows.append(row)
         if len(rows) >= BROWSED_LANES_FRAMES_MAX:
             break
-    return _written("lanes", browsed, rows, width)
+    return _written("lanes", browsed, rows, width, quiet=False)
 
 
 def frames_of(browsed: Browsed, connection: str) -> Iterable[FrameRow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -84,6 +85,13 @@ class FrameList(ScrollView, can_focus=True):
         """Return the position in the store of the frame of a line."""
         return line if self.matches is None else self.matches[line]
 
+    def shows(self, position: int) -> bool:
+        """Return whether the frame at a position of the store is among those that are shown."""
+        if self.matches is None:
+            return position < self.count
+        at = bisect_left(self.matches, position)
+        return at < self.count and self.matches[at] == position
+
     def grow(self) -> None:
         """Show that there are more lines."""
         count = self.count
@@ -107,11 +115,7 @@ class FrameList(ScrollView, can_focus=True):
         if self.matches is None:
             self.select(position)
             return
-        low, high = 0, len(self.matches)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self.matches[middle] < position else (low, middle)
-        self.select(low)
+        self.select(bisect_left(self.matches, position))
 
     def go_to_time(self, time: int) -> None:
         """Select the first frame that came at a time, or later."""

@@ -15,6 +15,7 @@ KEYS: list[BindingType] = [
     Binding("question_mark", "help", "Keys"),
     Binding("f", "prompt('filter')", "Filter"),
     Binding("slash", "prompt('search')", "Search"),
+    Binding("s", "prompt('payloads')", "Search payloads", show=False),
     Binding("n", "search_on", "Next", show=False),
     Binding("colon", "prompt('go')", "Go to"),
     Binding("x", "bytes", "Bytes"),
@@ -42,27 +43,29 @@ KEYS: list[BindingType] = [
 """Keys of the screen."""
 
 HELP = """\
-Move           ↑ ↓ j k   PageUp PageDown Space   Home End g G
-Filter         f   as -Y of the other commands; Enter applies, → completes,
-                   ↑ ↓ show those given before
-               c   this connection      t   this topic      Esc   all
-Search         /   text in lines and fields      n   next
-Go to          :   12.1 or 12 (frame, packet), 3.5s (seconds)
-Marks          m   mark      '   next mark
-Frame          x   fields and bytes: the selected field lights its bytes, and
-                   Tab and ← → ↑ ↓, or the pointer, select a byte's field
-               l   follow its connection as a diagram
-Copy           y   as filter      Y   as JSON      C   as command line
-Write          w   the packets of what is shown, to a capture
-Times          T   relative, delta, utc, epoch
-Columns        o   fields with a column, as in topic, send.sequence_id; kept
-Live           p   pause: the list stops growing; End follows the newest again
-Pages          1 frames   2 findings   3 messages   4 connections
-               5 consumers   6 follow
-               Enter on a finding or message goes to its frame, on a
-               connection to its frames
-Colours        D   light, dark; NO_COLOR=1 for none
-Quit           q
+Move       ↑ ↓ j k   PageUp PageDown Space   Home End g G
+Filter     f   as -Y of the other commands; Enter applies, → completes,
+               ↑ ↓ show those given before
+           c   this connection      t   this topic      Esc   all
+Search     /   text in lines and fields      n   next
+           s   text in payloads, decompressed, and in values
+Go to      :   12.1 or 12 (frame, packet), 3.5s (seconds)
+Marks      m   mark      '   next mark
+Frame      x   fields and bytes: the selected field lights its bytes, and
+               Tab and ← → ↑ ↓, or the pointer, select a byte's field
+           l   follow its connection as a diagram, in which Enter or a
+               click on an arrow goes to its frame
+Copy       y   as filter      Y   as JSON      C   as command line
+Write      w   the packets of what is shown, to a capture
+Times      T   relative, delta, utc, epoch
+Columns    o   fields with a column, as in topic, send.sequence_id; kept
+Live       p   pause: the list stops growing; End follows the newest again
+Pages      1 frames   2 findings   3 messages   4 connections
+           5 consumers   6 follow
+           Enter on a finding or message goes to its frame, on a
+           connection to its frames
+Colours    D   light, dark; NO_COLOR=1 for none
+Quit       q
 """
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
 from typing import Any
 
 from rich.text import Text
 from textual.app import App
-from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Static, TabPane
 
 from pulsarscope.browse.capture import Browsed
 from pulsarscope.browse.cells import cell, place
+from pulsarscope.browse.lanes import Lanes
+from pulsarscope.filter import Filter
 from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
+from pulsarscope.model.live_limits import BROWSED_LIVE_MESSAGES_MAX
 from pulsarscope.model.records import MessageRow
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.render.cell_text import clip, escape
@@ -24,7 +28,10 @@ ROWS_TOGETHER = 200
 """Rows that are added to a page at once: more would be felt while keys are pressed."""
 
 VALUE_CHARACTERS = 200
-"""Characters shown of the value of a message."""
+"""Characters shown of a message and of its value."""
+
+TABLE_SECONDS = 1
+"""Time after which a table of what goes on is written anew."""
 
 
 class Pages:
@@ -32,12 +39,16 @@ class Pages:
 
     def __init__(self, browsed: Browsed, *, several_files: bool) -> None:
         self.browsed = browsed
-        self.messages: list[MessageRow] = []
-        """Messages of the page, as far as they are read."""
+        self.messages: list[tuple[str, tuple[Text, ...]]] = []
+        """Names of the frames of the messages of the page, and their cells."""
         self.messages_said = ""
         """What stands above them."""
         self._several_files = several_files
-        self._shown = dict.fromkeys(("findings", "messages", "connections"), 0)
+        self._shown = dict.fromkeys(("findings", "messages"), 0)
+        self._revision = 0  # of the connections that are shown
+        self._filled = dict.fromkeys(browsed.tables, 0.0)  # clock time, for tables that go on; infinite when they do not
+        self._chosen: Filter | None = None  # of live messages
+        self._why_all = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,7 +61,7 @@ class Pages:
             table: DataTable[Text] = DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
             above = [Static(id=f"{name}-said", markup=False)] if name in ("findings", "messages") else []
             yield TabPane(f"{number} {name.capitalize()}", *above, table, id=name)
-        yield TabPane(f"{len(self.names) + 2} Follow", VerticalScroll(Static(id="lanes", markup=False)), id="follow")
+        yield TabPane(f"{len(self.names) + 2} Follow", Lanes(id="lanes", markup=False), id="follow")
 
     def mount(self, app: App[None]) -> None:
         """Give the tables their columns."""
@@ -61,34 +72,35 @@ class Pages:
         }
         for name in self.names:
             own = headings.get(name) or tuple(column.heading for column in self.browsed.tables[name][0].columns)
-            table_of(app, name).add_columns(*own)
+            for heading in own:
+                table_of(app, name).add_column(heading, key=heading)
 
-    def clear_messages(self, app: App[None]) -> None:
-        """Empty the page of messages: others come."""
+    # ---- messages
+
+    def clear_messages(self, app: App[None], filter_text: str) -> None:
+        """Empty the page of messages: those that another filter passes come."""
         self.messages, self._shown["messages"] = [], 0
         table_of(app, "messages").clear()
+        if self.browsed.live:
+            self._chosen, self._why_all = self.browsed.message_filter(filter_text)
 
-    def fill(self, app: App[None], page: str) -> None:
-        """Bring a page up to date."""
-        browsed = self.browsed
-        if page == "findings":
-            text = verdict(browsed.diagnosis, browsed.run.packets)
-            app.query_one("#findings-said", Static).update(escape(text if browsed.ended else f"So far: {text}"))
-            self._add(app, page, browsed.findings, lambda row: tuple(map(cell, (row.severity, row.code, place(row), row.text))))
-        elif page == "messages":
-            app.query_one("#messages-said", Static).update(escape(self.messages_said))
-            self._add(app, page, self.messages, self._message)
-        elif page == "connections":
-            self._add(app, page, browsed.connections, self._connection)
-        elif page in browsed.tables and browsed.ended and not table_of(app, page).row_count:
-            columns = browsed.tables[page][0].columns
-            for record in browsed.table(page)[:BROWSED_FINDINGS_MAX]:
-                table_of(app, page).add_row(*(cell(record.get(column.key), column.form) for column in columns))
+    def add_messages(self, rows: Iterable[MessageRow]) -> bool:
+        """Add messages to the page, and return whether there is room for more."""
+        for row in rows:
+            if len(self.messages) < BROWSED_FINDINGS_MAX:
+                self.messages.append((frame_name(row.file, row.packet, row.sub), self._message(row)))
+        return len(self.messages) < BROWSED_FINDINGS_MAX
 
-    def _add(self, app: App[None], page: str, rows: Sequence[Any], cells: Callable[[Any], tuple[Text, ...]]) -> None:
-        for row in rows[self._shown[page] : self._shown[page] + ROWS_TOGETHER]:
-            table_of(app, page).add_row(*cells(row), key=str(self._shown[page]))
-            self._shown[page] += 1
+    def take_live(self, app: App[None]) -> None:
+        """Take the messages that came since; those that came long before go."""
+        fresh = self.browsed.fresh_messages
+        rows: list[Any] = [fresh.popleft() for _ in range(len(fresh))]
+        self.add_messages(rows if self._chosen is None else self._chosen.select(rows, self.browsed.endpoints))
+        if (gone := len(self.messages) - BROWSED_LIVE_MESSAGES_MAX) > BROWSED_LIVE_MESSAGES_MAX:
+            del self.messages[:gone]
+            table_of(app, "messages").clear()
+            self._shown["messages"] = 0
+        self.messages_said = f"{self.browsed.live_messages:,} messages, the latest below. {self._why_all}"
 
     def _message(self, row: MessageRow) -> tuple[Text, ...]:
         dissector = self.browsed.run.dissectors.get(row.dissector or "")
@@ -104,15 +116,70 @@ class Pages:
             f"{seconds:.6f}",
             connection_label(row.connection, several_files=self._several_files),
             row.direction,
-            summary,
+            clip(summary[: 4 * VALUE_CHARACTERS], VALUE_CHARACTERS),
             clip((value or "")[: 4 * VALUE_CHARACTERS], VALUE_CHARACTERS),
         )
         return tuple(map(cell, texts))
 
-    def _connection(self, row: object) -> tuple[Text, ...]:
-        label = connection_label(getattr(row, "connection", None), several_files=self._several_files)
-        names = ("client", "server", "packets", "client_bytes", "server_bytes", "closed", "client_version")
-        return tuple(map(cell, (label, *(getattr(row, name) for name in names))))
+    # ---- filling
+
+    def fill(self, app: App[None], page: str) -> None:
+        """Bring a page up to date."""
+        browsed = self.browsed
+        if page == "findings":
+            text = verdict(browsed.diagnosis, browsed.run.packets)
+            app.query_one("#findings-said", Static).update(escape(text if browsed.ended else f"So far: {text}"))
+            self._add(app, page, browsed.findings, lambda row: tuple(map(cell, (row.severity, row.code, place(row), row.text))))
+        elif page == "messages":
+            app.query_one("#messages-said", Static).update(escape(self.messages_said))
+            self._add(app, page, self.messages, lambda row: row[1])
+        elif page == "connections":
+            self._fill_connections(table_of(app, page))
+        elif page in browsed.tables and monotonic() - self._filled[page] >= TABLE_SECONDS:
+            self._fill_table(table_of(app, page), page)
+
+    def _add(self, app: App[None], page: str, rows: Sequence[Any], cells: Callable[[Any], tuple[Text, ...]]) -> None:
+        """Add rows that are new; where frames come as they happen, the last one stays selected while it is."""
+        table, together = table_of(app, page), ROWS_TOGETHER
+        if self.browsed.live and not self._shown[page]:
+            together = BROWSED_LIVE_MESSAGES_MAX
+        follows = self.browsed.live and table.cursor_row >= table.row_count - 1
+        for row in rows[self._shown[page] : self._shown[page] + together]:
+            table.add_row(*cells(row))
+            self._shown[page] += 1
+        if follows and table.row_count:
+            table.move_cursor(row=table.row_count - 1)
+
+    def _fill_connections(self, table: DataTable[Text]) -> None:
+        connections = self.browsed.connections
+        if self._revision != connections.revision:
+            self._revision = connections.revision
+            table.clear()
+        for row in connections.take_changed(ROWS_TOGETHER):
+            label = connection_label(row.connection, several_files=self._several_files)
+            values = (row.client, row.server, row.packets, row.client_bytes, row.server_bytes, row.closed, row.client_version)
+            cells = tuple(map(cell, (label, *values)))
+            if row.connection in table.rows:
+                for column, value in zip(table.columns, cells, strict=True):
+                    table.update_cell(row.connection or "", column, value, update_width=True)
+            else:
+                table.add_row(*cells, key=row.connection)
+
+    def _fill_table(self, table: DataTable[Text], page: str) -> None:
+        """Write a table anew, where the selected row stays at its place."""
+        ended, columns, at = self.browsed.ended, self.browsed.tables[page][0].columns, table.cursor_row
+        table.clear()
+        for record in self.browsed.table(page)[: BROWSED_FINDINGS_MAX if ended else BROWSED_LIVE_MESSAGES_MAX]:
+            table.add_row(*(cell(record.get(column.key), column.form) for column in columns))
+        if table.row_count:
+            table.move_cursor(row=min(at, table.row_count - 1))
+        self._filled[page] = math.inf if ended else monotonic()
+
+    def leads_to(self, page: str, row: DataTable.RowSelected) -> str | None:
+        """Return the name of the frame of a row; None where it has none."""
+        if page == "findings":
+            return place(self.browsed.findings[row.cursor_row])
+        return self.messages[row.cursor_row][0] if page == "messages" else None
 
 
 def table_of(app: App[None], name: str) -> DataTable[Text]:

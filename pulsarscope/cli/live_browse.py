@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pulsarscope.cli.live_request import LiveRequest
     from pulsarscope.cli.live_trigger import Trigger
 
-KINDS = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind})
+KINDS = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind, MessageRow.kind})
 
 
 def live_browse(request: LiveRequest, trigger: Trigger | None) -> int:
@@ -53,7 +53,8 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
     if request.filter is not None:
         Filter(request.filter, (FrameRow.kind,), known)  # a wrong one is an error of the command line
     followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
-    options = msgspec.structs.replace(run_options(msgspec.structs.replace(request, reading=followed), KINDS, rules=True), live=True)
+    options = run_options(msgspec.structs.replace(request, reading=followed), KINDS, rules=True)
+    options = msgspec.structs.replace(options, live=True, payload="text")
     # What it says on standard error would spoil the screen.
     capture = LiveCapture(msgspec.structs.replace(request, quiet=True, jobs=1), options, KINDS, trigger)
     with closing(capture.feed):
@@ -67,7 +68,7 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
             FrameStore(kept),
             extract=_refuse,
             make_columns=columns_maker(known),
-            message_filter=lambda text: Filter(text, (MessageRow.kind,), known),
+            message_filter=lambda text: Filter(text, (MessageRow.kind,), known, payload="text"),
             live=True,
             watch=capture.watch,
             stop=capture.feed.stop,

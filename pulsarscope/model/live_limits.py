@@ -46,3 +46,12 @@ METRICS_NAME_MAX_CHARACTERS = 1_024
 
 LIVE_TRIGGER_MAX_BYTES = 256 << 20
 """Packets kept in memory before a trigger; on a faster line fewer seconds are saved."""
+
+BROWSED_LIVE_CONNECTIONS_MAX = 10_000
+"""Connections on a page of a screen of a live capture; a tenth of those that ended goes when there are more."""
+
+BROWSED_LIVE_MESSAGES_MAX = 1_000
+"""Messages on a page of a screen of a live capture, and again as many until the earlier ones go."""
+
+BROWSED_FRESH_MESSAGES_MAX = 1_000
+"""Messages of a live capture that wait for a screen, which takes them five times a second."""

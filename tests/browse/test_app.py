@@ -12,6 +12,7 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.browse.frame_bytes import FrameBytes
+from pulsarscope.browse.lanes import Lanes, frame_of
 from pulsarscope.browse.pages import table_of
 from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
 from pulsarscope.model.errors import CaptureError, UsageError
@@ -141,6 +142,9 @@ def test_a_connection_leads_to_its_frames(captures: Path) -> None:
         await pilot.press("enter")
         await until(lambda: 0 < app.list.count < len(app.browsed.frames), pilot)
         assert {app.browsed.frames[app.list.position(line)].connection for line in range(app.list.count)} == {app.list.row.connection}
+        shown = table_of(app, "connections")
+        names = [str(shown.get_row_at(line)[0]) for line in range(shown.row_count)]
+        assert names == sorted(names, key=lambda name: int(name[1:])), "in the order of their first packets"
 
     on_screen(steps, captures / "balancer.pcap")
 
@@ -217,6 +221,67 @@ def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None
         assert app.query_one("#pages").active == "frames"
 
     on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_an_arrow_of_the_diagram_leads_to_its_frame(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        app.list.select(20)
+        await pilot.pause(0.1)
+        row = app.list.row
+        await pilot.press("l")
+        lanes = app.query_one(Lanes)
+        await until(lambda: lanes.highlighted is not None, pilot)
+        assert lanes.frame(lanes.highlighted) == f"0:{row.packet}.{row.sub}"
+        await pilot.press("k", "enter")
+        await until(lambda: app.query_one("#pages").active == "frames", pilot)
+        earlier = app.list.row
+        assert earlier.connection == row.connection
+        assert earlier.packet < row.packet
+        await pilot.press("l")
+        await until(lambda: lanes.highlighted is not None, pilot)
+        await pilot.press("g")
+        await pilot.pause(0.1)
+        await pilot.click("#lanes", offset=(30, lanes.highlighted + 1))
+        await until(lambda: app.query_one("#pages").active == "frames", pilot)
+        assert app.list.row.packet < earlier.packet
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+@pytest.mark.parametrize(
+    ("line", "frame"),
+    [
+        ("  12.1 0.5 ─→", "0:12.1"),
+        ("1:12.1 0.5", "1:12.1"),
+        ("       │   1.2 s later   │", None),
+        ("topic 12.1 x", None),
+        ("12.1", None),
+    ],
+)
+def test_lines_of_a_diagram_are_told_by_the_names_of_frames(line: str, frame: str | None) -> None:
+    assert frame_of(line) == frame
+
+
+def test_payloads_are_searched_inside_compressed_batches(captures: Path) -> None:
+    """The text stands in no field."""
+
+    async def steps(app: Any, pilot: Any) -> None:
+        noted: list[str] = []
+        app.notify = lambda text, **_: noted.append(text)
+        expected = sorted({(row.packet, row.sub) for row in ps.open(str(path), payload="text").messages() if text in (row.payload or "")})
+        assert not any(text in str(frame.fields) for frame in ps.open(str(path)).frames())
+        await pilot.press("s")
+        app.prompt.value = text.upper()
+        await pilot.press("enter")
+        for frame in expected:
+            await until(lambda frame=frame: (app.list.row.packet, app.list.row.sub) == frame, pilot)  # type: ignore[misc]
+            await pilot.press("n")
+        await until(lambda: bool(noted), pilot)
+        assert noted[0].startswith(f"not found below this frame; {len(expected)} frames with it in ")
+        assert "could not be read" not in noted[0]
+
+    path, text = captures / "compress-zlib.pcap", '{"i": 3, '
+    on_screen(steps, path)
 
 
 def test_consumers_have_a_page(captures: Path) -> None:
@@ -299,10 +364,8 @@ def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: 
         assert '"name":"gamma"' in text_of(app)
         await pilot.press("down", "enter")
         await pilot.pause(0.2)
-        assert (app.list.row.packet, app.list.row.command) == (
-            app.pages.messages[1].packet,
-            "SEND" if app.pages.messages[1].direction == "produce" else "MESSAGE",
-        )
+        assert f"0:{app.list.row.packet}.{app.list.row.sub}" == app.pages.messages[1][0]
+        assert app.list.row.command in {"SEND", "MESSAGE"}
 
     on_screen(steps, captures / "java-schemas.pcap")
 

@@ -18,9 +18,11 @@ pytest.importorskip("textual")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_frames_come_as_they_happen_wait_while_paused_and_stay(captures: Path, tmp_path: Path) -> None:
-    from pulsarscope.cli.live_browse import live_app  # noqa: PLC0415 - needs textual
+def test_frames_come_as_they_happen_wait_while_paused_and_stay(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pulsarscope.browse.pages import table_of  # noqa: PLC0415 - needs textual
+    from pulsarscope.cli.live_browse import live_app  # noqa: PLC0415 - as above
 
+    monkeypatch.setattr("pulsarscope.browse.pages.BROWSED_LIVE_MESSAGES_MAX", 5)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     data = (captures / "stuck-consumer.pcap").read_bytes()
@@ -49,7 +51,17 @@ def test_frames_come_as_they_happen_wait_while_paused_and_stay(captures: Path, t
                 await until(50)
                 before = app.list.count
                 assert app.list.at == before - 1, "the newest is selected"
-                await pilot.press("p")
+                shown = {}
+                for key, page in (("3", "messages"), ("4", "connections"), ("5", "consumers")):
+                    await pilot.press(key)
+                    await pilot.pause(0.5)
+                    table = table_of(app, page)
+                    shown[page] = [" ".join(map(str, table.get_row_at(line))) for line in range(table.row_count)]
+                assert 5 <= len(shown["messages"]) <= 10 < app.browsed.live_messages, "earlier ones went"
+                assert all(len(line) > 100 for line in shown["messages"]), "with their values"
+                assert any(" open " in line for line in shown["connections"])
+                assert any("cons-stuck" in line for line in shown["consumers"])
+                await pilot.press("1", "p")
                 go_on.set()
                 for _ in range(100):
                     await pilot.pause(0.05)

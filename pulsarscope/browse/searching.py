@@ -1,0 +1,102 @@
+"""Searching from the selected frame on: in what the list shows of frames, and in the payloads of messages."""
+
+from __future__ import annotations
+
+import msgspec
+from textual import work
+from textual.app import App
+from textual.worker import get_current_worker
+
+from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.frame_lines import FrameLines
+from pulsarscope.browse.frame_list import FrameList
+from pulsarscope.browse.payload_search import PayloadSearch
+from pulsarscope.model.errors import PulsarscopeError
+
+
+class SearchingApp(App[None]):
+    """An application with a list of frames, in which one searches."""
+
+    def __init__(self, browsed: Browsed, lines: FrameLines) -> None:
+        super().__init__()
+        self.browsed = browsed
+        self.lines = lines
+        self.payloads: PayloadSearch | None = None
+        """The latest search, when it is one in payloads."""
+        self._searched = ""
+
+    @property
+    def list(self) -> FrameList:
+        """The list of frames."""
+        return self.query_one("#list", FrameList)
+
+    def search_lines(self, text: str) -> None:
+        """Search in the lines and the fields of frames."""
+        self._searched, self.payloads = text.lower(), None
+        self._search_lines()
+
+    def action_search_on(self) -> None:
+        """Select the next frame that has the text."""
+        if self.payloads is None:
+            self._search_lines()
+        else:
+            self.payloads.awaited = True
+            self._next_payload()
+
+    @work(thread=True, exclusive=True, group="search")
+    def _search_lines(self) -> None:
+        """Select the next frame that has the text in its line or its fields."""
+        worker, wanted = get_current_worker(), self._searched
+        if not wanted:
+            return
+        line = self.list.at + 1
+        for at in range(line, self.list.count):
+            if worker.is_cancelled:
+                return
+            row = self.browsed.frames[self.list.position(at)]
+            if wanted in self.lines.summary(row).lower() or wanted in msgspec.json.encode(row).decode("utf-8", "replace").lower():
+                self.call_from_thread(self.list.select, at)
+                return
+        self.call_from_thread(self.notify, "not found below this frame", markup=False)
+
+    def search_payloads(self, text: str) -> None:
+        """Search in the payloads and the values of messages."""
+        if self.browsed.live:
+            self.notify("payloads of a live capture are not kept: save it with -w, and browse the file")
+        elif text:
+            self.payloads = PayloadSearch(text)
+            self._read_payloads(self.payloads)
+            self.action_search_on()
+
+    @work(thread=True, exclusive=True, group="payloads")
+    def _read_payloads(self, search: PayloadSearch) -> None:
+        """Look through the messages, as far as they are not too many."""
+        worker = get_current_worker()
+        try:
+            for rows, _ in self.browsed.messages(""):
+                search.feed(rows)
+                if worker.is_cancelled or search.ended:
+                    break
+                if rows and search.awaited:
+                    self.call_from_thread(self._next_payload)
+        except PulsarscopeError as error:
+            self.call_from_thread(self.notify, "; ".join(error.lines), markup=False)
+        search.ended = True
+        if not worker.is_cancelled:
+            self.call_from_thread(self._next_payload)
+
+    def _next_payload(self) -> None:
+        """Select the next frame whose messages have the text, as soon as it is known, or say that there is none."""
+        search = self.payloads
+        if search is None or not search.awaited:
+            return
+        here = self.list.row
+        for name in search.behind((0, 0, 0) if here is None else (here.file or 0, here.packet or 0, here.sub or 0)):
+            position = self.browsed.find(*name)
+            if position is not None and self.list.shows(position):
+                search.awaited = False
+                self.list.go_to_position(position)
+                return
+        if search.ended:
+            search.awaited = False
+            self.notify(f"not found below this frame; {search.said}", markup=False)
