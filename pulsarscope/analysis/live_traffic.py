@@ -93,8 +93,17 @@ class Snapshot(msgspec.Struct):
 class LiveTraffic:
     """A fold over the rows of a live run."""
 
-    def __init__(self, consumers: Callable[[], list[ReportRecord]] = list, name_of: Callable[[str], str] = str) -> None:
-        """`consumers` gives the records of the open ones, `name_of` the name of a topic that had another one in earlier rows."""
+    def __init__(
+        self,
+        consumers: Callable[[], list[ReportRecord]] = list,
+        name_of: Callable[[str], str] = str,
+        tables: Callable[[], dict[str, list[ReportRecord]]] = dict,
+    ) -> None:
+        """`consumers` gives the records of the open ones, `tables` those of other tables of protocols by name.
+
+        `name_of` gives the name of a topic that had another one in earlier rows.
+        """
+        self._tables = tables
         self._name_of = name_of
         self._recent = RecentStatistics()
         self._consumers = consumers
@@ -189,6 +198,7 @@ class LiveTraffic:
             "consumers": self._consumer_records(now),
             "connections": self._connection_records(recent, now),
             "requests": _requests(recent, before),
+            **self._tables(),
         }
         return Snapshot(
             now,

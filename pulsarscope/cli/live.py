@@ -28,7 +28,7 @@ from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.model.text import escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
 from pulsarscope.output.export.sink import Sink, identity, open_sink
@@ -68,7 +68,8 @@ def live(request: LiveRequest) -> int:
 
         return live_browse(request, _check_options(request))
     if request.top:
-        request = msgspec.structs.replace(request, records=",".join(sorted(WATCHED_KINDS)))
+        more = {MessageRow.kind} if MessageRow.kind in record_kinds(request.records or FrameRow.kind) else frozenset()
+        request = msgspec.structs.replace(request, records=",".join(sorted(WATCHED_KINDS | more)))
     elif not request.records:
         shows_findings = request.format is None and not (request.detail or request.hex or request.columns)
         request = msgspec.structs.replace(request, records="frame,finding" if shows_findings else "frame")
@@ -239,6 +240,8 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
         capture.endpoints,
         capture.consumer_records,
         capture.topics.name_of,
+        capture.other_tables,
+        capture.table_records,
     )
 
 

@@ -18,11 +18,11 @@ from pulsarscope import __version__
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.learned_topics import LearnedTopics
 from pulsarscope.cli.late_imports import import_late_modules
-from pulsarscope.cli.live_consumers import LiveConsumers
 from pulsarscope.cli.live_request import LiveRequest
+from pulsarscope.cli.live_tables import LiveTables
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.capabilities import LiveFold, join_topic_names
+from pulsarscope.dissect.capabilities import ReportTable, join_topic_names
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options
@@ -70,8 +70,8 @@ class LiveCapture:
     def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str], trigger: Trigger | None = None) -> None:
         """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
-        self.consumers = _consumers() if request.top or request.metrics is not None else None
-        """Open consumers, for the screen and the metrics."""
+        self.tables = LiveTables(_tables(options, all_of_them=request.top)) if request.top or request.metrics is not None else None
+        """For the screen; for the metrics consumers alone."""
         self.topic_names = join_topic_names(dissector.topics for dissector in make_dissectors())
         self.topics = LearnedTopics(self.topic_names.stood_in)
         """Names that the screen and the metrics put in the place of what stands for topics."""
@@ -145,7 +145,7 @@ class LiveCapture:
                 self.feed.trigger(row.time or time.time_ns())
         if self._request.until is not None and any(type(row) is FindingRow and row.code == self._request.until for row in batch.rows):
             self.feed.stop()
-        if self.consumers is not None or self.metrics is not None:
+        if self.tables is not None:
             rows = self.topics.named(batch.rows)
             self._count(rows)
             if self._request.top:
@@ -154,8 +154,8 @@ class LiveCapture:
             batch.rows = [row for row in batch.rows if isinstance(row, RawFrame) or row.kind not in self._hidden]
 
     def _count(self, rows: list[Any]) -> None:
-        if self.consumers is not None:
-            self.consumers.feed(rows, self.endpoints())
+        if self.tables is not None:
+            self.tables.feed(rows, self.endpoints())
         if self.metrics is not None:
             self.metrics.count(row for row in rows if isinstance(row, RawFrame) or row.connection not in self.once.outer_of)
 
@@ -169,7 +169,17 @@ class LiveCapture:
 
     def consumer_records(self) -> list[dict[str, Any]]:
         """Return the records of the open consumers."""
-        return [] if self.consumers is None else self.consumers.records()
+        records = [] if self.tables is None else self.tables.records(CONSUMERS)
+        return [record for record in records if record["state"] == "open"]
+
+    def table_records(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the records of the other tables, by name."""
+        return {} if self.tables is None else {table.name: self.tables.records(table.name) for table in self.other_tables}
+
+    @property
+    def other_tables(self) -> list[ReportTable]:
+        """The tables that are not of consumers."""
+        return [] if self.tables is None else [table for table in self.tables.tables if table.name != CONSUMERS]
 
     def endpoints(self) -> Mapping[str, tuple[str, str]]:
         """Return (client, server) of the recognised connections."""
@@ -213,13 +223,10 @@ class LiveCapture:
         return ", ".join(parts)
 
 
-def _consumers() -> LiveConsumers | None:
-    """Return the table of consumers of the protocol that has one."""
-    for dissector in make_dissectors():
-        for table in dissector.tables:
-            if table.name == CONSUMERS and isinstance(fold := table.make(), LiveFold):
-                return LiveConsumers(fold)
-    return None
+def _tables(options: Options, *, all_of_them: bool) -> list[ReportTable]:
+    """Return the tables of the protocols for which there are rows, or that of consumers."""
+    tables = [table for dissector in make_dissectors() for table in dissector.tables if table.kinds <= options.records]
+    return [table for table in tables if all_of_them or table.name == CONSUMERS]
 
 
 def _statistics(source: PacketSource) -> bytes:

@@ -47,7 +47,11 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     ] = None
     around: Annotated[str, typer.Option("--around", metavar="TIME", help="Time to save before and after it.")] = "10s"
     top: Annotated[
-        bool, typer.Option("--top", help="Show a screen of topics, producers, subscriptions, rates, latencies and findings.")
+        bool,
+        typer.Option(
+            "--top",
+            help="Show a screen of topics, producers, subscriptions, rates, latencies and findings; of keys, too, with --records message.",
+        ),
     ] = False
     browse: Annotated[
         bool, typer.Option("--browse", help="Show a screen of frames as they happen, to pause, scroll back, filter and search.")

@@ -199,7 +199,7 @@ class LiveFold(ReportFold, Protocol):
     """A fold that also serves runs without end."""
 
     def forget_ended(self) -> None:
-        """Drop the records of what has ended."""
+        """Drop the records of what has ended, or make room in another way, when the table is filling up."""
 
 
 class Course(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from pulsarscope.analysis.live_traffic import Endpoints, FindingGroup, LiveTraffic, Snapshot
 from pulsarscope.analysis.tally import ReportRecord, Tally
+from pulsarscope.dissect.capabilities import ReportTable
 from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.findings import WARNING
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
@@ -51,10 +52,13 @@ class Top:
         endpoints: Callable[[], Endpoints] = dict,
         consumers: Callable[[], list[ReportRecord]] = list,
         name_of: Callable[[str], str] = str,
+        tables: Sequence[ReportTable] = (),
+        table_records: Callable[[], dict[str, list[ReportRecord]]] = dict,
     ) -> None:
         """Show the status of a capture, by a clock with nanoseconds since the epoch.
 
-        `endpoints` gives those of connections, `consumers` the records of open consumers, `name_of` the present name of a topic.
+        `endpoints` gives those of connections, `consumers` the records of open consumers, `name_of` the present name of a topic,
+        `table_records` those of the tables of protocols.
         """
         self._status = status
         self._clock = clock
@@ -62,8 +66,8 @@ class Top:
         self._endpoints = endpoints
         self._since = clock()
         self._lock = threading.Lock()
-        self._traffic = LiveTraffic(consumers, name_of)
-        self._state = TopState()
+        self._traffic = LiveTraffic(consumers, name_of, table_records)
+        self._state = TopState(tables)
         self._snapshot = self._traffic.snapshot(0)
         self.keyboard = True
         """False when no keys can come: none are named."""
@@ -92,7 +96,7 @@ class Top:
         with self._lock:
             frames = self._traffic.frames(place.name or "") if place.view == "connection" else []
         rows = records(self._snapshot, place.view, place.name, frames)
-        return ordered(selected(place.view, rows, place.pattern), place.sort_column, reverse=place.reverse)
+        return ordered(selected(place.columns, rows, place.pattern), place.sort_column, reverse=place.reverse)
 
     # ---- pictures
 
@@ -113,7 +117,7 @@ class Top:
             room = max(height - len(report.lines) - 2 - min(len(below), (height - len(report.lines)) * 2 // 3), 1)
             self._table(report, state.place, rows, room)
             report.lines += below
-            if state.place.view in VIEWS:
+            if state.place.view in state.views:
                 self._other_tables(report, state.place.view, height - 1)
         lines = report.lines[: height - 1]
         lines += [""] * (height - 1 - len(lines))
@@ -131,7 +135,7 @@ class Top:
             if rows := snapshot.tables[view]:
                 report.heading(view.capitalize())
                 rows = sorted(rows, key=lambda row: row.get("sent", 0) + row.get("delivered", 0), reverse=True)
-                add_table(report, view, rows[:SUMMARY_ROWS], None)
+                add_table(report, self._state.views[view].columns, rows[:SUMMARY_ROWS], None)
                 if len(rows) > SUMMARY_ROWS:
                     report.paragraph(f"and {len(rows) - SUMMARY_ROWS:,} more", 2, report.palette.dim)
         if snapshot.findings:
@@ -160,19 +164,24 @@ class Top:
         """Add the line of the views, and of what is chosen in this one."""
         place = state.place
         look = report.palette
-        parts, plain = [], ""
-        for number, view in enumerate(VIEWS, 1):
-            text = f"{number} {view} {len(self._snapshot.tables[view])}"
-            here = view == state.places[0].view
-            parts.append(f"{look.bold}[{text}]{look.reset}" if here else f" {text} ")
-            plain += f" {text}  "
+        lines: list[list[str]] = [[]]
+        free = report.width
+        for number, view in enumerate(state.views, 1):
+            here, rows = view == state.places[0].view, self._snapshot.tables.get(view, [])
+            if not (rows or here or view in VIEWS):
+                continue
+            text = f"{number} {view} {len(rows)}"
+            if len(text) + 2 > free and lines[-1]:
+                lines.append([])
+                free = report.width
+            free -= len(text) + 3
+            lines[-1].append(f"{look.bold}[{text}]{look.reset}" if here else f" {text} ")
         notes = [self._title(inner) for inner in state.places[1:]]
         if place.pattern or state.typing is not None:
             notes.append(f"filter /{place.pattern}{'_' if state.typing is not None else ''}")
         if column := place.sort_column:
             notes.append(f"by {column.heading}{', reversed' if place.reverse else ''}")
-        line = " ".join(parts) if cell_width(plain) <= report.width else ""
-        report.lines += ["", line] if line else [""]
+        report.lines += ["", *map(" ".join, lines)]
         if notes:
             report.lines.append("  " + clip(escape(" > ".join(notes)), report.width - 2, report.symbols.ellipsis))
 
@@ -195,7 +204,7 @@ class Top:
         first = place.scroll(page, len(rows))
         table = TextReport(report.options)
         sorted_by = None if place.sort_column is None else place.sort_column.key
-        add_table(table, place.view, rows[first : first + page], sorted_by)
+        add_table(table, place.columns, rows[first : first + page], sorted_by)
         heads = len(table.lines) - len(rows[first : first + page])
         at = heads + chosen - first
         line = table.lines[at]
@@ -206,14 +215,14 @@ class Top:
 
     def _other_tables(self, report: TextReport, view: str, height: int) -> None:
         """Use lines that are left for the beginnings of the other tables."""
-        others = [other for other in VIEWS if other != view and self._snapshot.tables[other]]
+        others = [other for other in self._state.views if other != view and self._snapshot.tables.get(other)]
         for at, other in enumerate(others):
             room = (height - len(report.lines)) // (len(others) - at)
             if room < TABLE_LINES:
                 continue
             rows = self._snapshot.tables[other]
             report.heading(other.capitalize(), "" if len(rows) <= room - 3 else f"{room - 3} of {len(rows):,}")
-            add_table(report, other, rows[: room - 3], None)
+            add_table(report, self._state.views[other].columns, rows[: room - 3], None)
 
     def _finding_text(self, width: int, rows: list[ReportRecord]) -> list[str]:
         """Return the whole text of the chosen finding, and what to try."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from typing import Any
 
 import msgspec
 
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.output.render.top_tables import COLUMNS, VIEWS, TopColumn, identity
+from pulsarscope.dissect.capabilities import ReportTable
+from pulsarscope.output.render.top_tables import COLUMNS, VIEWS, Columns, TopColumn, columns_with, identity
 
 FILTER_CHARACTERS_MAX = 100
 
@@ -21,7 +22,7 @@ HELP = (
     ("Up Down PgUp PgDn", "choose a row; Home and End: the first, the last"),
     ("Enter Right", "open it: a topic, its producer or consumer, its connection"),
     ("Esc Left", "go back"),
-    ("Tab  1 to 5", "topics, producers, consumers, connections, requests"),
+    ("Tab  1 to 9", "topics, producers, consumers, connections, requests, and what else there is"),
     ("f", "findings, with their whole text and what to try"),
     ("?", "this help"),
 )
@@ -50,17 +51,24 @@ class Place(msgspec.Struct):
     """Column that rows are sorted by; None: as they come."""
     reverse: bool = False
     pattern: str = ""
+    tables: Columns = msgspec.field(default_factory=lambda: COLUMNS)
+    """Columns of all views."""
+
+    @property
+    def columns(self) -> tuple[TopColumn, ...]:
+        """Columns of its view."""
+        return self.tables[self.view]
 
     @property
     def sort_column(self) -> TopColumn | None:
         """The column that rows are sorted by."""
-        return None if self.column is None else COLUMNS[self.view][self.column]
+        return None if self.column is None else self.columns[self.column]
 
     def position(self, rows: Sequence[ReportRecord]) -> int:
         """Return the position of the chosen row, wherever it is now."""
         if self.chosen is not None:
             for at, row in enumerate(rows):
-                if identity(self.view, row) == self.chosen:
+                if identity(self.view, row, self.tables) == self.chosen:
                     self.at = at
                     return at
         self.at = max(min(self.at, len(rows) - 1), 0)
@@ -69,7 +77,7 @@ class Place(msgspec.Struct):
     def choose(self, rows: Sequence[ReportRecord], at: int) -> None:
         """Choose the row at a position, or the nearest."""
         self.at = max(min(at, len(rows) - 1), 0)
-        self.chosen = identity(self.view, rows[self.at]) if rows and self.at else None
+        self.chosen = identity(self.view, rows[self.at], self.tables) if rows and self.at else None
 
     def scroll(self, room: int, count: int) -> int:
         """Return the position of the first row shown, so that the chosen one is among `room` of them."""
@@ -80,8 +88,10 @@ class Place(msgspec.Struct):
 class TopState:
     """The state of the screen."""
 
-    def __init__(self) -> None:
-        self.views = {view: Place(view) for view in VIEWS}
+    def __init__(self, tables: Iterable[ReportTable] = ()) -> None:
+        """Take the tables of protocols that have views of their own."""
+        columns = columns_with(tables)
+        self.views = {view: Place(view, tables=columns) for view in (*VIEWS, *(name for name in columns if name not in COLUMNS))}
         self.places = [self.views["topics"]]
         """The open views; the last is shown, Esc leads back."""
         self.typing: str | None = None
@@ -122,9 +132,10 @@ class TopState:
             self._sort(key)
         elif key == "f":
             self._findings()
-        elif key == "tab" or key in _VIEWS:
-            view = _VIEWS.get(key) or VIEWS[(VIEWS.index(self.places[0].view) + 1) % len(VIEWS)]
-            self.places = [self.views[view]]
+        elif key == "tab" or key in DIGITS[: len(self.views)]:
+            views = [*self.views.values()]
+            at = DIGITS.index(key) if key in DIGITS else (views.index(self.places[0]) + 1) % len(views)
+            self.places = [views[at]]
         return Action.NONE
 
     def _type(self, key: str) -> None:
@@ -147,10 +158,10 @@ class TopState:
             return
         place = self.place
         row = rows[place.position(rows)]
-        if place.view == "topics":
-            self.places.append(Place("topic", row["topic"]))
-        elif place.view not in {"connection", "requests"} and row.get("connection"):
+        if place.view not in {"connection", "requests"} and row.get("connection"):
             self.places.append(Place("connection", row["connection"]))
+        elif place.view in self.views and row.get("topic"):
+            self.places.append(Place("topic", row["topic"]))
 
     def _back(self) -> None:
         """Go back to the view before, or remove its filter."""
@@ -165,7 +176,7 @@ class TopState:
             place.reverse = not place.reverse
             return
         following = 0 if place.column is None else place.column + 1
-        place.column = following if following < len(COLUMNS[place.view]) else None
+        place.column = following if following < len(place.columns) else None
         place.reverse = False
 
     def _findings(self) -> None:
@@ -178,4 +189,4 @@ class TopState:
 
 _STEPS = {"up": -1, "k": -1, "down": 1, "j": 1}
 _PAGES = {"page-up": -1, "page-down": 1}
-_VIEWS = {str(number): view for number, view in enumerate(VIEWS, 1)}
+DIGITS = "123456789"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from pulsarscope.analysis.live_traffic import FrameLine, Snapshot
 from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.dissect.capabilities import ReportTable
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportColumn, TextReport, rate_text, size_text
 
@@ -55,7 +58,10 @@ _CONSUMER = (
     TopColumn("type", "type", "text", spare=True),
 )
 
-COLUMNS: dict[str, tuple[TopColumn, ...]] = {
+Columns = Mapping[str, tuple[TopColumn, ...]]
+"""By view."""
+
+COLUMNS: Columns = {
     "topics": (
         *(TopColumn("topic", "topic", "topic"), _IN, _OUT, _P99, _COURSE, _SENT, _DELIVERED),
         *(_BYTES_IN, _BYTES_OUT, _P50, _BYTES, _ERRORS),
@@ -96,7 +102,7 @@ COLUMNS: dict[str, tuple[TopColumn, ...]] = {
 }
 
 VIEWS = ("topics", "producers", "consumers", "connections", "requests")
-"""Views in the order of their tabs."""
+"""Views in the order of their tabs; those of tables of protocols follow."""
 
 _IDENTITY = {
     "topics": ("topic",),
@@ -110,9 +116,15 @@ _IDENTITY = {
 }
 
 
-def identity(view: str, record: ReportRecord) -> tuple[Any, ...]:
-    """Return what stays the same of a record from one moment to the next."""
-    return tuple(record.get(key) for key in _IDENTITY[view])
+def columns_with(tables: Iterable[ReportTable]) -> Columns:
+    """Return the columns of all views, those of tables of protocols included."""
+    return {**COLUMNS, **{table.name: tuple(TopColumn(*column) for column in table.columns) for table in tables}}
+
+
+def identity(view: str, record: ReportRecord, columns: Columns = COLUMNS) -> tuple[Any, ...]:
+    """Return what stays the same of a record from one moment to the next: of tables of protocols the names that they begin with."""
+    names = _IDENTITY.get(view) or [column.key for column in takewhile(lambda column: column.is_name, columns[view])]
+    return tuple(record.get(key) for key in names)
 
 
 def records(snapshot: Snapshot, view: str, name: str | None, frames: list[FrameLine]) -> list[ReportRecord]:
@@ -132,7 +144,7 @@ def records(snapshot: Snapshot, view: str, name: str | None, frames: list[FrameL
             }
             for group in snapshot.findings
         ]
-    return snapshot.tables[view]
+    return snapshot.tables.get(view, [])
 
 
 def _parties(snapshot: Snapshot, topic: str | None) -> list[ReportRecord]:
@@ -150,12 +162,12 @@ def _parties(snapshot: Snapshot, topic: str | None) -> list[ReportRecord]:
     return producers + consumers
 
 
-def selected(view: str, rows: list[ReportRecord], pattern: str) -> list[ReportRecord]:
+def selected(columns: Iterable[TopColumn], rows: list[ReportRecord], pattern: str) -> list[ReportRecord]:
     """Return the records with a name that has the pattern in it, whatever the case."""
     if not pattern:
         return rows
     pattern = pattern.lower()
-    names = [column.key for column in COLUMNS[view] if column.is_name]
+    names = [column.key for column in columns if column.is_name]
     return [row for row in rows if any(pattern in str(row.get(name) or "").lower() for name in names)]
 
 
@@ -173,7 +185,7 @@ def ordered(rows: list[ReportRecord], column: TopColumn | None, *, reverse: bool
     return with_value + [row for row in rows if row.get(column.key) in (None, "")]
 
 
-def add_table(report: TextReport, view: str, rows: list[ReportRecord], sorted_by: str | None) -> None:
+def add_table(report: TextReport, columns: Iterable[TopColumn], rows: list[ReportRecord], sorted_by: str | None) -> None:
     """Add the rows of a view to a report, with the mark of the column that they are sorted by."""
     mark = "▾" if report.unicode else "v"
     report.table(
@@ -185,7 +197,7 @@ def add_table(report: TextReport, view: str, rows: list[ReportRecord], sorted_by
                 name=column.form in {"name", "topic"},
                 spare=column.spare,
             )
-            for column in COLUMNS[view]
+            for column in columns
         ]
     )
 

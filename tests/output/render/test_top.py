@@ -10,6 +10,7 @@ from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.text_report import ReportOptions
 from pulsarscope.output.render.top import Status, Top
+from pulsarscope.protocols.pulsar.tables import TABLES
 from pulsarscope.protocols.pulsar.topics import short_topic
 
 SECOND = 1_000_000_000
@@ -213,3 +214,43 @@ def test_findings_of_many_codes_are_counted() -> None:
 
 def test_losses_stand_out_in_colour() -> None:
     assert "\x1b[33m9 not decoded\x1b[0m" in picture(color=True)
+
+
+def with_tables() -> Top:
+    """A screen with two tables of a protocol, one of them without a row."""
+    transactions = [{"txn": f"(0,{number})", "state": "open", "sends": number, "topics": "t"} for number in range(3)]
+    shown = [{"topic": "orders", "type": "Avro", "producers": 1, "refused": 2}]
+    tables = [table for table in TABLES if table.name in {"transactions", "schemas", "lookups"}]
+    screen = Top(
+        lambda: Status("lo", []),
+        Clock(),
+        ReportOptions(),
+        tables=tables,
+        table_records=lambda: {"transactions": transactions, "schemas": shown},
+    )
+    screen.write(ROWS)
+    return screen
+
+
+def test_tables_of_protocols_have_views_when_they_have_rows() -> None:
+    screen = with_tables()
+    shown = pressed(screen, "6")
+    assert "[6 transactions 3]" in shown
+    assert "8 schemas 1" in shown
+    assert "lookups" not in shown
+    assert re.search(r"^> \(0,0\) +open", shown, re.MULTILINE)
+    assert "topic orders" in pressed(screen, "8 enter")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_the_tabs_take_the_lines_that_they_need(width: int) -> None:
+    lines = with_tables().picture(width, 24).splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert sum(line.count(name) for line in lines[:16] for name in ("topics 1", "requests 1", "transactions 3", "schemas 1")) == 4
+
+
+def test_tab_goes_through_all_views() -> None:
+    screen = with_tables()
+    assert "nothing yet" in pressed(screen, " ".join(["tab"] * 6))
+    assert "[8 schemas 1]" in pressed(screen, "tab")
+    assert "[1 topics 1]" in pressed(screen, "tab")

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.output.render.top_tables import COLUMNS, course, ordered, selected
+from pulsarscope.dissect.capabilities import LiveFold, ReportTable
+from pulsarscope.output.render.top_tables import COLUMNS, columns_with, course, identity, ordered, selected
+from pulsarscope.protocols.pulsar.tables import TABLES
 
 ROWS: list[dict[str, Any]] = [{"topic": "b", "sent": 1}, {"topic": "a", "sent": None}, {"topic": "C", "sent": 3}]
 
@@ -24,10 +26,18 @@ def test_names_are_sorted_from_a() -> None:
 
 @pytest.mark.parametrize(("pattern", "topics"), [("", ["b", "a", "C"]), ("c", ["C"]), ("x", [])])
 def test_a_filter_looks_at_names_whatever_the_case(pattern: str, topics: list[str]) -> None:
-    assert [row["topic"] for row in selected("topics", ROWS, pattern)] == topics
+    assert [row["topic"] for row in selected(COLUMNS["topics"], ROWS, pattern)] == topics
 
 
 @pytest.mark.parametrize(("counts", "text"), [([], ""), ([0, 0], ""), ([0, 1, 1000], " ▁█"), ([8, 4], "█▄"), ([1], "█")])
 def test_a_course_shows_the_least_count_and_no_higher_than_the_largest(counts: list[int], text: str) -> None:
     assert course(counts, unicode=True) == text
     assert course(counts, unicode=False).isascii()
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if isinstance(table.make(), LiveFold)], ids=lambda table: table.name)
+def test_a_row_of_a_table_is_known_by_the_names_that_it_begins_with(table: ReportTable) -> None:
+    columns = columns_with([table])
+    record = {column.key: number for number, column in enumerate(table.columns)} | {"connection": "0:1", "consumer_id": 2}
+    assert identity(table.name, record, columns)
+    assert [column.heading for column in columns[table.name]]

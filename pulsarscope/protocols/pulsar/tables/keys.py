@@ -50,6 +50,13 @@ class Keys:
         consumer = self._names.get((row.connection, number), f"{row.connection}/{number}")
         consumers[consumer if consumer in consumers or len(consumers) < _CONSUMERS_MAX else _OTHERS] += 1
 
+    def forget_ended(self) -> None:
+        """Drop the keys that one consumer got, once the table is half full."""
+        if len(self._keys) > STATISTICS_NAMES_MAX // 2:
+            self._keys = {name: consumers for name, consumers in self._keys.items() if len(consumers) > 1}
+        if len(self._names) > STATISTICS_NAMES_MAX // 2:
+            self._names.clear()
+
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each key of a subscription: those with several consumers first, then the most frequent."""
         records = [

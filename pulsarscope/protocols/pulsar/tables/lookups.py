@@ -70,6 +70,11 @@ class Lookups:
             chain.hops.append(f"{response.lower()} {place}".strip())
         chain.hops_max = max(chain.hops_max, len(chain.hops))
 
+    def forget_ended(self) -> None:
+        """Drop the clients and topics whose latest lookup found its broker, once the table is half full."""
+        if len(self._chains) > STATISTICS_NAMES_MAX // 2:
+            self._chains = {name: chain for name, chain in self._chains.items() if chain.answer != "Connect"}
+
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each client and topic: those without an answer to go to first, then the longest chains."""
         records = [

@@ -66,6 +66,12 @@ class Schemas:
         if len(self._asked) < PENDING_REQUESTS_MAX:
             self._asked[row.connection, fields.get("request_id", 0)] = found
 
+    def forget_ended(self) -> None:
+        """Drop the schemas that were not refused, once the table is half full."""
+        if len(self._found) > STATISTICS_NAMES_MAX // 2:
+            self._found = {name: schema for name, schema in self._found.items() if schema.refused}
+            self._asked.clear()
+
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each schema of a topic: those that were refused first."""
         records = [

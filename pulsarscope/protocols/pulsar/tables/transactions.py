@@ -13,6 +13,7 @@ from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 
 _ENDS = {"COMMIT": "committed", "ABORT": "aborted"}
+_ENDED_WELL = frozenset({*_ENDS.values(), "ended"})
 
 
 class _Transaction(msgspec.Struct):
@@ -78,6 +79,13 @@ class Transactions:
             found.state = "ending"
         elif command == "END_TXN_RESPONSE":
             found.state = "refused" if "error" in fields else found.action or "ended"
+
+    def forget_ended(self) -> None:
+        """Drop transactions that ended well, once they fill half of the table."""
+        if len(self._found) > STATISTICS_NAMES_MAX // 2:
+            self._found = {name: each for name, each in self._found.items() if each.state not in _ENDED_WELL}
+        if len(self._ttl) > STATISTICS_NAMES_MAX // 2:
+            self._ttl.clear()
 
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each transaction: those that are not ended well first, then the longest."""
