@@ -49,14 +49,14 @@ class BrowseApp(SearchingApp):
     def __init__(
         self,
         browsed: Browsed,
-        names: list[str],
+        names: Callable[[], list[str]],
         refusals: tuple[str, ...],
         *,
         color: bool,
         filter_text: str = "",
         choices: Path | None = None,
     ) -> None:
-        """Show a capture; `names` complete filters, `refusals` are endings of commands that stand out, `choices` keeps what is chosen."""
+        """Show a capture; `names` gives completions, `refusals` are endings of commands that stand out, `choices` keeps what is chosen."""
         super().__init__(browsed, FrameLines(browsed.dissector, refusals, color=color))
         self._choices = choices
         self.lines.several_files = len(browsed.run.inputs.paths) > 1
@@ -92,6 +92,7 @@ class BrowseApp(SearchingApp):
         if self.filter_text:
             self._filter(self.filter_text)
         self.set_interval(REFRESH_SECONDS, self._show_progress)
+        self.call_after_refresh(self._show_progress)  # what an index has is there
 
     @property
     def prompt(self) -> Prompt:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -15,15 +17,16 @@ _LAST_WORD = re.compile(r"[A-Za-z_][\w.]*$")
 class Names(Suggester):
     """Completion of the last word of a filter."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: Callable[[], list[str]]) -> None:
+        """Complete to one of the names, which are asked for when the first word is written."""
         super().__init__(use_cache=False, case_sensitive=True)
-        self._names = names
+        self._names = cache(names)
 
     async def get_suggestion(self, value: str) -> str | None:
         """Return the whole value with its last word completed."""
         if (match := _LAST_WORD.search(value)) is None:
             return None
-        found = next((name for name in self._names if name.startswith(match[0]) and name != match[0]), None)
+        found = next((name for name in self._names() if name.startswith(match[0]) and name != match[0]), None)
         return None if found is None else value[: match.start()] + found
 
 

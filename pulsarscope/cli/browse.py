@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
@@ -87,7 +88,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     )
     run = start_run(request.files, options, 1)
     index, identity = find_index(run.inputs, options, quiet=False)
-    known = catalogue()
+    known = cache(catalogue)  # made on use: a second opening is not to wait for it
     browsed = Browsed(
         run,
         options,
@@ -96,7 +97,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
         FrameStore(kept) if index is None else index,
         extract=_extract(request, run.inputs.paths),
         make_columns=columns_maker(known),
-        message_filter=lambda text: Filter(text, (MessageRow.kind,), known, payload="text"),
+        message_filter=lambda text: Filter(text, (MessageRow.kind,), known(), payload="text"),
         keeper=None if identity is None or index is not None else index_keeper(identity, beside=request.index),
     )
     if index is not None:
@@ -106,31 +107,34 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     return screen_of(browsed, known, request.filter, no_color=request.no_color)
 
 
-def filter_maker(run: AnyRun, known: Catalogue) -> Callable[[str], Filter]:
+def filter_maker(run: AnyRun, known: Callable[[], Catalogue]) -> Callable[[str], Filter]:
     """Return what makes filters of the frames of a run."""
     from pulsarscope.filter import Filter  # noqa: PLC0415 - help stays quick without it
 
     def make_filter(text: str) -> Filter:
-        made = Filter(text, (FrameRow.kind,), known)
+        made = Filter(text, (FrameRow.kind,), known())
         made.begin(run)
         return made
 
     return make_filter
 
 
-def columns_maker(known: Catalogue) -> Callable[[Sequence[str]], FieldColumns | None]:
+def columns_maker(known: Callable[[], Catalogue]) -> Callable[[Sequence[str]], FieldColumns | None]:
     """Return what makes the chosen columns of frames."""
     from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - help stays quick without it
 
-    return lambda names: FieldColumns(names, (FrameRow.kind,), known) if names else None
+    return lambda names: FieldColumns(names, (FrameRow.kind,), known()) if names else None
 
 
-def screen_of(browsed: Browsed, known: Catalogue, filter_text: str | None, *, no_color: bool) -> BrowseApp:
+def screen_of(browsed: Browsed, known: Callable[[], Catalogue], filter_text: str | None, *, no_color: bool) -> BrowseApp:
     """Return the screen of what is browsed."""
     from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
 
     refusals = tuple(ending for dissector in browsed.run.dissectors.values() for ending in dissector.refusals)
-    names = sorted({*known.commands, *(name for name, _ in known.names(FrameRow.kind))})
+
+    def names() -> list[str]:
+        return sorted({*known().commands, *(name for name, _ in known().names(FrameRow.kind))})
+
     color = wants_color(sys.stdout, os.environ, no_color)
     return BrowseApp(browsed, names, refusals, color=color, filter_text=filter_text or "", choices=choices_path())
 

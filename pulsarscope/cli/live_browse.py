@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -49,9 +50,9 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
 
-    known = catalogue()
+    known = cache(catalogue)
     if request.filter is not None:
-        Filter(request.filter, (FrameRow.kind,), known)  # a wrong one is an error of the command line
+        Filter(request.filter, (FrameRow.kind,), known())  # a wrong one is an error of the command line
     followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
     options = run_options(msgspec.structs.replace(request, reading=followed), KINDS, rules=True)
     options = msgspec.structs.replace(options, live=True, payload="text")
@@ -68,7 +69,7 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
             FrameStore(kept),
             extract=_refuse,
             make_columns=columns_maker(known),
-            message_filter=lambda text: Filter(text, (MessageRow.kind,), known, payload="text"),
+            message_filter=lambda text: Filter(text, (MessageRow.kind,), known(), payload="text"),
             live=True,
             watch=capture.watch,
             stop=capture.feed.stop,

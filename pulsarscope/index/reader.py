@@ -17,7 +17,7 @@ from pulsarscope.index.identity import Identity
 from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, Totals
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import INDEX_CHUNKS_CACHED, INDEXED_FRAMES_PER_CHUNK
-from pulsarscope.model.records import ROWS, FrameRow
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.model.text import printable
 
 _DAMAGE = (OSError, ValueError, TypeError, LookupError, pa.ArrowException)
@@ -56,7 +56,7 @@ class Index:
 
     def _read_others(self, others: Sequence[Mapping[str, Any]]) -> None:
         """Take the rows behind the frames. Raises what damage raises."""
-        decoders = {kind: msgspec.msgpack.Decoder(row_type) for kind, row_type in ROWS.items()}
+        decoders = {row_type.kind: msgspec.msgpack.Decoder(row_type) for row_type in (ConnectionRow, FindingRow)}
         self.others: list[tuple[int, Any]] = []
         """Rows of other kinds in their order, each with the number of frames before it."""
         self.tables: dict[str, list[dict[str, Any]]] = {}
