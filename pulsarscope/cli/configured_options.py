@@ -15,7 +15,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for, printable
 
 COMMAND_LINE_ONLY = frozenset(
-    {"help", "profile", "output", "write", "plot", "export", "list", "check", "finish", "watch", "checkpoint"}
+    {"help", "profile", "output", "write", "plot", "export", "list", "check", "compact", "finish", "incremental", "watch", "checkpoint"}
     | {"install", "remove", "lua"}
     | {"connection", "producer", "consumer", "topic", "message", "txn"}
 )

@@ -96,6 +96,10 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
     ] = "parquet"
     payload: PayloadOption = None
     show_secrets: SecretsOption = False
+    compact: Annotated[
+        str | None,
+        typer.Option("--compact", metavar="DIR", help="Make large files of the small ones of such tables, sorted by time, and exit."),
+    ] = None
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress and the summary.")] = False
     fail_on: FailOnOption = NEVER
     reading: ReadOptions = ReadOptions()
@@ -112,6 +116,8 @@ def pipeline(request: PipelineRequest) -> int:
         return check_requirements(request.spark)
     if request.spark.explain:
         return explain(request)
+    if request.compact is not None:
+        return compact_tables(request, request.compact)
     if request.watching == WatchOptions():
         return write_tables(request)
     from pulsarscope.cli.watch import watch  # noqa: PLC0415 - rarely used
@@ -168,6 +174,33 @@ def write_tables(request: PipelineRequest) -> int:
             return run_job(spark, request, options, show)
     except KeyboardInterrupt:
         return interrupted()
+
+
+def compact_tables(request: PipelineRequest, out: str) -> int:
+    """Compact tables in a session of Spark, and return the exit code. Raises UsageError or OutputError."""
+    from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - as above
+
+    if request.files or request.out or request.watching != WatchOptions():
+        raise UsageError("--compact DIR takes the folder of tables alone, neither captures nor another folder")
+    require_distributions(request.spark.master)
+    from pulsarscope.spark.compaction import compact, tables_in  # noqa: PLC0415 - as above
+
+    tables_in(out)
+    try:
+        with (
+            Interrupts(),
+            session(request.spark.master, spark_settings(request.spark)) as spark,
+            _progress(spark, enabled=not request.quiet) as show,
+        ):
+            changed = compact(spark, out, show_step=show)
+    except KeyboardInterrupt:
+        return interrupted()
+    for table in () if request.quiet else changed:
+        sizes = f"{table.bytes_before / 1e6:,.1f} MB are {count_text(table.files, 'file')}, {table.bytes / 1e6:,.1f} MB"
+        sys.stdout.write(f"{table.kind}: {count_text(table.files_before, 'file')}, {sizes}\n")
+    if not (changed or request.quiet):
+        sys.stdout.write(f"nothing to compact in {escape(out)}\n")
+    return EXIT_DONE
 
 
 def output_folder(request: PipelineRequest) -> str:

@@ -39,7 +39,7 @@ def watch(request: PipelineRequest) -> int:
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures  # noqa: PLC0415 - as above
     from pulsarscope.spark.stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
-    from pulsarscope.spark.table_files import locate, require_empty  # noqa: PLC0415 - as above
+    from pulsarscope.spark.table_files import locate, require_empty, written_alone  # noqa: PLC0415 - as above
 
     checkpoint, identity = Checkpoint(checkpoint_folder), _identity(request, folder, out)
     locate(out)
@@ -63,6 +63,7 @@ def watch(request: PipelineRequest) -> int:
     try:
         with (
             checkpoint.lock(),
+            written_alone(out),
             Interrupts(),
             session(request.spark.master, spark_settings(request.spark)) as spark,
             handled(lambda *_: stopping.set()),

@@ -15,7 +15,6 @@ Each file appears complete: it is written under a temporary name and then rename
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.scan import PortionSummary
-from pulsarscope.spark.table_files import UNFINISHED, Names, locate, sync
+from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
 
 _FOLDERS = ("list", "batches", "secrets", "commits", "states")
 
@@ -135,17 +134,8 @@ class Checkpoint:
         if not self._is_local:
             yield
             return
-        descriptor = os.open(self._root, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"{self.path} is in use by a run that has not ended") from None
-            except OSError:
-                pass  # this file system has no locks
+        with locked(self._root):
             yield
-        finally:
-            os.close(descriptor)
 
     def create(self, options: Mapping[str, Any]) -> None:
         """Create the folder for a run with these options."""

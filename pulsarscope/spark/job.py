@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from pulsarscope.spark.lakes import require_format, write_table
 from pulsarscope.spark.partition import Job
 from pulsarscope.spark.remote_files import list_files, open_path
 from pulsarscope.spark.shuffle_batches import TaskReport
-from pulsarscope.spark.table_files import SUFFIXES, finish_tables, make_folder
+from pulsarscope.spark.table_files import SUFFIXES, finish_tables, written_alone
 from pulsarscope.spark.tables import CaptureScan, Records, task_count
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ def run(
     captures = expand_inputs(inputs, options.source_by, list_files, open_path)
     if captures.sizes is None:
         raise UsageError("pipeline reads each file more than once: it cannot read standard input, pipes or devices")
-    if tasks_write:
-        make_folder(out)
-    with described(spark) as describe:
+    with written_alone(out) if tasks_write else nullcontext(), described(spark) as describe:
 
         def begin(phase: str) -> None:
             show_step(phase)

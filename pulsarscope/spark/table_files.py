@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
@@ -12,7 +13,7 @@ from uuid import uuid4
 import msgspec
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
-from pulsarscope.model.errors import OutputError
+from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.output.export.ndjson import JsonLines
@@ -50,6 +51,30 @@ def sync(system: FileSystem, path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Lock a folder of this machine, where folders can be locked. Raises UsageError when another process has locked it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{path} is in use by a run that has not ended") from None
+        except OSError:
+            pass  # this file system has no locks
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def written_alone(out: str) -> Iterator[None]:
+    """Keep compactions away from a folder of tables of this machine, which is made unless it exists. Raises OutputError or UsageError."""
+    make_folder(out)
+    with nullcontext() if "://" in out else locked(out):
+        yield
 
 
 def require_empty(out: str) -> None:

@@ -7,13 +7,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
-from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, _split_bytes, _summary_lines, spark_settings, write_tables
+from pulsarscope.cli.pipeline import (
+    PipelineRequest,
+    SparkOptions,
+    WatchOptions,
+    _split_bytes,
+    _summary_lines,
+    pipeline,
+    spark_settings,
+    write_tables,
+)
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark import session
@@ -81,6 +91,16 @@ def test_check_says_what_is_missing() -> None:
 def test_what_is_not_said_is_asked_for(files: list[str], out: str | None, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         write_tables(PipelineRequest(files=files, out=out))
+
+
+def test_what_compaction_does_not_take_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="no pyspark: pip install -e '.[spark]'")
+    given: list[dict[str, Any]] = [{"files": ["a.pcap"]}, {"out": "out"}, {"watching": WatchOptions(finish=True)}]
+    for more in given:
+        with pytest.raises(UsageError, match="takes the folder of tables alone"):
+            pipeline(PipelineRequest(compact=str(tmp_path), **more))
+    with pytest.raises(OutputError, match="has no tables of Parquet"):
+        pipeline(PipelineRequest(compact=str(tmp_path)))
 
 
 def test_a_folder_that_is_not_empty_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class ParquetFile:
 def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
     """Return the columns whose values repeat: a dictionary of the others takes time, and makes the file larger."""
     types = cell_types(kind)
-    return [name for name in names if name not in UNIQUE_COLUMNS and types[name] in {"string", "int64", "bool", "strings"}]
+    return [name for name in names if name not in UNIQUE_COLUMNS and types.get(name) in {"string", "int64", "bool", "strings"}]
 
 
 def _use_system_memory() -> None:

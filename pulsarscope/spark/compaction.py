@@ -1,0 +1,209 @@
+"""Compaction: the small files of tables in a folder become few large ones, with rows sorted by time, while others read them.
+
+The files of a table are written beside it, and then its folder and theirs change places in one step of the file system. So whoever lists
+the folder has either all old files or all new ones, wherever this process is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+from pyarrow import parquet
+from pyarrow.fs import LocalFileSystem
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pulsarscope.model.errors import OutputError
+from pulsarscope.model.records import ROWS
+from pulsarscope.output.export.arrow import arrow_schema
+from pulsarscope.output.export.parquet import ParquetFile
+from pulsarscope.output.export.sink import Sink, write_errors
+from pulsarscope.spark.record_batch import to_record_batch
+from pulsarscope.spark.table_files import UNFINISHED, locked, sync
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TARGET_BYTES = 128 << 20
+"""Approximate size of the files that are made."""
+
+ORDER = ("time", "file", "packet", "sub")
+
+_BESIDE = f"{UNFINISHED}compact-"
+"""Begin of the name of the folder of new files, and then of old ones, which readers of tables ignore."""
+
+_MADE = "part-c"
+"""Begin of the names of the files that are made."""
+
+_REPORT: list[pa.Field[pa.DataType]] = [pa.field("name", pa.string()), pa.field("rows", pa.int64())]
+
+REPORTS = pa.schema(_REPORT)
+"""One row per file that was made."""
+
+
+class Compacted(msgspec.Struct):
+    """What became of a table."""
+
+    kind: str
+    files_before: int
+    bytes_before: int
+    files: int
+    bytes: int
+
+
+def tables_in(out: str) -> list[Path]:
+    """Return the folders of the tables in a folder. Raises OutputError when they cannot be compacted."""
+    if "://" in out:
+        raise OutputError(f"cannot compact {out}: an object store does not exchange folders; write --format delta there, and OPTIMIZE")
+    root = Path(out).resolve()
+    tables = [root / kind for kind in sorted(ROWS) if any((root / kind).glob("*.parquet"))]
+    if not tables:
+        raise OutputError(f"cannot compact {out}: it has no tables of Parquet")
+    for table in tables:
+        if (table / "_spark_metadata").exists():
+            raise OutputError(f"cannot compact {table}: a query of Spark has a list of its files")
+    return tables
+
+
+class _Table(msgspec.Struct):
+    """Files of a table: small ones, which become others, and those that stay."""
+
+    kind: str
+    folder: Path
+    small: list[Path]
+    others: list[Path]
+    """Large files, and unfinished ones of a batch that is not done."""
+
+    @property
+    def finished(self) -> list[Path]:
+        return [*self.small, *(path for path in self.others if not path.name.startswith(UNFINISHED))]
+
+
+def compact(
+    spark: SparkSession, out: str, target: int = TARGET_BYTES, show_step: Callable[[str], None] = lambda _: None
+) -> list[Compacted]:
+    """Compact the tables in a folder; return those that were changed.
+
+    Raises OutputError when it has no tables of Parquet or the file system cannot exchange two folders, UsageError when a run writes them.
+    """
+    tables = tables_in(out)
+    root = tables[0].parent
+    changed = []
+    with locked(str(root)), write_errors(out):
+        for left in root.glob(f"{_BESIDE}*"):  # of a process that was killed
+            shutil.rmtree(left)
+        for folder in tables:
+            table = _look(folder, target)
+            rows = sum(parquet.read_metadata(path).num_rows for path in table.small)
+            if rows and (len(table.small) > 1 or not table.small[0].name.startswith(_MADE)):
+                show_step(f"compacting {table.kind}")
+                changed.append(_compact(spark, table, rows, target))
+    return changed
+
+
+def _look(folder: Path, target: int) -> _Table:
+    table = _Table(folder.name, folder, [], [])
+    for path in sorted(folder.iterdir()):
+        is_small = not path.name.startswith(_MADE) or path.stat().st_size < target // 2
+        (table.small if is_small and path.suffix == ".parquet" and not path.name.startswith(UNFINISHED) else table.others).append(path)
+    return table
+
+
+def _compact(spark: SparkSession, table: _Table, rows: int, target: int) -> Compacted:
+    beside = table.folder.parent / f"{_BESIDE}{table.kind}"
+    beside.mkdir()
+    size = sum(path.stat().st_size for path in table.small)
+    schema = merged_schema(table.kind, table.small)
+    frame = spark.read.schema(from_arrow_schema(schema)).parquet(*(path.as_uri() for path in table.small))
+    count = max(1, round(size / target))
+    ranges = frame.repartitionByRange(count, *ORDER) if count > 1 else frame.repartition(1)
+    task = WriteSorted(table.kind, schema, str(beside))
+    made = ranges.sortWithinPartitions(*ORDER).mapInArrow(task.__call__, from_arrow_schema(REPORTS)).collect()
+    if sum(row.rows for row in made) != rows:
+        raise OutputError(f"cannot compact {table.folder}: its files changed meanwhile")
+    names = [row.name for row in made]
+    for path in beside.iterdir():  # of attempts that failed
+        if path.name not in names:
+            path.unlink()
+    for number, name in enumerate(names):
+        final = beside / f"{_MADE}{uuid4().hex[:8]}-{number:05}.parquet"
+        (beside / name).rename(final)
+        sync(LocalFileSystem(), str(final))
+    for path in table.others:
+        (beside / path.name).hardlink_to(path)
+    finished = table.finished
+    before = sum(path.stat().st_size for path in finished)
+    after = [path for path in beside.iterdir() if not path.name.startswith(UNFINISHED)]
+    done = Compacted(table.kind, len(finished), before, len(after), sum(path.stat().st_size for path in after))
+    sync(LocalFileSystem(), str(beside))
+    exchange(table.folder, beside)
+    sync(LocalFileSystem(), str(table.folder.parent))
+    shutil.rmtree(beside)
+    return done
+
+
+def merged_schema(kind: str, paths: Sequence[Path]) -> pa.Schema:
+    """Return the columns of this version and behind them those that only files of other versions have.
+
+    Raises OutputError when a file has a column of another type.
+    """
+    schema = arrow_schema(kind)
+    for path in paths:
+        for field in parquet.read_schema(path):
+            at = schema.get_field_index(field.name)
+            if at < 0:
+                schema = schema.append(field)
+            elif not schema.field(at).type.equals(field.type):
+                raise OutputError(f"cannot compact {path}: its column {field.name} is {field.type}, not {schema.field(at).type}")
+    return schema
+
+
+class WriteSorted(msgspec.Struct, frozen=True):
+    """Task from rows in their order to a file in a folder."""
+
+    kind: str
+    schema: pa.Schema
+    folder: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows; yield the name of the file and their number, nothing without rows."""
+        path = Path(self.folder, f"{UNFINISHED}{uuid4().hex}.parquet")
+        rows, file = 0, None
+        with write_errors(str(path)), path.open("wb") as stream:
+            for batch in batches:
+                if batch.num_rows:
+                    file = file or ParquetFile(self.kind, self.schema, Sink(stream, str(path)))
+                    file.put(batch.cast(self.schema))
+                    rows += batch.num_rows
+            if file is not None:
+                file.close()
+        if rows:
+            yield to_record_batch([(path.name, rows)], REPORTS)
+        else:
+            path.unlink()
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange the names of two folders in one step. Raises OutputError when the file system cannot do so."""
+    failure = os.strerror(95)
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None, use_errno=True)
+        paths = os.fsencode(one), os.fsencode(other)
+        if sys.platform == "darwin":
+            result = library.renamex_np(*paths, 2)  # RENAME_SWAP
+        else:
+            here = ctypes.c_int(-100)  # AT_FDCWD
+            result = library.renameat2(here, paths[0], here, paths[1], ctypes.c_uint(2))  # RENAME_EXCHANGE
+        if cast("int", result) == 0:
+            return
+        failure = os.strerror(ctypes.get_errno())
+    raise OutputError(f"cannot compact {one}: its file system does not exchange folders ({failure})")
