@@ -139,7 +139,7 @@ def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Re
 def _redact(request: CommandRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
     """Read the capture for the bytes of its frames."""
     options = msgspec.structs.replace(
-        _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=False
+        _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=True
     )
     run = first.again(options)
     with _progress(request, first) as progress:

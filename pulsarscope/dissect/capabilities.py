@@ -12,6 +12,7 @@ from pulsarscope.model.records import FrameRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.inputs.zookeeper import DumpNote, Node
+    from pulsarscope.model.masked_names import MaskedNames
 
 
 class FieldType(msgspec.Struct, frozen=True):
@@ -74,6 +75,10 @@ Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 Redact = Callable[[FrameRow, bytes], tuple[bytes, bool]]
 """(frame, its bytes, of which the end may be missing) → as many bytes that hold nothing of the user's but masks; False when its messages
 are not in them because they cannot keep their sizes. Never raises on any bytes."""
+
+
+RedactStored = Callable[["MaskedNames", bytes], "bytes | None"]
+"""(masks, the data of a stored entry) → as many bytes, redacted; None when it is not of its protocol. Never raises on any bytes."""
 
 
 SECRET_RANGE = "(secret)"  # noqa: S105 - a mark, not a secret

@@ -21,6 +21,7 @@ from pulsarscope.dissect.capabilities import (
     ReadSchema,
     ReadStored,
     Redact,
+    RedactStored,
     ReportTable,
     TopicNames,
     Vocabulary,
@@ -259,6 +260,14 @@ class Dissector:
         return None
 
     stored_readers: tuple[ReadStored, ...] = ()
+    """Those of all dissectors, for the protocol of a storage; the registry sets it."""
+
+    @property
+    def stored_redaction(self) -> RedactStored | None:
+        """Redaction of what its servers hand to a storage of another protocol; see `redaction`."""
+        return None
+
+    stored_redactions: tuple[RedactStored, ...] = ()
     """Those of all dissectors, for the protocol of a storage; the registry sets it."""
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored | None:

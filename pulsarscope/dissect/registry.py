@@ -134,9 +134,11 @@ def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
 def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
     """Give all dissectors the readers of what servers store. One that fails is left out, or reads nothing, with a PluginWarning."""
     stored, receipts = (_shared(dissectors, member) for member in ("stored_reader", "receipt_reader"))
+    redactions = _shared(dissectors, "stored_redaction")
     openers = tuple(partial(_stored_opener, dissector) for dissector in dissectors)
     for dissector in dissectors:
         dissector.stored_readers, dissector.receipt_readers, dissector.stored_openers = stored, receipts, openers
+        dissector.stored_redactions = redactions
 
 
 def _shared(dissectors: Sequence[Dissector], member: str) -> tuple[Callable[..., Any], ...]:

@@ -7,6 +7,8 @@ MAGIC = b"\x82SNAPPY\x00"
 
 _BLOCKS_AT = len(MAGIC) + 8
 _SIZE_BYTES = 4
+_BLOCK_BYTES = 32_768
+"""What one block holds, by default."""
 
 
 def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None]:
@@ -33,3 +35,11 @@ def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None
         except (cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
             return bytes(output), str(error) or type(error).__name__
     return bytes(output), None
+
+
+def compress_xerial(data: bytes, head: bytes) -> bytes:
+    """Compress to blocks of Snappy, as SnappyOutputStream does, behind the versions of what begins with `head`."""
+    import cramjam  # noqa: PLC0415 - as above
+
+    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + _BLOCK_BYTES])) for at in range(0, len(data), _BLOCK_BYTES)]
+    return head[:_BLOCKS_AT] + b"".join(len(block).to_bytes(_SIZE_BYTES, "big") + block for block in blocks)

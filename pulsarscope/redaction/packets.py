@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COMMENT = (
     "Redacted: credentials, payloads, properties, keys and schemas are blank, addresses and names are masked, checksums are made right "
-    "again. Bytes of no frame, link layers, tunnels and packets of other protocols are left out."
+    "again. Bytes of no frame, link layers, tunnels and packets of no known protocol are left out."
 )
 
 _TOO_LARGE = b"\x7f\xff\xff\xff"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReportTable, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, Redact, ReportTable, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper import boundary
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
@@ -66,6 +67,12 @@ class BookkeeperDissector(Dissector):
     def session(self, context: SessionContext) -> BookkeeperSession:
         """See the contract."""
         return BookkeeperSession(context, self.stored_openers)
+
+    def redaction(self, names: MaskedNames) -> Redact:
+        """See the contract."""
+        from pulsarscope.protocols.bookkeeper.redaction import BookkeeperRedaction  # noqa: PLC0415 - one command needs it
+
+        return BookkeeperRedaction(names, self._digests, self.stored_redactions).redact
 
     @cached_property
     def summary(self) -> Callable[[FrameRow], str]:

@@ -17,7 +17,7 @@ UNKNOWN_MAX = 100
 HEADER, STATUS, FIRST_BODY, LAST_BODY = 1, 2, 100, 108
 """Numbers of the fields of a request and a response; the body has that of its operation."""
 
-_HEADER = {1: "version", 2: "operation", 3: "txn_id", 4: "priority"}
+HEADER_NAMES = {1: "version", 2: "operation", 3: "txn_id", 4: "priority"}
 
 _IDS = {1: "ledger", 2: "entry"}
 REQUESTS: dict[int, dict[int, str]] = {
@@ -112,7 +112,7 @@ def read_message(data: bytes, start: int, end: int) -> Body:
     try:
         for number, value, at, behind in fields_of(data, start, end):
             if number == HEADER:
-                _read(data, at, behind, _HEADER, {}, fields)
+                _read(data, at, behind, HEADER_NAMES, {}, fields)
             elif number == STATUS:
                 is_response = True
                 fields["status"] = named(STATUSES, value)

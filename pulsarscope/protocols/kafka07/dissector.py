@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Redact, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07 import boundary, frame
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
@@ -100,6 +101,12 @@ class Kafka07Dissector(Dissector):
         from pulsarscope.protocols.kafka07.zookeeper import read_registry  # noqa: PLC0415
 
         return read_registry
+
+    def redaction(self, names: MaskedNames) -> Redact:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.redaction import Kafka07Redaction  # noqa: PLC0415 - one command needs it
+
+        return Kafka07Redaction(names).redact
 
     def ranges(self, data: bytes) -> Ranges:
         """See the contract."""

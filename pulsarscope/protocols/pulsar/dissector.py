@@ -14,6 +14,7 @@ from pulsarscope.dissect.capabilities import (
     ReadSchema,
     ReadStored,
     Redact,
+    RedactStored,
     ReportTable,
     Stored,
     TopicNames,
@@ -202,6 +203,16 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.entry.stored import read_stored  # noqa: PLC0415 - most captures hold no storage
 
         return read_stored(self._decoder.payload_heads, data, start, end)
+
+    @property
+    def stored_redaction(self) -> RedactStored:
+        """See the contract."""
+        return self._redact_stored
+
+    def _redact_stored(self, names: MaskedNames, data: bytes) -> bytes | None:
+        from pulsarscope.protocols.pulsar.redaction import PulsarRedaction  # noqa: PLC0415 - one command needs it
+
+        return PulsarRedaction(self._decoder, self._single_plan, names).stored(data)
 
     @property
     def receipt_reader(self) -> ReadReceipt:

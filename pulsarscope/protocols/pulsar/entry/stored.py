@@ -70,6 +70,10 @@ _SCHEMA = _plan(
 )
 
 
+STORED_PLANS = {"cursor": _CURSOR, "schema": _SCHEMA}
+"""Plans of the entries that are no messages, by kind."""
+
+
 def read_stored(heads: PayloadHeadReader, data: bytes, start: int, end: int) -> Stored | None:
     """Read the stored entry data[start:end]; None when it is none of Pulsar's. Never raises on any bytes."""
     if data[start : min(start + 2, end)] in (BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC):

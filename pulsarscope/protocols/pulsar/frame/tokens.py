@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime, timezone
 
 from pulsarscope.model.utc import utc_seconds
@@ -13,6 +13,9 @@ TOKEN_MAX_BYTES = 16_384
 
 YEAR_10000 = 253_402_300_800
 """In seconds since the epoch: no date can be written from there on."""
+
+UNSIGNED = urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=")
+"""Header of a token without a signature (RFC 7519, 6)."""
 
 _TOKEN = re.compile(rb"[\w-]+\.([\w-]+)\.[\w-]*")
 _EXPIRES = re.compile(r"expires (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
@@ -31,6 +34,16 @@ def expiry(token: bytes) -> int | None:
         return None
     seconds = claims.get("exp") if isinstance(claims, dict) else None
     return int(seconds) if isinstance(seconds, int | float) and 0 <= seconds < YEAR_10000 else None
+
+
+def bare_token(token: bytes) -> bytes | None:
+    """Return a token of the same length that says when this one expires and nothing else; None when this one does not say, or is short."""
+    seconds = expiry(token)
+    if seconds is None:
+        return None
+    claims = urlsafe_b64encode(b'{"exp":%d}' % seconds).rstrip(b"=")
+    bare = b".".join((UNSIGNED, claims, b""))
+    return bare.ljust(len(token), b"x") if len(bare) <= len(token) else None
 
 
 def expiry_text(token: bytes) -> str:

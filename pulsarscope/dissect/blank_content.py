@@ -1,0 +1,105 @@
+"""Content that stands for what must not be shared: blank, of the same size, also when it is compressed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, product
+
+from pulsarscope.model.masked_names import MaskedNames
+
+Compress = Callable[[bytes], bytes]
+
+Area = tuple[int, int]
+"""Start and end of a payload."""
+
+FIT_NEAR, FIT_BACK, FIT_VARIANTS = 12, (1, 20, 64), 9
+"""Numbers of bytes of noise that are tried on either side of the best one; steps back from there; and kinds of noise."""
+
+FITTED_MAX_BYTES, FITTED_TRIES = 32 << 20, 40
+"""Bytes that are compressed for one frame, to find what has its size; but as many tries as a search in a large one takes."""
+
+DISTINCT_BYTES = (16, 4, 0)
+"""Bytes by which messages of different contents differ. What was compressed well has no room for many."""
+
+_SHORT, _LONG = bytes(byte & 0x7F for byte in range(256)), bytes(byte | 0x90 for byte in range(256))
+"""Bytes with a short and with a long code in the fixed Huffman table (RFC 1951, 3.2.6)."""
+
+
+def filler(names: MaskedNames, payload: bytes, distinct: int = DISTINCT_BYTES[0]) -> bytes:
+    """Return what stands for a payload: the same for the same one, and different for others, of which rules know copies."""
+    return names.noise(payload, min(len(payload), distinct)).ljust(len(payload), b"\0")
+
+
+def fitted(names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int) -> bytes | None:
+    """Return compressed content of exactly `size` bytes, by as much noise in the payloads as that takes; None when none has it."""
+    room = sum(end - start for start, end in areas)
+    seed = names.noise(content, 16)
+    tries = max(FITTED_MAX_BYTES // (len(content) + 1), FITTED_TRIES)
+    for variant, compress in product(range(FIT_VARIANTS), compressors):
+        noise = names.noise(seed + bytes([variant]), room)
+        if variant % 3:  # ZLIB writes some bytes with 8 bits, others with 9
+            noise = noise.translate(_LONG if variant % 3 == 1 else _SHORT)
+        sizes: list[int] = []
+        for first, last in islice(_counts(room, size, sizes), tries):
+            found = compress(_with_noise(content, areas, noise, first, last))
+            sizes.append(len(found))
+            tries -= 1
+            if len(found) == size:
+                return found
+    return None
+
+
+def _with_noise(content: bytes, areas: Sequence[Area], noise: bytes, first: int, last: int) -> bytes:
+    """Return the content with noise in so many of the first and of the last bytes of its payloads."""
+    out = bytearray(content)
+    done, left = 0, len(noise)
+    for start, end in areas:
+        if (taken := min(end - start, first - done)) <= 0:
+            break
+        out[start : start + taken] = noise[done : done + taken]
+        done += taken
+    for start, end in reversed(areas):
+        if (taken := min(end - start, left - len(noise) + last)) <= 0:
+            break
+        out[end - taken : end] = noise[left - taken : left]
+        left -= taken
+    return bytes(out)
+
+
+def _counts(room: int, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of first and last bytes of noise to try; the size that each gave is the last of `sizes` when it goes on.
+
+    What is compressed grows with the noise, nearly always: a search, then what is near to where that ended, and then less noise with some
+    apart from it, where sizes grow by single bytes.
+    """
+    yield 0, 0
+    if sizes[-1] > size:
+        return
+    yield room, 0
+    if sizes[-1] < size:
+        return
+    low, high = 0, room
+    while low < high:
+        middle = (low + high) // 2
+        yield middle, 0
+        low, high = (middle + 1, high) if sizes[-1] < size else (low, middle)
+    for first in range(max(low - FIT_NEAR, 0), min(low + FIT_NEAR, room) + 1):
+        yield first, 0
+    for back in FIT_BACK:
+        first = max(low - back, 0)
+        yield first, 0
+        missing = size - sizes[-1]
+        for last in range(max(missing - FIT_NEAR, 1), min(missing + FIT_NEAR, room - first) + 1):
+            yield first, last
+
+
+def deflations(wbits: int = zlib.MAX_WBITS, *, ends: bool = True) -> list[Compress]:
+    """Return the ways to compress with zlib in a format, perhaps without the last block: one may reach a size that another cannot."""
+    return [partial(_deflated, level=level, wbits=wbits, ends=ends) for level in (6, 9, 1)]
+
+
+def _deflated(data: bytes, level: int, wbits: int, *, ends: bool) -> bytes:
+    compressor = zlib.compressobj(level, wbits=wbits)
+    return compressor.compress(data) + compressor.flush(zlib.Z_FINISH if ends else zlib.Z_SYNC_FLUSH)

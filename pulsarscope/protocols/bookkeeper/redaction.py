@@ -1,0 +1,114 @@
+"""Frames without what must not be shared: master keys, credentials, what is stored. No byte moves, and digests are right again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pulsarscope.dissect.capabilities import RedactStored
+from pulsarscope.model.masked_names import MaskedNames
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.bookkeeper.binary import BODY, LENGTH_BYTES
+from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
+from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG, read_body
+from pulsarscope.protocols.bookkeeper.ledger_entry import HEAD, Digest, fitting, read_entry
+from pulsarscope.protocols.bookkeeper.protobuf import (
+    HEADER,
+    HEADER_NAMES,
+    LENGTH,
+    REQUESTS,
+    RESPONSES,
+    ProtobufError,
+    fields_of,
+)
+
+BLANK, UNREADABLE = b"x", b"\xff"
+"""Bytes of secrets, and of data that no protocol reads."""
+
+_AUTH_BODY = 102
+_LAC_BYTES = 16
+"""Ledger and last add confirmed in the body of a WRITE_LAC, before a digest."""
+
+_PLUGINS = frozenset({b"AuthDisabledPlugin", b"TLS", b"sasl"})
+_LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
+"""Names of plug-ins are known by their letters."""
+
+
+class BookkeeperRedaction:
+    """Redaction of frames under a key."""
+
+    def __init__(self, names: MaskedNames, digests: Sequence[Digest], stored: Sequence[RedactStored]) -> None:
+        """Args: stored: redaction of the data of entries, by the protocols that store them."""
+        self._names = names
+        self._digests = digests
+        self._stored = stored
+
+    def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
+        """See `dissect.capabilities.Redact`."""
+        out = bytearray(UNREADABLE * len(data))
+        out[:BODY] = data[:BODY]
+        if len(data) <= BODY:
+            return bytes(out), True
+        command = row.command or ""
+        if data[LENGTH_BYTES] == PROTOBUF_TAG:
+            names = RESPONSES if command.endswith(RESPONSE) else REQUESTS
+            self._protobuf(data, LENGTH_BYTES, len(data), {HEADER: HEADER_NAMES, **names}, out)
+        elif command.removesuffix(RESPONSE) == AUTH:
+            self._protobuf(data, BODY, len(data), REQUESTS[_AUTH_BODY], out)
+        elif not command.startswith("UNKNOWN"):
+            size = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "big")
+            body = read_body(data, 0, len(data), size)
+            until = body.entries[0][0] if body.entries else len(data)
+            out[BODY:until] = data[BODY:until]
+            for (_, end), (start, _) in zip(body.entries, body.entries[1:], strict=False):
+                out[end:start] = data[end:start]  # the size of the next one
+            first, last = body.secret[0], min(body.secret[1], len(data))
+            out[first:last] = BLANK * (last - first)
+            for start, end in body.entries:
+                self._entry(data, start, end, out)
+        return bytes(out), True
+
+    def _protobuf(self, data: bytes, start: int, end: int, names: Mapping[int, str | Mapping[int, str]], out: bytearray) -> None:
+        """Redact the message data[start:end] by the names of its fields, as far as it goes."""
+        behind = start
+        try:
+            for number, _, first, last in fields_of(data, start, end):
+                out[behind:first] = data[behind:first]
+                name = names.get(number)
+                if isinstance(name, Mapping):
+                    self._protobuf(data, first, last, name, out)
+                else:
+                    self._value(data, name, data[behind] & 7 == LENGTH, first, last, out)
+                behind = last
+        except ProtobufError:
+            return
+
+    def _value(self, data: bytes, name: str | None, sized: bool, first: int, last: int, out: bytearray) -> None:
+        value = data[first:last]
+        if name == "body":
+            self._entry(data, first, last, out)
+        elif name == "plugin":
+            out[first:last] = value if value in _PLUGINS else self._names.name(value).translate(_LETTERS)
+        elif not sized or name == "availability":
+            out[first:last] = value
+        elif name == "lac_body":
+            out[first:last] = value[:_LAC_BYTES] + bytes(max(len(value) - _LAC_BYTES, 0))
+        else:
+            out[first:last] = BLANK * len(value)
+
+    def _entry(self, data: bytes, start: int, end: int, out: bytearray) -> None:
+        """Redact the ledger entry data[start:end], whose end may be missing."""
+        at = start + HEAD.size
+        out[start : min(at, end, len(data))] = data[start : min(at, end, len(data))]
+        if end > len(data) or (entry := read_entry(data, start, end, self._digests)) is None or entry.data_at is None:
+            return
+        content = data[entry.data_at : end]
+        for redact in self._stored:
+            if (redacted := redact(self._names, content)) is not None:
+                out[entry.data_at : end] = redacted
+                break
+        if entry.data_at == at:
+            return
+        right = fitting(data, start, end, self._digests)
+        digest = right or next(each for each in self._digests if each.kind == entry.digest)
+        value = digest.of(bytes(out[start:at] + out[entry.data_at : end]))
+        out[at : entry.data_at] = value if right is not None else bytes([value[0] ^ 1]) + value[1:]

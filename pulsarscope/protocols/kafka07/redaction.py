@@ -1,0 +1,214 @@
+"""Frames without what must not be shared: topics are masked, messages blank. No byte moves, and each CRC32 is right again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import partial
+from zlib import crc32
+
+from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Compress, deflations, filler, fitted
+from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
+from pulsarscope.inputs.xerial import compress_xerial
+from pulsarscope.model.limits import DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
+from pulsarscope.model.masked_names import MaskedNames
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.kafka07.commands import (
+    CODEC_BITS,
+    CODECS,
+    FETCH_RESPONSE,
+    MULTIFETCH,
+    MULTIFETCH_RESPONSE,
+    MULTIPRODUCE,
+    OFFSETS_RESPONSE,
+    PRODUCE,
+    REQUESTS,
+    RESPONSE,
+)
+from pulsarscope.protocols.kafka07.compression import GZIP_WBITS, decompress
+from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LARGEST_MESSAGE_BYTES, LEAST_MESSAGE_BYTES, MAGIC_1, SIZE_BYTES
+from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
+from pulsarscope.protocols.kafka07.responses import shape
+
+UNREADABLE = b"\xff"
+"""Bytes that begin neither a message nor anything else."""
+
+_NO_SIZE, _NO_MAGIC = b"\x7f\xff\xff\xff", b"\xff"
+"""Size and magic of no message, in the place of others that are none: those bytes are from within one."""
+
+
+class Kafka07Redaction:
+    """Redaction of frames under a key."""
+
+    def __init__(self, names: MaskedNames) -> None:
+        self._names = names
+        self._kept = True
+
+    def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
+        """See `dissect.capabilities.Redact`."""
+        self._kept = True
+        writer = _Writer(data)
+        writer.copy(HEADER_BYTES + 2)  # the type, or the error
+        command = shape(data, 0, len(data)) if row.command == RESPONSE else row.command
+        if command in REQUESTS:
+            several = command in (MULTIFETCH, MULTIPRODUCE)
+            for _ in range(max(writer.copy(2), 0) if several else 1):
+                if writer.ended:
+                    break
+                writer.put(self._names.name(writer.take(writer.copy(2))))
+                writer.copy(4)
+                if command in (PRODUCE, MULTIPRODUCE):
+                    writer.put(self._set(writer.take(writer.copy(4))))
+                else:
+                    writer.copy(12)
+        elif command == FETCH_RESPONSE:
+            writer.put(self._set(writer.take(len(data))))
+        elif command == MULTIFETCH_RESPONSE:
+            while not writer.ended:
+                size = writer.copy(4)
+                writer.copy(2)
+                writer.put(self._set(writer.take(size - 2)))
+        elif command == OFFSETS_RESPONSE:
+            writer.copy(len(data))
+        writer.put(UNREADABLE * (len(data) - writer.position))
+        return bytes(writer.out), self._kept
+
+    def _set(self, data: bytes, depth: int = 0) -> bytes:
+        """Return a message set, redacted; what is no message any more is blank."""
+        out = bytearray(len(data))
+        for start, stop, crc_at in _messages(data):
+            head = crc_at + CRC_BYTES if crc_at else SIZE_BYTES + 1
+            out[start : start + head] = data[start : start + head]
+            if crc_at is None:
+                continue
+            payload = data[start + head : stop]
+            number = data[start + crc_at - 1] & CODEC_BITS if data[start + SIZE_BYTES] == MAGIC_1 else 0
+            made = self._payload(CODECS.get(number, ""), payload, depth)
+            if made is None:  # a blank message that is not compressed
+                self._kept = False
+                out[start + crc_at - 1] &= ~CODEC_BITS & 0xFF
+                made = filler(self._names, payload)
+            out[start + head : stop] = made
+            if stop <= len(data):
+                is_bad = crc32(payload) != _number(data[start + crc_at : start + head])
+                out[start + crc_at : start + head] = (crc32(made) ^ is_bad).to_bytes(CRC_BYTES, "big")
+        begins, ends = _odd_head(data)
+        out[begins : begins + len(ends)] = ends
+        return bytes(out)
+
+    def _payload(self, codec: str, payload: bytes, depth: int) -> bytes | None:
+        """Return a payload of the same size that holds as many blank messages of the same sizes; None when that is not possible."""
+        if codec not in ("GZIP", "SNAPPY"):
+            return filler(self._names, payload)
+        opened = decompress(codec, payload, DECOMPRESSED_MAX_BYTES).data if depth < MESSAGE_SETS_DEPTH_MAX else None
+        if opened is None:
+            return filler(self._names, payload)  # which cannot be read either
+        bad = {start for start, end in _blank_areas(opened) if crc32(opened[start:end]) != _number(opened[start - CRC_BYTES : start])}
+        compressors = [_behind(partial(_with_checksums, bad=bad), compress) for compress in _compressors(codec, payload)]
+        for distinct in DISTINCT_BYTES:
+            content = bytearray(self._set(opened, depth + 1))
+            areas = _blank_areas(content)
+            for start, end in areas:
+                content[start + distinct : end] = bytes(max(end - start - distinct, 0))
+            if (found := fitted(self._names, compressors, bytes(content), areas, len(payload))) is not None:
+                return found
+        return None
+
+
+class _Writer:
+    """Redacted bytes of a frame, as far as it goes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.out = bytearray()
+
+    @property
+    def position(self) -> int:
+        return len(self.out)
+
+    @property
+    def ended(self) -> bool:
+        return len(self.out) >= len(self._data)
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes, for which `put` puts others."""
+        return self._data[self.position : self.position + max(size, 0)]
+
+    def put(self, value: bytes) -> None:
+        self.out += value
+
+    def copy(self, size: int) -> int:
+        """Put the next bytes as they are, and return them as a number."""
+        value = self.take(size)
+        self.put(value)
+        return int.from_bytes(value[:8], "big", signed=True)
+
+
+def _messages(data: bytes | bytearray) -> Iterator[tuple[int, int, int | None]]:
+    """Yield start and end of each message of a set, and where in it its CRC32 is, None for a message without one.
+
+    The last one may go beyond the set.
+    """
+    start = 0
+    while start + SIZE_BYTES < len(data):
+        size = int.from_bytes(data[start : start + SIZE_BYTES], "big", signed=True)
+        if not LEAST_MESSAGE_BYTES <= size <= LARGEST_MESSAGE_BYTES:
+            return
+        stop = start + SIZE_BYTES + size
+        crc_at = CRC_AT.get(data[start + SIZE_BYTES])
+        if crc_at is None and stop > len(data):
+            return
+        yield start, stop, None if crc_at is None or crc_at + CRC_BYTES > size else SIZE_BYTES + crc_at
+        start = stop
+
+
+def _odd_head(data: bytes) -> tuple[int, bytes]:
+    """Return where the messages of a set end, and what stands there for the head of none."""
+    behind = 0
+    for _, behind, _ in _messages(data):  # noqa: B007 - the end of the last
+        pass
+    rest = data[behind:]
+    if len(rest) < SIZE_BYTES:
+        return behind, b""
+    if len(rest) == SIZE_BYTES:
+        return behind, rest if LEAST_MESSAGE_BYTES <= _number(rest) <= LARGEST_MESSAGE_BYTES else bytes(SIZE_BYTES)
+    if int.from_bytes(rest[:SIZE_BYTES], "big", signed=True) < LEAST_MESSAGE_BYTES:
+        return behind, bytes(SIZE_BYTES) + rest[SIZE_BYTES : SIZE_BYTES + (rest[SIZE_BYTES] in CRC_AT)]
+    return behind, _NO_SIZE + (rest[SIZE_BYTES : SIZE_BYTES + 1] if rest[SIZE_BYTES] in CRC_AT else _NO_MAGIC)
+
+
+def _blank_areas(content: bytes | bytearray) -> list[Area]:
+    """Return the places of payloads in a set that are not compressed."""
+    areas = []
+    for start, stop, crc_at in _messages(content):
+        if crc_at is None or stop > len(content):
+            continue
+        if content[start + SIZE_BYTES] != MAGIC_1 or not content[start + crc_at - 1] & CODEC_BITS:
+            areas.append((start + crc_at + CRC_BYTES, stop))
+    return areas
+
+
+def _with_checksums(content: bytes, bad: Collection[int]) -> bytes:
+    """Return a set with the CRC32 of each payload that is not compressed, a wrong one where one begins that is `bad`."""
+    out = bytearray(content)
+    for start, end in _blank_areas(content):
+        out[start - CRC_BYTES : start] = (crc32(content[start:end]) ^ (start in bad)).to_bytes(CRC_BYTES, "big")
+    return bytes(out)
+
+
+def _behind(first: Compress, second: Compress) -> Compress:
+    return lambda content: second(first(content))
+
+
+def _number(value: bytes) -> int:
+    return int.from_bytes(value, "big")
+
+
+def _compressors(codec: str, payload: bytes) -> list[Compress]:
+    """Return the ways to compress as a payload is."""
+    if codec == "GZIP":
+        return deflations(GZIP_WBITS)
+    if payload.startswith(XERIAL_MAGIC):
+        return [partial(compress_xerial, head=payload)]
+    import cramjam  # noqa: PLC0415 - heavy, only when a set is opened
+
+    return [lambda content: bytes(cramjam.snappy.compress_raw(content))]

@@ -1,0 +1,48 @@
+"""Redacted frames have the size of the frame, whatever its bytes, and digests that are right or wrong as they were."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.model.masked_names import MaskedNames
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
+from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, keyed
+from pulsarscope.protocols.bookkeeper.redaction import BookkeeperRedaction
+
+REDACTION = BookkeeperRedaction(MaskedNames(b"k" * 32), DIGESTS, ())
+MASTER_KEY = b"the-master-key-of-us"
+DATA = b"my secret order of my very own"
+
+
+def add(digest: Digest | None, entry: int = 0, *, bad: bool = False) -> bytes:
+    """Return an ADD of version 2 with an entry."""
+    head = HEAD.pack(7, entry, -1, len(DATA) * (entry + 1))
+    value = b"" if digest is None else digest.of(head + DATA)
+    body = MASTER_KEY + head + (value if not bad else bytes([value[0] ^ 128]) + value[1:]) + DATA
+    return (4 + len(body)).to_bytes(4, "big") + bytes([2, 1, 0, 0]) + body
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("digest", [*DIGESTS, keyed(b"unknown"), None], ids=["CRC32C", "HMAC", "CRC32", "unknown-password", "DUMMY"])
+@pytest.mark.parametrize("entry", [0, 3])
+def test_an_entry_is_blank_and_its_digest_as_good_as_before(digest: Digest | None, entry: int, bad: bool) -> None:
+    if digest is None and bad:
+        return
+    frame = add(digest, entry, bad=bad)
+    redacted, _ = REDACTION.redact(FrameRow(command="ADD"), frame)
+    (_, fields, _, checksum, *rest), (_, new_fields, _, new_checksum, *new_rest) = (
+        FrameDecoder(False).decode(each, 0, len(each)) for each in (frame, redacted)
+    )
+    assert (new_fields, new_rest, new_checksum and new_checksum.status) == (fields, rest, checksum and checksum.status)
+    assert b"secret" not in redacted
+    assert MASTER_KEY not in redacted
+
+
+@given(st.sampled_from(["ADD", "READ", "READ_RESPONSE", "AUTH", "BATCH_READ_RESPONSE", "UNKNOWN_9", None]), st.binary(max_size=120))
+def test_any_bytes_have_as_many(command: str | None, data: bytes) -> None:
+    for frame in (data, len(data).to_bytes(4, "big") + data, len(data).to_bytes(4, "big") + b"\x0a" + data):
+        redacted, _ = REDACTION.redact(FrameRow(command=command), frame)
+        assert len(redacted) == len(frame)
