@@ -31,9 +31,13 @@ def producing(
     end: str = "rst",
     time: int = 0,
     close: bool = False,
+    midstream: bool = False,
 ) -> Conversation:
     """A connection of producer p that sends these sequence ids, and gets so many receipts from entry `first` on."""
-    talk = connected(port, start=start).client(producer(epoch=epoch)).server(created())
+    if midstream:
+        talk = Conversation(("10.0.0.1", port), ("10.0.0.2", 6650), acknowledge=False)
+    else:
+        talk = connected(port, start=start).client(producer(epoch=epoch)).server(created())
     for number in numbers:
         talk.client(
             send(1, number, f"payload {number}".encode(), {"producer_name": "p", "publish_time": 1_700_000_000_000 + number + time})
@@ -88,6 +92,31 @@ def test_a_session_that_goes_on_below_what_is_stored_sends_again(tmp_path: Path,
     second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, time=5000, end="open")
     if sent <= 64:
         assert check(diagnose(tmp_path, first, second), again, {"SEND"})["sequence_ids"] == [*range(before, sent)]
+
+
+@pytest.mark.parametrize(("again", "before", "end", "time"), [*product((1, 3, 20), (0, 20), ("rst", "fin", "broker"), (0, 5000))])
+def test_what_was_stored_before_the_capture_knew_its_producer_is_named(
+    tmp_path: Path, again: int, before: int, end: str, time: int
+) -> None:
+    """Of the first session no command is in the capture that names its topic: the ledger joins the two."""
+    sent = before + again
+    first = producing(40000, 0, range(sent), 0, sent, end=end, midstream=True)
+    second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, epoch=1, time=time, end="open")
+    evidence = check(diagnose(tmp_path, first, second), again, {"SEND"})
+    assert evidence["topic"].startswith("persistent://")
+
+
+@pytest.mark.parametrize(("count", "ledger", "receipts"), [*product((1, 5, 40), (7, 8), (0, 40))])
+def test_a_session_from_before_the_capture_and_a_later_one_with_other_messages(
+    tmp_path: Path, count: int, ledger: int, receipts: int
+) -> None:
+    """The client goes on, sends again what got no receipt, or is another one of the name, whose entries are in another ledger."""
+    first = producing(40000, 0, range(count), 0, min(receipts, count), midstream=True)
+    again = range(count) if ledger != 7 or not receipts else range(count, 2 * count)
+    second = connected(40001, start=SECOND).client(producer(epoch=1)).server(created())
+    for number in again:
+        second.client(send(1, number, b"other" * (ledger == 8))).server(receipt(1, number, entry=count + number, ledger=ledger))
+    assert diagnose(tmp_path, first, second).of(TWICE) == []
 
 
 @pytest.mark.parametrize(

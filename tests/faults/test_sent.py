@@ -81,9 +81,8 @@ def test_nothing_has_no_size(tmp_path: Path, codec: str) -> None:
 def test_many_small_messages_on_their_own_are_told(tmp_path: Path, count: int, every: int, size: int, end: str) -> None:
     if count * every < 600_000:
         count *= 4
-    row, evidence = diagnose(tmp_path, sending([send(1, number, bytes(size)) for number in range(count)], every=every, end=end)).only(
-        UNBATCHED
-    )
+    frames = [send(1, number, bytes(size)) for number in range(count)]
+    row, evidence = diagnose(tmp_path, sending(frames, every=every, end=end, midstream=end == "closed")).only(UNBATCHED)
     assert (evidence["count"], evidence["average_bytes"], row.severity, row.layer) == (count, size, "note", "tuning")
 
 

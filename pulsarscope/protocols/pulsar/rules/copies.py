@@ -75,9 +75,8 @@ class CopyRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"MESSAGE": _message}
 
 
-def report_copies(key: str, sessions: Sequence[Fact], copies: Sequence[Fact], report: ReportFinding) -> None:
+def report_copies(topic: str, name: str, sessions: Sequence[Fact], copies: Sequence[Fact], report: ReportFinding) -> None:
     """Report the messages of a producer that the broker has, or a subscription got, under two ids."""
-    topic, _, name = key.partition("\n")
     found: dict[int, Copied] = {}
     for index, session in enumerate(sessions):
         before = sessions[index - 1].values["tail"] if index else []

@@ -12,6 +12,7 @@ from pulsarscope.protocols.pulsar.rules.copies import COPY, has_same_bytes, repo
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
+from pulsarscope.protocols.pulsar.topics import named_topic
 
 CODES = table(
     SESSION.warning(
@@ -63,8 +64,14 @@ class ProducerReport(NamedTuple):
 def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report regressions, dropped messages and those stored twice in the sessions of one producer name on one topic."""
     sessions = [fact for fact in facts if fact.what != COPY]
-    report_copies(key, sessions, [fact for fact in facts if fact.what == COPY], report)
+    copies = [fact for fact in facts if fact.what == COPY]
     topic, _, name = key.partition("\n")
+    if named_topic(topic) is None:  # what came before the capture, and the sessions after it, which have the topic as another key
+        topics = [session.values["topic"] for session in sessions if session.values["topic"]]
+        if len(topics) < len(sessions) or copies:
+            report_copies(topics[0] if topics else topic, name, sessions if len(topics) < len(sessions) else (), copies, report)
+        return
+    report_copies(topic, name, sessions, copies, report)
     producer = ProducerReport(topic, name, report)
     if topic.startswith(NON_PERSISTENT):  # it stores nothing: no sequence id is remembered
         for session in sessions:

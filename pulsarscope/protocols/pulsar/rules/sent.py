@@ -165,11 +165,11 @@ class SentForm:
         if self._gone:
             self._gone.pop(number, None)
 
-    def homeless(self, row: FrameRow, number: int) -> None:
-        """Note a SEND of an id that has no producer as far as the capture shows."""
+    def homeless(self, row: FrameRow, number: int) -> bool:
+        """Note a SEND of an id that has no producer as far as the capture shows. Return True when its producer is known to be gone."""
         gone = self._gone.get(number)
         if gone is not None and row.time <= gone.until:
-            return
+            return True
         sends = self._homeless.get(gone is not None)
         if sends is None:
             what = "no PRODUCER asked for it" if gone is None else f"{gone.what} ({gone.where.name})"
@@ -178,6 +178,7 @@ class SentForm:
             self._homeless[gone is not None] = sends
         sends.count += 1
         add_sample(sends.frames, where_of(row).name)
+        return gone is not None
 
     def end(self, row: ConnectionRow) -> None:
         """Report what is wrong, and advise."""

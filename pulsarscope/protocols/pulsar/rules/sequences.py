@@ -13,6 +13,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Whe
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
+from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 
 SESSIONS = "sessions-of-producer"
 
@@ -43,12 +44,14 @@ Latest = partial(deque[tuple[Any, ...]], maxlen=KEPT_MAX)
 
 
 class ProducerSession(msgspec.Struct):
-    """Sequence ids of a producer on one connection, from PRODUCER on."""
+    """Sequence ids of a producer on one connection, from PRODUCER on; of one that was there before the capture, from its first SEND on."""
 
     where: Where
     topic: str | None = None
     name: str | None = None
     epoch: int = 0
+    named: bool = False
+    """Its client gave the name, as one does that comes again."""
     stored: int | None = None
     """PRODUCER_SUCCESS.last_sequence_id, the highest that the broker remembers; None or -1 when it remembers none."""
     first: int | None = None
@@ -126,7 +129,8 @@ class SequenceRule(ConnectionRule):
         self._finish(number, where)
         self._form.opened(number)
         if len(self._sessions) < PRODUCERS_MAX:
-            self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0))
+            named = bool(fields.get("producer_name"))
+            self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named)
             remember(self._requests, where.name, number, PRODUCERS_MAX)
 
     def _producer_success(self, row: FrameRow) -> None:
@@ -145,10 +149,10 @@ class SequenceRule(ConnectionRule):
         fields, metadata = row.fields or {}, row.metadata or {}
         if len(metadata) > PLAIN_FIELDS or len(fields) > SEND_FIELDS:
             self._form.check(row, fields, metadata)
-        if (session := self._sessions.get(fields.get("producer_id", -1))) is None:
-            if len(self._sessions) < PRODUCERS_MAX:
-                self._form.homeless(row, fields.get("producer_id", -1))
-            return
+        if (session := self._sessions.get(producer := fields.get("producer_id", -1))) is None:
+            if len(self._sessions) >= PRODUCERS_MAX or self._form.homeless(row, producer) or not self._context.lost:
+                return
+            session = self._sessions[producer] = ProducerSession(where_of(row), row.topic, metadata.get("producer_name"))
         number = fields.get("sequence_id", -1)
         is_chunk = fields.get("is_chunk") or "chunk_id" in metadata
         session.sent = sent = session.sent + 1
@@ -237,16 +241,20 @@ class SequenceRule(ConnectionRule):
 
     def _finish(self, number: int, until: Where, *, closed: bool = False) -> None:
         session = self._sessions.pop(number, None)
-        if session is None or session.topic is None or session.name is None:
+        if session is None or session.name is None:
+            return
+        ledger = topic_of_ledger({"ledgerId": session.head[0][1]}) if session.head else None
+        if (topic := session.topic or ledger) is None:
             return
         if session.sent and number not in self._form.batched and not session.name.startswith(REPLICATOR):
-            names = {"topic": session.topic, "producer_name": session.name}
+            names = {"topic": topic, "producer_name": session.name}
             advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
         constant = session.first == session.highest and session.sent > 2  # a client that does not count
         # Emitted at its end, for the place of its begin: sessions of a producer are compared in the order in which they began.
         where = session.where._replace(time=until.time)
         values = {
             "began": session.where.time,
+            "topic": session.topic,
             "client": self._context.client,
             "epoch": session.epoch,
             "stored": session.stored,
@@ -269,7 +277,9 @@ class SequenceRule(ConnectionRule):
             "twice": [] if constant else session.twice,
             "lost": self._context.lost,
         }
-        self._context.emit_fact(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)
+        self._context.emit_fact(SESSIONS, f"{topic}\n{session.name}", where, "session", values)
+        if session.named and ledger not in (None, topic):  # beside a session from before the capture
+            self._context.emit_fact(SESSIONS, f"{ledger}\n{session.name}", where, "session", values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Count plain SENDs and their receipts behind the first ones; see `ConnectionRule.batch`."""
