@@ -401,6 +401,7 @@ def variants(capture: Capture) -> Iterator[tuple[str, Capture]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_every_byte_of_payload_is_in_the_row_of_a_connection(name: str, tmp_path: Path) -> None:
     for variant, capture in variants(read_capture(CAPTURES / name)):
         gaps: Counter[str | None] = Counter()

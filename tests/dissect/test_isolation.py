@@ -184,6 +184,7 @@ def usual(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("members", [*ON_CONNECTIONS.values(), *IN_TEXT.values(), *OF_COMMANDS.values()])
+@pytest.mark.slow
 def test_every_command_goes_on(folder: Path, usual: dict[str, str], breaking: Any, tmp_path: Path, members: dict[str, Any]) -> None:
     pulsar, cards = str(folder / "a-pulsar.pcap"), str(folder / "cards.pcap")
     breaking(**members)

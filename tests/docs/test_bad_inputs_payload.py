@@ -182,9 +182,6 @@ MEMORY: dict[str, tuple[int, Callable[[], list[bytes]]]] = {
 }
 """Mebibytes that the whole process may take at its peak, of which it takes 35 for anything; and frames."""
 
-LONG = ("four million properties", "metadata of chunks that wait", "metadata of produced messages that wait")
-"""Those that take longest."""
-
 MEASURED = """
 import sys
 from pathlib import Path
@@ -198,7 +195,8 @@ finally:
 
 @row(97, 109, 112, 113)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak of one process")
-@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow) if case in LONG else case for case in MEMORY])
+@pytest.mark.parametrize("case", MEMORY)
+@pytest.mark.slow
 def test_whatever_is_claimed_the_process_stays_small(case: str, tmp_path: Path) -> None:
     mebibytes, frames = MEMORY[case]
     path, key, out = capture(tmp_path, between(*frames())), tmp_path / "k.pem", tmp_path / "out"

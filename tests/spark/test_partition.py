@@ -66,6 +66,7 @@ def has_every_packet(cluster: Cluster) -> bool:
 
 
 @pytest.mark.parametrize("partitions", [1, 7, 64])
+@pytest.mark.slow
 def test_all_captures_each_on_its_own(apart: tuple[Inputs, Tables], partitions: int) -> None:
     inputs, want = apart
     cluster = Cluster(inputs, partitions=partitions)
@@ -75,6 +76,7 @@ def test_all_captures_each_on_its_own(apart: tuple[Inputs, Tables], partitions: 
 
 
 @pytest.mark.parametrize("by_packet", [False, True])
+@pytest.mark.slow
 def test_all_captures_as_one_ring(together: tuple[Inputs, Tables], *, by_packet: bool) -> None:
     inputs, want = together
     cluster = Cluster(inputs, partitions=7, by_packet=by_packet)
@@ -127,6 +129,7 @@ def bulk(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("packed", [lambda path: path, gz, zst], ids=["plain", "gz", "zst"])
+@pytest.mark.slow
 def test_a_ring_of_twelve_files_listed_in_any_order(bulk: Path, tmp_path: Path, packed: Callable[[Path], Path]) -> None:
     folder = tmp_path / "ring"
     folder.mkdir()
@@ -262,6 +265,7 @@ def test_what_is_wrong_with_the_secrets_that_a_capture_brings_is_said_once(captu
     assert sum("tls-key-log-malformed" in row for row in cluster.tables()["finding"]) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_of_all_captures(together: tuple[Inputs, Tables]) -> None:
     inputs, want = together
     assert Streamed(inputs, range(7, len(inputs.paths), 7)).tables() == want

@@ -272,6 +272,7 @@ def flood(shape: str, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("shape", ["first", "last", "udp", "copies", "overlaps", "islands"])
+@pytest.mark.slow
 def test_floods_stay_within_the_bound_are_told_and_do_not_stop_the_reading(shape: str) -> None:
     count = 6_000
     records = [Record(flood(shape, number)) for number in range(count)]

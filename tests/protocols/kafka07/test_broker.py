@@ -90,6 +90,7 @@ LOG = b"".join(message(b"payload %d " % number * (number + 1)) for number in ran
 
 
 @pytest.mark.parametrize(("max_size", "step"), [(60, 5), (100, 1), (1_000, 7)])
+@pytest.mark.slow
 def test_no_offset_within_a_message_hides_the_answer_or_those_behind_it(max_size: int, step: int) -> None:
     borders = {0, *accumulate(len(entry) for entry in _entries())}
     for offset in sorted(set(range(len(LOG))) - borders)[::step]:
