@@ -8,12 +8,14 @@
 mod counts;
 mod frames;
 mod json;
+mod pack;
 mod packets;
 mod pieces;
 mod reader;
 mod rows;
 mod sent_queue;
 mod session;
+mod stretches;
 mod tables;
 mod timeline;
 mod wire;
@@ -46,5 +48,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reader::Reader>()?;
     module.add_class::<frames::Frames>()?;
     module.add_class::<rows::OrderedRows>()?;
+    module.add_class::<stretches::Stretch>()?;
+    module.add_class::<stretches::Published>()?;
     module.add_class::<sent_queue::SentQueue>()
 }

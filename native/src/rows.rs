@@ -1,13 +1,16 @@
 //! Rows of several connections in the order of their moments, some of them in columns.
 
+use std::collections::HashMap;
+
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet};
+use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyType};
 
 use crate::caught;
 use crate::counts::Counts;
 use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
+use crate::stretches::{is_quiet, Stretch};
 use crate::timeline::{Lines, Look};
 
 #[derive(Clone, Copy)]
@@ -18,10 +21,15 @@ enum Of {
 
 /// Rows of Python and frames in columns, each with its order.
 #[pyclass(module = "pulsarscope_native")]
+#[derive(Default)]
 pub struct OrderedRows {
     batches: Vec<Py<Frames>>,
     rows: Vec<Py<PyAny>>,
     order: Vec<(i64, Of)>,
+    /// Names of connections, and the numbers of those of batches and rows.
+    names: Names,
+    of_batches: Vec<u32>,
+    of_rows: Vec<u32>,
     /// Receipts stand for rows of exchanges, too.
     exchanges: bool,
 }
@@ -30,45 +38,46 @@ pub struct OrderedRows {
 impl OrderedRows {
     #[new]
     fn new(exchanges: bool) -> Self {
-        OrderedRows { batches: Vec::new(), rows: Vec::new(), order: Vec::new(), exchanges }
+        OrderedRows { exchanges, ..OrderedRows::default() }
     }
 
     fn __len__(&self) -> usize {
         self.order.len()
     }
 
-    /// Append rows of Python.
-    fn extend(&mut self, rows: Vec<Py<PyAny>>, order: i64) {
+    /// Append rows of Python of a connection.
+    fn extend(&mut self, name: &str, rows: Vec<Py<PyAny>>, order: i64) {
+        let connection = self.names.number(name);
         for row in rows {
-            self.order.push((order, Of::Row(self.rows.len() as u32)));
-            self.rows.push(row);
+            self.push(row, order, connection);
         }
     }
 
-    /// Append rows of Python, each with its order.
-    fn extend_each(&mut self, rows: Vec<Py<PyAny>>, orders: Vec<i64>) {
+    /// Append rows of Python of a connection, each with its order.
+    fn extend_each(&mut self, name: &str, rows: Vec<Py<PyAny>>, orders: Vec<i64>) {
+        let connection = self.names.number(name);
         for (row, order) in rows.into_iter().zip(orders) {
-            self.order.push((order, Of::Row(self.rows.len() as u32)));
-            self.rows.push(row);
+            self.push(row, order, connection);
         }
     }
 
-    /// Append frames that the session has seen. Their order is that of `engine.ordering.orders_of`: `file` and moment, `order` at most.
-    fn add(&mut self, py: Python<'_>, frames: Py<Frames>, file: i64, order: i64) {
+    /// Append frames of a connection that the session has seen. Their order is that of `engine.ordering.orders_of`: `file` and moment, `order` at most.
+    fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) {
         let batch = self.batches.len() as u32;
+        let connection = self.names.number(name);
         for (index, entry) in frames.borrow(py).entries.iter().enumerate() {
             let at = (file | entry.moment()).min(order);
             match entry {
                 Entry::Frame(_) => self.order.push((at, Of::Frame(batch, index as u32))),
                 Entry::Rows(rows) => {
                     for row in &rows.rows {
-                        self.order.push((at, Of::Row(self.rows.len() as u32)));
-                        self.rows.push(row.clone_ref(py));
+                        self.push(row.clone_ref(py), at, connection);
                     }
                 }
             }
         }
         self.batches.push(frames);
+        self.of_batches.push(connection);
     }
 
     /// Put the rows in order.
@@ -78,25 +87,69 @@ impl OrderedRows {
 
     /// Return the rows in parts of so many at most, in their order.
     fn parts(&self, py: Python<'_>, size: usize) -> Vec<OrderedRows> {
-        let part = |order: &[(i64, Of)]| {
-            let mut rows = Vec::new();
-            let moved = order.iter().map(|(at, of)| match of {
-                Of::Frame(..) => (*at, *of),
-                Of::Row(index) => {
-                    rows.push(self.rows[*index as usize].clone_ref(py));
-                    (*at, Of::Row(rows.len() as u32 - 1))
-                }
-            });
-            let order = moved.collect();
-            let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
-            OrderedRows { batches, rows, order, exchanges: self.exchanges }
-        };
-        self.order.chunks(size.max(1)).map(part).collect()
+        self.order.chunks(size.max(1)).map(|order| self.part(py, order, self.exchanges, |_| true)).collect()
     }
 
-    /// Return the rows of Python, in no order.
+    /// Return the rows without those of Python of some types; receipts may stand for rows of exchanges, too, as before.
+    fn without(&self, py: Python<'_>, types: Vec<Bound<'_, PyType>>, exchanges: bool) -> OrderedRows {
+        self.part(py, &self.order, self.exchanges && exchanges, |row| !types.iter().any(|made| row.bind(py).get_type().is(made)))
+    }
+
+    /// Return for each connection, in the order in which they begin here, what there is of it: rows with their positions, and in between
+    /// stretches of at least `least` frames (`stretches::Stretch`).
+    fn stretches<'py>(&self, py: Python<'py>, least: usize) -> PyResult<Vec<(&str, Bound<'py, PyList>)>> {
+        caught(|| {
+            let batches = self.borrowed(py)?;
+            let mut parts: Vec<Parts<'py>> = Vec::new();
+            let mut numbers: HashMap<u32, usize> = HashMap::new();
+            for (place, (_, of)) in self.order.iter().enumerate() {
+                let connection = match of {
+                    Of::Row(index) => self.of_rows[*index as usize],
+                    Of::Frame(batch, _) => self.of_batches[*batch as usize],
+                };
+                let number = *numbers.entry(connection).or_insert(parts.len());
+                if number == parts.len() {
+                    parts.push(Parts::new(py, connection));
+                }
+                let part = &mut parts[number];
+                match of {
+                    Of::Row(index) => {
+                        part.end_stretch(py, self, &batches, least)?;
+                        part.rows.append(&self.rows[*index as usize])?;
+                        part.positions.push(2 * place as u32);
+                    }
+                    Of::Frame(batch, index) => {
+                        let frames = &batches[*batch as usize];
+                        let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
+                        let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
+                        if is_quiet(frames, frame, kind) {
+                            if part.batch != *batch {
+                                part.end_stretch(py, self, &batches, least)?;
+                            }
+                            part.batch = *batch;
+                            part.stretch.push((*index, 2 * place as u32));
+                        } else {
+                            part.end_stretch(py, self, &batches, least)?;
+                            part.append(py, self, frames, frame, 2 * place as u32)?;
+                        }
+                    }
+                }
+            }
+            for part in &mut parts {
+                part.end_stretch(py, self, &batches, least)?;
+                part.end_rows(py)?;
+            }
+            Ok(parts.into_iter().map(|part| (self.names.names[part.connection as usize].as_str(), part.items)).collect())
+        })
+    }
+
+    /// Return the rows of Python, in their order.
     fn others<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.rows.iter().map(|row| row.bind(py)))
+        let row = |(_, of): &(i64, Of)| match of {
+            Of::Row(index) => Some(self.rows[*index as usize].bind(py)),
+            Of::Frame(..) => None,
+        };
+        PyList::new(py, self.order.iter().filter_map(row).collect::<Vec<_>>())
     }
 
     /// Return all rows, in their order.
@@ -255,7 +308,105 @@ impl OrderedRows {
 /// A row of Python, or what stands for frames, with its place.
 type Placed<'py> = (usize, Bound<'py, PyAny>);
 
+/// Names, each with a number.
+#[derive(Clone, Default)]
+struct Names {
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// The rows and stretches of one connection, and those that are not complete.
+struct Parts<'py> {
+    connection: u32,
+    items: Bound<'py, PyList>,
+    rows: Bound<'py, PyList>,
+    positions: Vec<u32>,
+    batch: u32,
+    stretch: Vec<(u32, u32)>,
+}
+
+impl<'py> Parts<'py> {
+    fn new(py: Python<'py>, connection: u32) -> Self {
+        let (items, rows) = (PyList::empty(py), PyList::empty(py));
+        Parts { connection, items, rows, positions: Vec::new(), batch: 0, stretch: Vec::new() }
+    }
+
+    /// Append the rows of a frame.
+    fn append(&mut self, py: Python<'py>, all: &OrderedRows, frames: &Frames, frame: &Frame, position: u32) -> PyResult<()> {
+        self.rows.append(frames.named_row(py, frame)?)?;
+        self.positions.push(position);
+        if let Some(exchange) = if all.exchanges { frames.exchange(py, frame)? } else { None } {
+            self.rows.append(exchange)?;
+            self.positions.push(position + 1);
+        }
+        Ok(())
+    }
+
+    fn end_stretch(&mut self, py: Python<'py>, all: &OrderedRows, batches: &[PyRef<'py, Frames>], least: usize) -> PyResult<()> {
+        if self.stretch.is_empty() {
+            return Ok(());
+        }
+        let stretch = std::mem::take(&mut self.stretch);
+        let batch = self.batch as usize;
+        if stretch.len() >= least {
+            self.end_rows(py)?;
+            return self.items.append(Stretch::of(py, &all.batches[batch], stretch, all.exchanges)?);
+        }
+        for (index, position) in stretch {
+            if let Entry::Frame(frame) = &batches[batch].entries[index as usize] {
+                self.append(py, all, &batches[batch], frame, position)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_rows(&mut self, py: Python<'py>) -> PyResult<()> {
+        if !self.rows.is_empty() {
+            let rows = std::mem::replace(&mut self.rows, PyList::empty(py));
+            self.items.append((rows, std::mem::take(&mut self.positions)))?;
+        }
+        Ok(())
+    }
+}
+
 impl OrderedRows {
+    fn push(&mut self, row: Py<PyAny>, order: i64, connection: u32) {
+        self.order.push((order, Of::Row(self.rows.len() as u32)));
+        self.rows.push(row);
+        self.of_rows.push(connection);
+    }
+
+    /// Return some of the rows; of those of Python the ones that are `kept`.
+    fn part(&self, py: Python<'_>, order: &[(i64, Of)], exchanges: bool, kept: impl Fn(&Py<PyAny>) -> bool) -> OrderedRows {
+        let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
+        let (names, of_batches) = (self.names.clone(), self.of_batches.clone());
+        let mut part = OrderedRows { batches, names, of_batches, exchanges, ..OrderedRows::default() };
+        for (at, of) in order {
+            match of {
+                Of::Frame(..) => part.order.push((*at, *of)),
+                Of::Row(index) => {
+                    let row = &self.rows[*index as usize];
+                    if kept(row) {
+                        part.push(row.clone_ref(py), *at, self.of_rows[*index as usize]);
+                    }
+                }
+            }
+        }
+        part
+    }
+
     fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {
         Ok(self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?)
     }

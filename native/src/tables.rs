@@ -62,6 +62,8 @@ pub enum Role {
     Compression,
     ProducerName,
     Messages,
+    PublishTime,
+    Properties,
     /// In metadata: there is something to open in the payload.
     Wrapped,
     /// Only Python has words for it.
@@ -94,6 +96,8 @@ impl Role {
             "ack_set" => Role::AckSet,
             "validation_error" => Role::Error,
             "producer_name" => Role::ProducerName,
+            "publish_time" => Role::PublishTime,
+            "properties" => Role::Properties,
             _ => Role::Other,
         }
     }
@@ -113,6 +117,8 @@ struct Field {
     name: Text,
     kind: Kind,
     role: Role,
+    /// Rules read nothing of it.
+    quiet: bool,
     repeated: bool,
     names: HashMap<u64, Text>,
     inner: usize,
@@ -161,11 +167,36 @@ pub struct Numbers {
     pub messages: Option<i64>,
     /// The producer_name of the metadata.
     pub name: Option<Range>,
+    /// Ledger and entry of the message id; −1 without one.
+    pub ledger: i64,
+    pub entry: i64,
+    /// Time of the metadata, in ms; 0 without one.
+    pub published: i64,
+    pub properties: bool,
+    /// A highest_sequence_id, in the command.
+    pub highest: bool,
+    /// There are fields beside those that rules know, or that they do not read.
+    pub loud: bool,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Numbers { id: -1, sequence: -1, has_request: false, ack_set: false, wrapped: false, rare: false, messages: None, name: None }
+        Numbers {
+            id: -1,
+            sequence: -1,
+            has_request: false,
+            ack_set: false,
+            wrapped: false,
+            rare: false,
+            messages: None,
+            name: None,
+            ledger: -1,
+            entry: -1,
+            published: 0,
+            properties: false,
+            highest: false,
+            loud: false,
+        }
     }
 }
 
@@ -204,8 +235,8 @@ pub type Plain<T> = PyResult<Option<T>>;
 pub type FieldRow<'py> = (u32, Bound<'py, PyString>, usize, bool, HashMap<u64, Bound<'py, PyString>>, usize, bool);
 pub type PlanRow<'py> = (Vec<FieldRow<'py>>, bool);
 
-/// Names of the fields of role `Wrapped` and of role `Rare`.
-pub type Names = (HashSet<String>, HashSet<String>);
+/// Names of the fields of role `Wrapped`, of role `Rare`, and of those that rules know or do not read.
+pub type Names = (HashSet<String>, HashSet<String>, HashSet<String>);
 pub type CommandRow<'py> = (u8, Bound<'py, PyString>, u8, usize, bool);
 
 const CHECKSUM_MAGIC: [u8; 2] = [0x0e, 0x01];
@@ -245,6 +276,9 @@ impl Numbers {
             }
             Role::Compression | Role::Wrapped => self.wrapped = true,
             Role::Rare => self.rare = true,
+            Role::PublishTime => self.published = number(),
+            Role::Properties => self.properties = true,
+            Role::HighestSequenceId => self.highest = true,
             Role::WrappedAndRare => {
                 self.wrapped = true;
                 self.rare = true;
@@ -256,7 +290,7 @@ impl Numbers {
 
 impl Plan {
     fn new((rows, hides_value): PlanRow<'_>, plans: usize, names: &Names) -> PyResult<Self> {
-        let (wrapped, rare) = names;
+        let (wrapped, rare, quiet) = names;
         let mut plan = Plan { row_of_tag: Vec::new(), fields: Vec::new(), required: 0, hides_value };
         for (tag, name, kind, repeated, names, inner, required) in rows {
             let index = plan.fields.len();
@@ -273,9 +307,9 @@ impl Plan {
             }
             let text: String = name.extract()?;
             let role = Role::of(&text, wrapped.contains(&text), rare.contains(&text));
-            let name = Text::new(&name)?;
+            let (name, quiet) = (Text::new(&name)?, quiet.contains(&text));
             let names = names.iter().map(|(number, name)| Ok((*number, Text::new(name)?))).collect::<PyResult<_>>()?;
-            plan.fields.push(Field { name, kind, role, repeated, names, inner });
+            plan.fields.push(Field { name, kind, role, quiet, repeated, names, inner });
         }
         Ok(plan)
     }
@@ -398,6 +432,9 @@ impl Tables {
         parts.numbers.name = of_metadata.name.map(|(from, to)| (start + from, start + to));
         parts.numbers.wrapped = of_metadata.wrapped;
         parts.numbers.rare |= of_metadata.rare;
+        parts.numbers.loud |= of_metadata.loud;
+        parts.numbers.published = of_metadata.published;
+        parts.numbers.properties = of_metadata.properties;
         Ok(Some(parts))
     }
 
@@ -419,11 +456,14 @@ impl Tables {
             seen |= 1 << row;
             last = row;
             let number = plain!(rest.varint());
+            numbers.loud |= depth == 0 && !field.quiet;
             if field.role != Role::Other {
-                if depth == 0 {
-                    numbers.keep(field.role, || field.kind.number(number));
-                } else if field.role == Role::AckSet {
-                    numbers.ack_set = true;
+                match (depth, field.role) {
+                    (0, role) => numbers.keep(role, || field.kind.number(number)),
+                    (1, Role::LedgerId) => numbers.ledger = field.kind.number(number),
+                    (1, Role::EntryId) => numbers.entry = field.kind.number(number),
+                    (_, Role::AckSet) => numbers.ack_set = true,
+                    _ => {}
                 }
             }
             match field.kind {

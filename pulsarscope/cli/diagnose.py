@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from pulsarscope import __version__
@@ -80,6 +81,7 @@ def diagnose(request: DiagnoseRequest) -> int:
         baseline = _baseline(request.baseline)
         chosen = row_filter is not None or baseline is not None
         engine_options = run_options(request, EXPLAINING_KINDS, rules=True)
+        engine_options = msgspec.structs.replace(engine_options, columns=request.jobs == 1)
         run = start_run(request.files, engine_options, request.jobs)
         sink = output.open(request, run.inputs.paths)
         diagnosis, once = diagnosis_of(run, engine_options), CountedOnce()

@@ -97,6 +97,9 @@ class RuleContext(Protocol):
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """Emit a fact for the key rule of this name."""
 
+    def emit_packed(self, rule: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+        """Emit facts on frames in columns, each with its position, key and time, for the key rule of this name: it decides by others."""
+
 
 Handler = Callable[[Any, Any], None]
 """A method of a rule: (the rule, a row)."""
@@ -106,6 +109,10 @@ Handlers = Mapping[str, Handler]
 
 BatchHandler = Callable[[Any, Sequence[Any], Callable[[int], None]], None]
 """A method of a rule: (the rule, rows, the function that hands the row with an index to its handler)."""
+
+
+ColumnsHandler = Callable[[Any, Any, Callable[[int], None]], bool]
+"""A method of a rule: (the rule, frames in columns, the function that hands the frame at a place, and its exchange, to their handlers)."""
 
 
 class ConnectionRule:
@@ -125,6 +132,10 @@ class ConnectionRule:
     batch: ClassVar[BatchHandler | None] = None
     """Takes many rows at once, in their order, all with a handler, and does what the handlers do of each: a call for a row costs more than
     what most rules do of one. Where it has something to report, to emit or to ask the context, it leaves the row to its handler."""
+
+    columns: ClassVar[ColumnsHandler | None] = None
+    """Does what the handlers do of frames in the columns of a compiled reader (a dissector's own), all with a handler, and returns True; or
+    nothing, and returns False: they then come as rows."""
 
     def __init__(self, context: RuleContext) -> None:
         """Begin; `context` is the connection."""

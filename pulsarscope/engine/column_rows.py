@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
+from pulsarscope.dissect.frames import KeptBytes
 from pulsarscope.engine.ordering import FILE_SHIFT, Step, orders_of, spread
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ExchangeRow
+from pulsarscope.model.records import ExchangeRow, JourneyRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
 
 
-def ordered_rows_type(options: Options) -> Any:
-    """Return a function that makes ordered rows of the compiled reader; None where there is none, or somebody looks into rows."""
+def ordered_rows_type(options: Options, kinds: AbstractSet[str]) -> Any:
+    """Return a function that makes ordered rows of the compiled reader; None where there is none, or somebody looks into rows.
+
+    `kinds`: those of rows that are handed on, or that rules need.
+    """
     native, _ = load_native()
-    if native is None or not options.columns or options.evaluates:
+    if native is None or not options.columns or not kinds.isdisjoint({MessageRow.kind, JourneyRow.kind}):
         return None
-    return partial(native.OrderedRows, exchanges=ExchangeRow.kind in options.records)
+    return partial(native.OrderedRows, exchanges=ExchangeRow.kind in kinds)
 
 
 def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., None], carry_out: Callable[..., None]) -> Any:
@@ -30,15 +35,21 @@ def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., Non
         rows: list[Any] = []
         if isinstance(frames, ColumnBatch):
             observe(name, frames)
-            ordered.add(frames.columns, order >> FILE_SHIFT << FILE_SHIFT, order)
+            ordered.add(name, frames.columns, order >> FILE_SHIFT << FILE_SHIFT, order)
         elif frames is not None:
             orders = orders_of(order, frames)
             carry_out(name, frames, rows)
             if len(rows) != len(orders):
                 spread(orders, frames, rows)
-            ordered.extend_each(rows, orders)
+            ordered.extend_each(name, rows, orders)
         else:
             carry_out(name, None, rows)
-            ordered.extend(rows, order)
+            ordered.extend(name, rows, order)
     ordered.sort()
     return ordered
+
+
+def steps_in_rows(steps: Iterable[Step], kept: KeptBytes) -> Iterator[Step]:
+    """Give steps with the rows of frames in columns."""
+    for order, name, frames in steps:
+        yield order, name, frames.in_rows(kept) if isinstance(frames, ColumnBatch) else frames

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -24,7 +25,7 @@ from pulsarscope.dissect.rules import (
     where_of,
 )
 from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED, Finding
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, JourneyRow, Row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, Row
 from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
 
@@ -33,6 +34,9 @@ REPORTED_MAX = 52
 
 PLANS_MAX = 256
 """Sets of commands of a batch that are remembered with the rules that handle them."""
+
+ALL = range(1 << 30)
+"""All positions of rules."""
 
 Calls = Sequence[tuple[int, Handler]]
 """Handlers of a row, each with the position of its rule."""
@@ -79,6 +83,15 @@ class RuleSet:
         self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
+
+    def numbers(self, frames: Iterable[str], exchanges: Iterable[str]) -> list[int]:
+        """Return the positions of the rules that handle frames of these commands, or exchanges with these requests."""
+        calls = [*(self.frames[command] for command in frames), *(self.exchanges[request] for request in exchanges)]
+        return sorted({number for each in calls for number, _ in each})
+
+    def calls(self, row: FrameRow | ExchangeRow) -> Calls:
+        """Return the handlers of a row."""
+        return self.exchanges[row.request or ""] if type(row) is ExchangeRow else self.frames[getattr(row, "command", "")]
 
     def plan(self, kinds: Iterable[int], calls: Sequence[Calls]) -> Plan:
         """Return the rules that handle rows with these calls, of which `kinds` are the identities."""
@@ -156,6 +169,9 @@ class RuleOutput(Protocol):
 
     def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding, with its place among what the rows at hand bring about."""
+
+    def emit_packed_of(self, number: int, name: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+        """Take packed facts of the rule at a position, each with its position, key and time."""
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among what the rows at hand bring about."""
@@ -245,12 +261,53 @@ class ConnectionRules:
         elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
 
-    def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls]) -> None:
+    def handle_columns(self, stretch: Any) -> None:
+        """Hand frames in columns to the rules that take them so, and their rows to all others."""
+        frames, exchanges = stretch.commands()
+        left: set[int] = set()
+        for number in self.rule_set.numbers(frames, exchanges):
+            self._number, self._positions, self._at = number, (stretch.position,), 0
+            kind = self.rule_set.rules[number]
+            if kind.columns is None:
+                left.add(number)
+                continue
+            try:
+                rule = self._rules[number] or self._rule(number)
+                if not (isinstance(rule, _FailedRule) or kind.columns(rule, stretch, partial(self._hand_one, rule, stretch))):
+                    left.add(number)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(number, error, Where(*stretch.where_of(0)))
+        if left:
+            rows, positions = stretch.rows()
+            self.handle(rows, positions, [*map(self.rule_set.calls, rows)], left)
+        self._last = Where(*stretch.where_of(-1))
+        self._rows = self._positions = ()
+
+    def _hand_one(self, rule: ConnectionRule, stretch: Any, place: int) -> None:
+        """Hand the frame at a place, and the exchange that it ends, to the handlers of a rule."""
+        self._rows, self._positions = stretch.row(place)
+        for at, row in enumerate(self._rows):
+            self._at = at
+            if type(row) is ExchangeRow:
+                handler = rule.exchanges.get(row.request or "") or rule.exchanges.get("*")
+            else:
+                handler = rule.frames.get(getattr(row, "command", "")) or rule.frames.get("*")
+            if handler is not None:
+                handler(rule, row)
+        self._rows, self._positions, self._at = (), (stretch.position,), 0
+
+    def emit_packed(self, rule: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+        """See `RuleContext`."""
+        self._output.emit_packed_of(self._number, self.rule_set.key_names[rule], facts)
+
+    def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], chosen_rules: Container[int] = ALL) -> None:
         """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""
         self._rows, self._positions = rows, positions
         of_rows = [*map(id, calls)]
         chosen: dict[frozenset[int], Sequence[int]] = {}
         for number, handlers, kinds in self.rule_set.plan(of_rows, calls):
+            if number not in chosen_rules:
+                continue
             if (indexes := chosen.get(kinds)) is None:
                 indexes = chosen[kinds] = [at for at, kind in enumerate(of_rows) if kind in kinds]
             self._number, self._at = number, indexes[0]

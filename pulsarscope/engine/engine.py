@@ -19,7 +19,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.dissect.session import SessionSettings
-from pulsarscope.engine.column_rows import ordered_rows_type
+from pulsarscope.engine.column_rows import ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
@@ -33,8 +33,8 @@ from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import MEMORY_MAX_BYTES
-from pulsarscope.model.ordered_rows import others
-from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
+from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
 
@@ -107,7 +107,7 @@ class Engine:
             options.names,
         )
         codes = finding_codes(made, rules=False)
-        columns = select is None and ordered_rows_type(options) is not None
+        columns = select is None and ordered_rows_type(options, kinds) is not None
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, messages_evaluated=messages_evaluated)
@@ -336,7 +336,9 @@ class Engine:
         if self._rules is not None:
             self._rules.phase = 0
             self._rules.feed([row for _, row in findings])
-        if self._timelines.in_columns:
+        if self._timelines.in_columns and self._rules is not None:
+            steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report of one connection after the other
+        elif self._timelines.in_columns:
             for part, _ in self._timelines.rows(steps, index_of, keyed=False):
                 yield self._batch(part)
             yield self._batch([row for _, row in findings])
@@ -383,6 +385,14 @@ class Engine:
         """Feed rows to the rules, and leave out those that are there for the rules alone."""
         if self._rules is None:
             return rows, keys
+        ordered, following = split(rows)
+        if ordered is not None:
+            self._rules.feed(rows)
+            if FrameRow.kind in self._options.records:
+                wanted = ExchangeRow.kind in self._options.records
+                return [ordered.without([*self._for_rules], exchanges=wanted), *following], keys
+            rows = [*ordered.others(), *following]
+            return [row for row in rows if type(row) not in self._for_rules], keys
         # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
         if not keys:
             self._rules.feed([row for row in rows if type(row) not in self._unheard] if self._unheard else rows)

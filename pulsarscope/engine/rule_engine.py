@@ -18,12 +18,16 @@ from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
+from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
 from pulsarscope.model.tables import NOTHING
 
 EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""
 
+
+STRETCH_MIN = 32
+"""Frames in columns from which on rules are asked whether they take them so: each of fewer takes longer than a row."""
 
 JUDGED_EARLY = "judged_early"
 """Evidence of the finding that verdicts could not wait."""
@@ -149,6 +153,11 @@ class RuleEngine:
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
+    def emit_packed_of(self, number: int, name: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+        """Take facts of the rule at a position that bring no finding on their own, packed, each with its position, key and time."""
+        add = self.facts.add_packed
+        self._brought += [((position, number), add, (name, key, packed, time, 0)) for position, key, packed, time in facts]
+
     def _finding(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> FindingRow:
         if not isinstance(text, str):
             raise TypeError(f"the text of {code} is {type(text).__name__}")
@@ -166,16 +175,31 @@ class RuleEngine:
 
         The rows of each connection go to one rule after the other; what that brings about is put in the order of the rows.
         """
+        ordered, following = split(rows)
         # Findings of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
-        for row in [row for row in rows if type(row) is FindingRow]:
+        for row in [row for row in others(rows) if type(row) is FindingRow]:
             rules = self._rules_of(row.connection)
             if rules is not None:
                 rules.add_finding(row)
             elif row.connection is None:
                 self.lost = self.lost or row.code in LOSS_CODES
+        if ordered is None:
+            self._hand_out(enumerate(rows))
+        else:
+            for connection, parts in ordered.stretches(STRETCH_MIN):
+                for part in parts:
+                    if isinstance(part, tuple):
+                        self._hand_out(zip(part[1], part[0], strict=True))
+                    elif (rules := self._rules_of(connection)) is not None:
+                        rules.handle_columns(part)
+            self._hand_out(enumerate(following, 2 * len(ordered)))
+        self._give(keys if isinstance(keys, Sequence) else [*keys], len(rows))
+
+    def _hand_out(self, rows: Iterable[tuple[int, Any]]) -> None:
+        """Hand rows, each with its position, to the rules of their connections."""
         waiting: dict[str, _Waiting] = {}
         name, of_connection = None, None
-        for position, row in enumerate(rows):
+        for position, row in rows:
             kind = type(row)
             if kind is not FrameRow and kind is not ExchangeRow and kind is not MessageRow and not isinstance(row, FrameRow):
                 if kind is Closed:
@@ -199,7 +223,6 @@ class RuleEngine:
                 of_connection.calls.append(calls)
         for of_connection in waiting.values():
             of_connection.handle()
-        self._give(keys if isinstance(keys, Sequence) else [*keys], len(rows))
 
     def _close(self, closed: Closed, position: int, waiting: dict[str, _Waiting]) -> None:
         """End the rules of a connection, behind its rows."""

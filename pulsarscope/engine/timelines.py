@@ -98,7 +98,7 @@ class Timelines:
     def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
         self.settings = _SettingsBySource(settings)
-        self._ordered_rows = ordered_rows_type(self._options) if settings.columns else None
+        self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds) if settings.columns else None
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
         self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)

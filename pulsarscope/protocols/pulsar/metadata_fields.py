@@ -18,3 +18,21 @@ RARE = frozenset(
     }
 )
 """Those, and fields of SEND itself, that have a phrase in summaries and that most frames lack."""
+
+QUIET = frozenset(
+    {
+        "producer_id",
+        "sequence_id",
+        "highest_sequence_id",
+        "message_id",
+        "producer_name",
+        "publish_time",
+        "properties",
+        "uncompressed_size",
+        "partition_key",
+        "partition_key_b64_encoded",
+        "ordering_key",
+        "event_time",
+    }
+)
+"""Fields of SEND, its receipt and metadata that rules see in columns (`ConnectionRule.columns`), and those that none of them reads."""

@@ -15,7 +15,7 @@ from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, Plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
-from pulsarscope.protocols.pulsar.metadata_fields import RARE, WRAPPED
+from pulsarscope.protocols.pulsar.metadata_fields import QUIET, RARE, WRAPPED
 from pulsarscope.protocols.pulsar.session.sends import Sent
 
 COMMANDS = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
@@ -71,5 +71,5 @@ def compiled_reader(module: Any) -> CompiledReader:
 
     types = Checksum, FrameRow, Attachment, Sent, ExchangeRow
     bounds = MEMO_MAX, PROTOBUF_DEPTH_MAX
-    reader = module.Reader(tables, commands, metadata, entry_metadata, is_plain_name, (set(WRAPPED), set(RARE)), types, bounds)
+    reader = module.Reader(tables, commands, metadata, entry_metadata, is_plain_name, (set(WRAPPED), set(RARE), set(QUIET)), types, bounds)
     return CompiledReader(module.Joined, partial(module.Frames, reader))

@@ -141,6 +141,21 @@ class PublicationRule(ConnectionRule):
         for index in latest.values():
             handle(index)
 
+    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Hand on the receipts that are due, and the latest of each topic; see `ConnectionRule.columns`."""
+        producers = [producer for producer in frames.producers if producer.receipts]
+        if self._exempt or not all(self._is_plain(producer.topic, producer.name) for producer in producers):
+            return False
+        latest: dict[str, int] = {}
+        for producer in producers:
+            latest[producer.topic] = max(latest.get(producer.topic, -1), producer.receipts[-1])
+        for topic, last in latest.items():
+            place = -1
+            while (place := frames.receipt_since(topic, self._emitted_at[topic] + EMIT_NS, place + 1)) is not None:
+                handle(place)
+            handle(last)
+        return True
+
     def _is_plain(self, topic: str | None, producer_name: str | None) -> bool:
         """Return True when only the latest receipt of a topic counts, until the next fact is due."""
         if topic is None or topic not in self._emitted_at or topic.startswith("non-persistent://") or SUFFIX in topic:

@@ -121,6 +121,10 @@ class ChunkRule(ConnectionRule):
             if self._sends or ((metadata := row.metadata) is not None and "num_chunks_from_msg" in metadata):
                 handle(index)
 
+    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over what holds no chunk; see `ConnectionRule.columns`."""
+        return not self._sends
+
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 

@@ -124,6 +124,20 @@ class ClockRule(ConnectionRule):
                 else:
                     self._sends += 1
 
+    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count the SENDs that bound the clock no closer, once enough have been sampled; see `ConnectionRule.columns`."""
+        bound = self._producer
+        if bound is None or (self._emitted["sent"] < SAMPLES_MAX and len(self._awaiting_receipt) < SAMPLES_MAX):
+            return False
+        timed, closest = frames.published()
+        self._sends += timed
+        if closest is not None and closest[1] > bound.offset_ns:
+            self._sends -= 1
+            handle(closest[0])
+        for place in frames.answers(self._awaiting_receipt) if self._awaiting_receipt else ():
+            handle(place)
+        return True
+
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 

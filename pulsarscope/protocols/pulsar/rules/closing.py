@@ -390,9 +390,27 @@ class ClosingRule(ConnectionRule):
         for before in latest.values():
             handle(before)
 
+    def _sends_again(self, frames: Any) -> bool:
+        """Return True when an unanswered SEND may be among these that are in columns."""
+        sent = ((each.topic, f"{each.id}:{number}") for each in frames.producers for number in each.sequence_ids)
+        return any(key in self._abandoned for key in sent)
+
     def _passes(self) -> bool:
         """Return True when frames of the data path change nothing but who spoke last."""
         return not self._abandoned and not any(self._pinged.values())
+
+    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Note who spoke last; see `ConnectionRule.columns`."""
+        if any(self._pinged.values()) or (self._abandoned and self._sends_again(frames)):
+            return False
+        sends = [producer.sends[-1] for producer in frames.producers if producer.sends]
+        receipts = [producer.receipts[-1] for producer in frames.producers if producer.receipts]
+        if sends:
+            self._command_of_client, self._last_of_client = "SEND", Where(*frames.where_of(max(sends)))
+        if receipts:
+            self._command_of_server, self._last_of_server = "SEND_RECEIPT", Where(*frames.where_of(max(receipts)))
+            self._successful = True
+        return True
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(_OPENS, _open_request),

@@ -130,6 +130,10 @@ class DepartureRule(ConnectionRule):
             if type(row) is not ExchangeRow or row.error is not None or row.request not in {"SEND", "ACK"}:
                 handle(index)
 
+    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over the answered SENDs; see `ConnectionRule.columns`."""
+        return True
+
     frames: ClassVar[Handlers] = {
         "PRODUCER": _request,
         "SUBSCRIBE": _request,

@@ -219,6 +219,13 @@ class JourneyRule(ConnectionRule):
             if len(sends) > PENDING_REQUESTS_MAX:
                 drop_oldest(sends, PENDING_REQUESTS_MAX)
 
+    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Emit the facts on receipts; see `ConnectionRule.columns`."""
+        if len(self._sends) + len(frames) > PENDING_REQUESTS_MAX:
+            return False
+        self._context.emit_packed(JOURNEY, frames.received(self._sends, RECEIVED, named_topic))
+        return True
+
     frames: ClassVar[Handlers] = {
         "SEND": _send,
         "SEND_RECEIPT": _receipt,

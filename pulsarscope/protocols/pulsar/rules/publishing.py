@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
-
-import msgspec
+from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING, remember
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
-from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile, rounded
-from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
+from pulsarscope.protocols.pulsar.rules.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
+from pulsarscope.protocols.pulsar.rules.rounded_latencies import rounded
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -97,79 +94,10 @@ SLOW_MAX = 1_000
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
 
-JUMP = 100
-"""So many times the latency of another SEND of its producer tells a pause from a broker or a link that is slow."""
-
 BROKER_WINDOW = "zero-window"
 
 STORAGE = "adds"
 """Key rule of a storage, by host of the broker and window, for the facts about the slowest SEND of that time."""
-
-
-class ReplicationLag(msgspec.Struct):
-    """Ages of the messages that a replicator sends: capture time less publish time, ns. Only differences count: clocks differ."""
-
-    first: Where
-    first_age: int
-    last: Where
-    last_age: int
-    sends: int = 0
-
-    @property
-    def growth(self) -> int:
-        """Nanoseconds that the last message is older than the first."""
-        return self.last_age - self.first_age
-
-
-class Publisher(msgspec.Struct):
-    """SENDs of one producer and their answers."""
-
-    topic: str | None = None
-    name: str | None = None
-    latencies: Counter[int] = msgspec.field(default_factory=Counter)
-    """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different ones at most."""
-    slowest: tuple[int, Where, str, str] | None = None
-    """(latency, SEND, its answer, entry)."""
-    answered_at: int = 0
-    """Time of the first answer, in nanoseconds."""
-    in_flight: int = 0
-    in_flight_max: int = 0
-    """Most SENDs without an answer at a time."""
-    unanswered: list[Where] = msgspec.field(default_factory=list)
-    reset: Where | None = None
-    """Latest PRODUCER or CLOSE_PRODUCER: a client sends again what it had sent before that."""
-    closed: bool = False
-    lag: ReplicationLag | None = None
-    """Age of what a replicator sends; None of other producers."""
-    is_known: bool = False
-    """True after its first SEND, which tells whether it is a replicator."""
-
-    @property
-    def replicates(self) -> bool:
-        """True for a replicator: by what it sends, or by its name."""
-        return self.lag is not None or (self.name or "").startswith(REPLICATOR)
-
-    @property
-    def title(self) -> str:
-        """Name of the producer in a sentence."""
-        return f"{'Replicator' if self.replicates else 'Producer'} {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
-
-    def is_resent(self, send: Where) -> bool:
-        """Return True when the client knows to send this again."""
-        reset = self.reset
-        return reset is not None and (send.file, send.packet, send.sub) < (reset.file, reset.packet, reset.sub)
-
-
-class SlowPublisher(NamedTuple):
-    """Finding on a slow producer, without what the end of the connection adds."""
-
-    code: str
-    where: Where
-    text: str
-    evidence: dict[str, Any]
-    latency: int
-    """Of the slowest SEND, whose place is `where`."""
-    entry: str
 
 
 class PublishRule(ConnectionRule):
@@ -205,7 +133,7 @@ class PublishRule(ConnectionRule):
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
             if publisher.lag is not None or not publisher.is_known:
                 publisher.is_known = True
-                _note_lag(publisher, row)
+                note_lag(publisher, row)
 
     def _receipt(self, row: FrameRow) -> None:
         self._latest = row.request or "", (row.fields or {}).get("message_id")
@@ -230,7 +158,7 @@ class PublishRule(ConnectionRule):
         del self._publishers[number]
         self._evaluate_lag(publisher)
         remember(self._closed, number, None, PRODUCERS_MAX)
-        if (slow := _evaluate_latency(publisher, self._context.thresholds)) is not None and len(self._slow) < SLOW_MAX:
+        if (slow := evaluate_latency(publisher, self._context.thresholds)) is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
         elif slow is not None:
             self._report_slow(slow)
@@ -287,7 +215,7 @@ class PublishRule(ConnectionRule):
         for slow in self._slow:
             self._report_slow(slow)
         for publisher in self._publishers.values():
-            if (slow_publisher := _evaluate_latency(publisher, self._context.thresholds)) is not None:
+            if (slow_publisher := evaluate_latency(publisher, self._context.thresholds)) is not None:
                 self._report_slow(slow_publisher)
             self._evaluate_unanswered(publisher, row)
             self._evaluate_lag(publisher)
@@ -388,53 +316,30 @@ class PublishRule(ConnectionRule):
             publisher.topic, publisher.name = row.topic, row.producer_name
             publisher.latencies[rounded(latency)] += 1
 
+    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count plain SENDs and their answers; see `ConnectionRule.columns`."""
+        followed = [(producer, self._publishers.get(str(producer.id))) for producer in frames.producers]
+        publishers = [publisher for _, publisher in followed if publisher is not None and publisher.is_plain]
+        if len(publishers) != len(followed):
+            return False
+        for publisher, (producer, _) in zip(publishers, followed, strict=True):
+            if producer.sends:
+                publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight + producer.peak)
+            publisher.in_flight += len(producer.sends)
+            if producer.receipts:
+                publisher.topic, publisher.name = producer.topic, producer.name
+        start, stop = 0, -1
+        while start < len(frames):
+            slowest = [publisher.slowest[0] for publisher in publishers if publisher.slowest is not None]
+            stop = frames.unusual(start, self._fastest, self._longest, self._window_end, slowest)
+            for publisher, counts in zip(publishers, frames.latencies(start, stop), strict=True):
+                for latency, count in counts.items():
+                    publisher.in_flight -= count
+                    publisher.latencies[latency] += count
+            if stop < len(frames):
+                handle(stop)
+            start = stop + 1
+        return True
+
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
     exchanges: ClassVar[Handlers] = {"SEND": _exchange}
-
-
-def _note_lag(publisher: Publisher, row: FrameRow) -> None:
-    """Note the age of what a replicator sends: its messages name the cluster that they come from."""
-    metadata = row.metadata or {}
-    published = metadata.get("publish_time")
-    if not metadata.get("replicated_from") or type(published) is not int:
-        return
-    where, age = where_of(row), row.time - published * 1_000_000
-    if publisher.lag is None:
-        publisher.lag = ReplicationLag(where, age, where, age)
-    lag = publisher.lag
-    lag.last, lag.last_age, lag.sends = where, age, lag.sends + 1
-
-
-def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
-    if publisher.slowest is None:
-        return None
-    longest, where, answer, entry = publisher.slowest
-    sends = sum(publisher.latencies.values())
-    median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
-    slow_ns = thresholds.ns("slow-publish-seconds")
-    if sends >= thresholds["slow-publish-sends"] and high > slow_ns:
-        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
-    elif sends >= thresholds["slow-publish-median-sends"] and median > slow_ns:
-        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-median-sends")
-    elif longest > thresholds.ns("slow-publish-longest-seconds"):
-        deciding = thresholds.evidence("slow-publish-longest-seconds")
-    elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
-        deciding = thresholds.evidence("slow-publish-jump-seconds")
-    else:
-        return None
-    evidence: dict[str, Any] = {
-        "frames": [where.name, answer],
-        "topic": publisher.topic,
-        "producer_name": publisher.name,
-        "sends": sends,
-        "p50_ns": median,
-        "p99_ns": high,
-        "max_ns": longest,
-        "in_flight_max": publisher.in_flight_max,
-        **deciding,
-    }
-    text = (
-        f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "
-        f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
-    )
-    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)

@@ -331,6 +331,10 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             if row.command != "SEND" or "properties" in (row.metadata or NOTHING) or (row.topic or "").endswith("-DLQ"):
                 handle(index)
 
+    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over the SENDs that are no dead letters; see `ConnectionRule.columns`."""
+        return not (frames.properties or any((producer.topic or "").endswith("-DLQ") for producer in frames.producers))
+
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "MESSAGE": _message,

@@ -185,6 +185,10 @@ class RequestRule(ConnectionRule):
             if type(row) is not ExchangeRow or row.request != "SEND" or row.status == "error":
                 handle(index)
 
+    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over the answered SENDs; see `ConnectionRule.columns`."""
+        return True
+
     frames: ClassVar[Handlers] = {"PRODUCER": _producer, "PARTITIONED_METADATA": _metadata}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ignore, "PING": _ignore, "SEND": _refusal}

@@ -135,6 +135,10 @@ class ResendRule(ConnectionRule):
             if self._suspects or row.command == "SEND_ERROR" or (checksum is not None and checksum.status == "bad"):
                 handle(index)
 
+    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over SENDs and receipts while no message is suspect; see `ConnectionRule.columns`."""
+        return not self._suspects
+
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "SEND_ERROR": _send_error}
 
 

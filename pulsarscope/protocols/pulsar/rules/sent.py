@@ -13,7 +13,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.rules.evidence import add_sample
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -179,6 +179,16 @@ class SentForm:
         sends.count += 1
         add_sample(sends.frames, where_of(row).name)
         return gone is not None
+
+    def counts_homeless(self, number: int) -> bool:
+        """Return True when SENDs of an id without a producer are only counted: enough of them are listed."""
+        sends = self._homeless.get(False)
+        return number not in self._gone and sends is not None and len(sends.frames) >= SAMPLES_MAX
+
+    def count_homeless(self, count: int) -> None:
+        """Count SENDs of an id of which `counts_homeless` is true."""
+        if count:
+            self._homeless[False].count += count
 
     def end(self, row: ConnectionRow) -> None:
         """Report what is wrong, and advise."""

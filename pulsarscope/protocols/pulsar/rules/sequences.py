@@ -309,6 +309,36 @@ class SequenceRule(ConnectionRule):
             else:
                 handle(index)
 
+    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count plain SENDs and their receipts behind the first ones; see `ConnectionRule.columns`."""
+        producers = frames.producers
+        sessions = [self._sessions.get(producer.id) for producer in producers]
+        if not all(map(self._is_plain, producers, sessions)):
+            return False
+        for number, (producer, session) in enumerate(zip(producers, sessions, strict=True)):
+            if session is None:
+                self._form.count_homeless(len(producer.sends))
+                continue
+            sent, numbers = session.sent, producer.sequence_ids
+            for index in range(-(sent + 1) % KEPT_MAX, len(numbers), KEPT_MAX):  # those that are measured
+                session.sent, session.chunk = sent + index, None
+                session.highest = numbers[index - 1] if index else session.highest
+                handle(producer.sends[index])
+            if numbers:
+                session.sent, session.chunk, session.highest = sent + len(numbers), None, numbers[-1]
+            if producer.receipts:
+                session.confirmed = max(session.confirmed, producer.confirmed)
+                session.tail.extend(frames.latest(number, KEPT_MAX))
+        return True
+
+    def _is_plain(self, producer: Any, session: ProducerSession | None) -> bool:
+        """Return True when SENDs in columns have ascending sequence ids, and they and their receipts are behind the first ones."""
+        numbers = producer.sequence_ids
+        if session is None:
+            return not numbers or (self._form.counts_homeless(producer.id) and len(self._sessions) < PRODUCERS_MAX)
+        plain = not numbers or (session.sent >= KEPT_MAX and producer.ascending and numbers[0] > session.highest)
+        return plain and not (producer.receipts and (session.repeated or len(session.head) < KEPT_MAX))
+
     frames: ClassVar[Handlers] = {
         "PRODUCER": _producer,
         "PRODUCER_SUCCESS": _producer_success,

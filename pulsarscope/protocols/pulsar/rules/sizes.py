@@ -74,4 +74,8 @@ class SizeRule(ConnectionRule):
             if row.command != "SEND" or (self._limit is not None and (row.payload_size or 0) > self._limit):
                 handle(index)
 
+    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over the SENDs within the limit; see `ConnectionRule.columns`."""
+        return self._limit is None or frames.largest <= self._limit
+
     frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

@@ -165,6 +165,10 @@ class TransactionRule(ConnectionRule):
             elif row.command not in {"SEND", "ACK"} or _BITS[0] in (row.fields or NOTHING):
                 handle(index)
 
+    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Pass over what is outside transactions; see `ConnectionRule.columns`."""
+        return not self._requests
+
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,
         "NEW_TXN_RESPONSE": _new_response,

@@ -33,7 +33,7 @@ class Producer(msgspec.Struct):
     open: bool = False
     """True from PRODUCER until that is refused, or either side closes it."""
     known: set[int] | None = None
-    """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt first does not fit the oldest."""
+    """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt does not fit the oldest."""
 
 
 class Sent(msgspec.Struct, gc=False):
@@ -92,7 +92,7 @@ class Sends:
         if producer.known is not None:
             producer.known.add(sent.sequence_id)
             if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
-                producer.known = {waiting.sequence_id for waiting in producer.waiting}
+                producer.known = None  # so many SENDs pay for the next look at all that wait; a compiled reader may go on
         if sent.entry is not None:
             self._hold(sent, sent.entry, events)
         if self.waiting > PENDING_REQUESTS_MAX:

@@ -17,7 +17,9 @@ from pulsarscope.protocols.pulsar.frame.compiled import CompiledReader
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitter, reader
 from tests.scenarios.capture_mutations import Corpus, corpus_options
+from tests.scenarios.capturefile import pcap
 from tests.scenarios.command_line import run
+from tests.scenarios.publishers import Publishers
 from tests.scenarios.streams import Stream, frames_of, split
 
 SMALL_MAX_BYTES = 200_000
@@ -67,6 +69,7 @@ OUTPUTS = [
     (WHOLE, ("decode", "-f", "ndjson")),
     (WHOLE, ("decode",)),
     (WHOLE, ("stats", "-f", "json")),
+    (WHOLE, ("diagnose", "-f", "json")),
     (CUT, ("decode", "-f", "ndjson")),
     (CUT, ("decode", "--time", "delta", "-q")),
 ]
@@ -102,12 +105,18 @@ def test_streams_of_mutated_frames_read_as_by_the_reference() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("other", [0, 1, 2])
-def test_captures_read_as_by_the_reference(tmp_path: Path, other: int) -> None:
+def test_captures_read_as_by_the_reference(tmp_path: Path) -> None:
     both = BothReaders(tmp_path, corpus_options())
-    for path in sorted(CAPTURES.rglob("*.pcap")):
+    for number, path in enumerate(sorted(CAPTURES.rglob("*.pcap"))):
         if path.stat().st_size < SMALL_MAX_BYTES:
-            both.check(path.read_bytes(), other=other)
+            both.check(path.read_bytes(), other=number)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("oddity", [0.0, 0.004, 0.05, 0.3])
+def test_rules_judge_frames_in_columns_as_they_judge_rows(tmp_path: Path, oddity: float) -> None:
+    conversation = Publishers(Random(int(1000 * oddity)), oddity=oddity).publish(60)  # noqa: S311 - repeatable
+    BothReaders(tmp_path, corpus_options()).check(pcap(conversation.packets), other=2)
 
 
 @pytest.mark.usefixtures("installed")
@@ -137,8 +146,9 @@ def test_what_the_compiled_reader_cannot_take_is_an_exception_of_the_connection(
 def test_outputs_of_frames_in_columns_are_those_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, arguments: tuple[str, ...]
 ) -> None:
-    for path in sorted(CAPTURES.rglob("*.pcap*")):
-        if path.suffix in (".pcap", ".pcapng") and path.stat().st_size < SMALL_MAX_BYTES:
+    paths = [path for path in CAPTURES.rglob("*.pcap*") if path.suffix in (".pcap", ".pcapng") and path.stat().st_size < SMALL_MAX_BYTES]
+    for number, path in enumerate(sorted(paths)):
+        if number % len(OUTPUTS) in (OUTPUTS.index((size, arguments)), 0):
             copy = tmp_path / path.name
             copy.write_bytes(path.read_bytes()[:size])
             assert output_of(monkeypatch, "require", copy, arguments) == output_of(monkeypatch, "off", copy, arguments), path

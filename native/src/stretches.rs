@@ -1,0 +1,399 @@
+//! Stretches: SENDs of one connection and their receipts in columns, with nothing else of it between, as rules take them.
+
+use std::collections::HashMap;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+
+use crate::caught;
+use crate::frames::{Entry, Frame, Frames};
+use crate::pack;
+use crate::tables::CommandKind;
+
+const MILLISECOND: i64 = 1_000_000;
+const PUBLISHED_MAX: i64 = i64::MAX / MILLISECOND / 2;
+
+/// SENDs of one producer in a stretch, and its receipts, by their places in it.
+#[pyclass(frozen, get_all, module = "pulsarscope_native")]
+pub struct Published {
+    id: i64,
+    topic: Option<Py<PyAny>>,
+    /// Name of the producer, as receipts have it.
+    name: Option<Py<PyAny>>,
+    sends: Vec<usize>,
+    sequence_ids: Vec<i64>,
+    /// Each sequence id is above those before.
+    ascending: bool,
+    receipts: Vec<usize>,
+    /// Highest sequence id of the receipts.
+    confirmed: i64,
+    /// Most SENDs, less receipts, at a SEND since the beginning of the stretch.
+    peak: i64,
+}
+
+/// Ledger, entry and latency of a receipt, and the SEND that it answers.
+struct Receipt {
+    place: usize,
+    group: usize,
+    send: (i64, i64, i64),
+    latency: i64,
+    time: i64,
+}
+
+#[pyclass(frozen, module = "pulsarscope_native")]
+pub struct Stretch {
+    frames: Py<Frames>,
+    /// Entries of the frames, and their places among the rows.
+    at: Vec<(u32, u32)>,
+    exchanges: bool,
+    groups: Vec<Py<Published>>,
+    receipts: Vec<Receipt>,
+    /// Place, time and end of the SEND that was published last before its capture, and the number of those with a time.
+    closest: Option<(usize, i64)>,
+    timed: usize,
+    largest: u32,
+    properties: bool,
+}
+
+/// Return true for a SEND or a receipt of which rules need no row.
+pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
+    let numbers = &frame.parts().numbers;
+    match kind {
+        CommandKind::Send => {
+            let plain = !numbers.loud && !numbers.highest && numbers.ledger < 0 && (0..PUBLISHED_MAX).contains(&numbers.published);
+            plain && frames.is_client(frame) && frame.named.topic > 0
+        }
+        CommandKind::Receipt => {
+            let plain = !numbers.loud && numbers.ledger > 0 && numbers.entry >= 0;
+            plain && !frames.is_client(frame) && frame.named.request.is_some() && frame.named.latency.is_some()
+        }
+        _ => false,
+    }
+}
+
+impl Stretch {
+    /// Take frames of a batch: their entries, and their places among the rows.
+    pub fn of(py: Python<'_>, frames: &Py<Frames>, at: Vec<(u32, u32)>, exchanges: bool) -> PyResult<Self> {
+        let batch = frames.bind(py).try_borrow()?;
+        let mut made: Vec<Published> = Vec::new();
+        let mut levels: Vec<i64> = Vec::new();
+        let mut numbers: HashMap<(i64, u32), usize> = HashMap::new();
+        let (mut receipts, mut closest, mut timed, mut largest, mut properties) = (Vec::new(), None, 0, 0, false);
+        for (place, (entry, _)) in at.iter().enumerate() {
+            let Some(Entry::Frame(frame)) = batch.entries.get(*entry as usize) else { return Err(no_such_place()) };
+            let (parts, named) = (frame.parts(), &frame.named);
+            let of_frame = &parts.numbers;
+            let group = *numbers.entry((of_frame.id, named.topic)).or_insert(made.len());
+            if group == made.len() {
+                made.push(Published {
+                    id: of_frame.id,
+                    topic: batch.known(py, named.topic).map(|topic| topic.into_any().unbind()),
+                    name: batch.known(py, named.producer).map(|name| name.into_any().unbind()),
+                    sends: Vec::new(),
+                    sequence_ids: Vec::new(),
+                    ascending: true,
+                    receipts: Vec::new(),
+                    confirmed: i64::MIN,
+                    peak: i64::MIN,
+                });
+                levels.push(0);
+            }
+            let of_group = &mut made[group];
+            if let (Some(send), Some(latency)) = (named.request, named.latency) {
+                of_group.receipts.push(place);
+                of_group.confirmed = of_group.confirmed.max(of_frame.sequence);
+                levels[group] -= 1;
+                receipts.push(Receipt { place, group, send, latency, time: frame.time });
+                continue;
+            }
+            of_group.ascending &= of_group.sequence_ids.last().is_none_or(|last| *last < of_frame.sequence);
+            of_group.sends.push(place);
+            of_group.sequence_ids.push(of_frame.sequence);
+            levels[group] += 1;
+            of_group.peak = of_group.peak.max(levels[group]);
+            largest = largest.max(frame.size() - parts.payload_at);
+            properties |= of_frame.properties;
+            if of_frame.published > 0 {
+                timed += 1;
+                let offset = of_frame.published * MILLISECOND - frame.time;
+                if closest.is_none_or(|(_, before)| offset > before) {
+                    closest = Some((place, offset));
+                }
+            }
+        }
+        drop(batch);
+        let groups = made.into_iter().map(|group| Py::new(py, group)).collect::<PyResult<_>>()?;
+        Ok(Stretch { frames: frames.clone_ref(py), at, exchanges, groups, receipts, closest, timed, largest, properties })
+    }
+
+    fn with<T>(&self, py: Python<'_>, place: usize, work: impl FnOnce(&Frames, &Frame, u32) -> PyResult<T>) -> PyResult<T> {
+        let frames = self.frames.bind(py).try_borrow()?;
+        let (entry, position) = self.at.get(place).ok_or_else(no_such_place)?;
+        match frames.entries.get(*entry as usize) {
+            Some(Entry::Frame(frame)) => work(&frames, frame, *position),
+            _ => Err(no_such_place()),
+        }
+    }
+
+    fn append<'py>(&self, py: Python<'py>, place: usize, rows: &Bound<'py, PyList>, positions: &mut Vec<u32>) -> PyResult<()> {
+        self.with(py, place, |frames, frame, position| {
+            rows.append(frames.named_row(py, frame)?)?;
+            positions.push(position);
+            if let Some(exchange) = if self.exchanges { frames.exchange(py, frame)? } else { None } {
+                rows.append(exchange)?;
+                positions.push(position + 1);
+            }
+            Ok(())
+        })
+    }
+}
+
+#[pymethods]
+impl Stretch {
+    fn __len__(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Producers, in the order of their first frames.
+    #[getter]
+    fn producers(&self, py: Python<'_>) -> Vec<Py<Published>> {
+        self.groups.iter().map(|group| group.clone_ref(py)).collect()
+    }
+
+    /// Size of the largest payload.
+    #[getter]
+    fn largest(&self) -> u32 {
+        self.largest
+    }
+
+    /// Some message has properties.
+    #[getter]
+    fn properties(&self) -> bool {
+        self.properties
+    }
+
+    /// Position of the first frame among all rows at hand.
+    #[getter]
+    fn position(&self) -> u32 {
+        self.at[0].1
+    }
+
+    /// Return the commands of the frames, and those of the exchanges.
+    fn commands<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyTuple>)> {
+        let send = self.receipts.len() < self.at.len();
+        let receipt = !self.receipts.is_empty();
+        let frames = [(send, "SEND"), (receipt, "SEND_RECEIPT")].into_iter().filter_map(|(there, name)| there.then_some(name));
+        let exchanges: &[&str] = if receipt && self.exchanges { &["SEND"] } else { &[] };
+        Ok((PyTuple::new(py, frames.collect::<Vec<_>>())?, PyTuple::new(py, exchanges)?))
+    }
+
+    /// Return the rows, and their positions among all rows at hand.
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Vec<u32>)> {
+        let (rows, mut positions) = (PyList::empty(py), Vec::new());
+        for place in 0..self.at.len() {
+            self.append(py, place, &rows, &mut positions)?;
+        }
+        Ok((rows, positions))
+    }
+
+    /// Return the row at a place and that of its exchange, if it ends one, with their positions.
+    fn row<'py>(&self, py: Python<'py>, place: usize) -> PyResult<(Bound<'py, PyList>, Vec<u32>)> {
+        let (rows, mut positions) = (PyList::empty(py), Vec::new());
+        self.append(py, place, &rows, &mut positions)?;
+        Ok((rows, positions))
+    }
+
+    /// Return source, file, packet, sub, time and connection of the frame at a place, from the end on if it is negative.
+    fn where_of<'py>(&self, py: Python<'py>, place: isize) -> PyResult<Bound<'py, PyTuple>> {
+        let place = if place < 0 { self.at.len().wrapping_add_signed(place) } else { place as usize };
+        self.with(py, place, |frames, frame, _| {
+            let [source, file, connection, _, _] = frames.names(frame);
+            (source, file, frame.packet, frame.sub(), frame.time, connection).into_pyobject(py)
+        })
+    }
+
+    /// Return the places of the receipts of SENDs with these names.
+    fn answers(&self, names: &Bound<'_, PyDict>) -> PyResult<Vec<usize>> {
+        let mut places = Vec::new();
+        for receipt in &self.receipts {
+            if names.contains(name_of(receipt.send))? {
+                places.push(receipt.place);
+            }
+        }
+        Ok(places)
+    }
+
+    /// Return the place of the first receipt of a topic, from a place on, with this time or a later one.
+    fn receipt_since(&self, py: Python<'_>, topic: &Bound<'_, PyAny>, time: i64, start: usize) -> PyResult<Option<usize>> {
+        let of_topic = |group: &Py<Published>| group.get().topic.as_ref().map_or(Ok(false), |name| topic.eq(name.bind(py)));
+        let groups = self.groups.iter().map(of_topic).collect::<PyResult<Vec<bool>>>()?;
+        let is_due = |receipt: &&Receipt| receipt.place >= start && receipt.time >= time && groups[receipt.group];
+        Ok(self.receipts.iter().find(is_due).map(|receipt| receipt.place))
+    }
+
+    /// Return sequence id, ledger, entry and SEND of the latest receipts of a producer, so many at most.
+    fn latest<'py>(&self, py: Python<'py>, producer: usize, count: usize) -> PyResult<Vec<(i64, i64, i64, String)>> {
+        let of_producer: Vec<&Receipt> = self.receipts.iter().rev().filter(|receipt| receipt.group == producer).take(count).collect();
+        let told = |receipt: &&Receipt| {
+            self.with(py, receipt.place, |_, frame, _| {
+                let numbers = &frame.parts().numbers;
+                Ok((numbers.sequence, numbers.ledger, numbers.entry, name_of(receipt.send)))
+            })
+        };
+        of_producer.iter().rev().map(told).collect()
+    }
+
+    /// Return the number of SENDs with a publish time, and place and offset (ns, publish time less time of capture) of the one that was
+    /// captured soonest after it.
+    fn published(&self) -> (usize, Option<(usize, i64)>) {
+        (self.timed, self.closest)
+    }
+
+    /// Return the place of the next receipt, from a place on, whose latency is out of bounds, or whose SEND is of the time `end` or later;
+    /// the length if there is none. `slowest`: highest latency of each producer.
+    fn unusual(&self, start: usize, fastest: i64, longest: i64, end: i64, slowest: Vec<i64>) -> usize {
+        let is_unusual = |receipt: &&Receipt| {
+            let latency = receipt.latency;
+            let of_producer = slowest.get(receipt.group).is_none_or(|slowest| latency > *slowest);
+            receipt.place >= start && (of_producer || latency < fastest || latency > longest || receipt.time - latency >= end)
+        };
+        self.receipts.iter().find(is_unusual).map_or(self.at.len(), |receipt| receipt.place)
+    }
+
+    /// Return for each producer how many receipts have each latency, rounded to three digits, between two places.
+    fn latencies(&self, start: usize, stop: usize) -> Vec<HashMap<i64, i64>> {
+        let mut counts: Vec<HashMap<i64, i64>> = vec![HashMap::new(); self.groups.len()];
+        for receipt in &self.receipts {
+            if (start..stop).contains(&receipt.place) {
+                let mut unit = 1;
+                while receipt.latency / unit > 999 {
+                    unit *= 10;
+                }
+                *counts[receipt.group].entry(receipt.latency / unit * unit).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// Return the facts on the receipts, each with its position: its key "ledger:entry", the fact packed, and its time.
+    ///
+    /// `sends`: place, checksum and cluster of the SENDs that wait for their receipt, by name; those of the stretch come to it and go.
+    /// `what`: kind of the facts; `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
+    fn received<'py>(
+        &self,
+        py: Python<'py>,
+        sends: &Bound<'py, PyDict>,
+        what: &str,
+        of_topic: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<(u32, String, Bound<'py, PyBytes>, i64)>> {
+        caught(|| {
+            let frames = self.frames.bind(py).try_borrow()?;
+            let mut topics = Vec::new();
+            for group in &self.groups {
+                let group = group.get();
+                let topic: Option<String> = of_topic.call1((&group.topic,))?.extract()?;
+                let name: Option<String> = group.name.as_ref().map(|name| name.extract(py)).transpose()?;
+                topics.push((topic, name));
+            }
+            let mut waiting: HashMap<(i64, i64, i64), &Frame> = HashMap::new();
+            let mut order = Vec::new();
+            let mut facts = Vec::with_capacity(self.receipts.len());
+            let mut receipts = self.receipts.iter();
+            for (place, (entry, position)) in self.at.iter().enumerate() {
+                let Some(Entry::Frame(frame)) = frames.entries.get(*entry as usize) else { return Err(no_such_place()) };
+                if frame.named.request.is_none() {
+                    let send = (frames.file(frame), frame.packet, i64::from(frame.sub()));
+                    waiting.insert(send, frame);
+                    order.push(send);
+                    continue;
+                }
+                let Some(receipt) = receipts.next().filter(|receipt| receipt.place == place) else { return Err(no_such_place()) };
+                let (topic, name) = &topics[receipt.group];
+                let numbers = &frame.parts().numbers;
+                let mut fact = Vec::with_capacity(192);
+                pack::array(3, &mut fact);
+                place_of(py, &frames, frame, &mut fact)?;
+                pack::text(what, &mut fact);
+                let sent = waiting.remove(&receipt.send);
+                let before = if sent.is_none() { taken(sends, receipt.send)? } else { None };
+                let cluster = before.as_ref().and_then(|(_, _, cluster)| cluster.as_deref());
+                pack::map(if cluster.is_some() { 5 } else { 4 }, &mut fact);
+                pack::text("topic", &mut fact);
+                optional(topic.as_deref(), &mut fact);
+                pack::text("producer_name", &mut fact);
+                optional(name.as_deref(), &mut fact);
+                pack::text("sent", &mut fact);
+                let checksum = match (sent, &before) {
+                    (Some(send), _) => {
+                        place_of(py, &frames, send, &mut fact)?;
+                        Some("good")
+                    }
+                    (None, Some(((source, file, packet, sub, time, connection), checksum, _))) => {
+                        pack::array(6, &mut fact);
+                        optional(source.as_deref(), &mut fact);
+                        [*file, *packet, *sub, *time].iter().for_each(|number| pack::number(*number, &mut fact));
+                        pack::text(connection, &mut fact);
+                        Some(checksum.as_str())
+                    }
+                    (None, None) => {
+                        pack::nil(&mut fact);
+                        None
+                    }
+                };
+                pack::text("checksum", &mut fact);
+                optional(checksum, &mut fact);
+                if let Some(cluster) = cluster {
+                    pack::text("from", &mut fact);
+                    pack::text(cluster, &mut fact);
+                }
+                facts.push((*position, format!("{}:{}", numbers.ledger, numbers.entry), PyBytes::new(py, &fact), frame.time));
+            }
+            for send in order {
+                if let Some(frame) = waiting.get(&send) {
+                    let [source, file, connection, _, _] = frames.names(frame);
+                    let place = (source, file, frame.packet, frame.sub(), frame.time, connection).into_pyobject(py)?;
+                    sends.set_item(name_of(send), (place.to_list(), intern!(py, "good"), py.None()))?;
+                }
+            }
+            Ok(facts)
+        })
+    }
+}
+
+/// Place of a SEND, status of its checksum, and the cluster that its message comes from.
+type Sent = ((Option<String>, i64, i64, i64, i64, String), String, Option<String>);
+
+/// Take a SEND out of those that wait.
+fn taken(sends: &Bound<'_, PyDict>, send: (i64, i64, i64)) -> PyResult<Option<Sent>> {
+    let name = name_of(send);
+    let Some(waiting) = sends.get_item(&name)? else { return Ok(None) };
+    sends.del_item(&name)?;
+    let (place, checksum, cluster): (Bound<'_, PyList>, String, Option<String>) = waiting.extract()?;
+    Ok(Some((place.to_tuple().extract()?, checksum, cluster)))
+}
+
+fn place_of(py: Python<'_>, frames: &Frames, frame: &Frame, out: &mut Vec<u8>) -> PyResult<()> {
+    let [source, _, connection, _, _] = frames.names(frame);
+    pack::array(6, out);
+    optional(source.extract::<Option<&str>>(py)?, out);
+    [frames.file(frame), frame.packet, i64::from(frame.sub()), frame.time].iter().for_each(|number| pack::number(*number, out));
+    pack::text(connection.extract::<&str>(py)?, out);
+    Ok(())
+}
+
+fn optional(text: Option<&str>, out: &mut Vec<u8>) {
+    match text {
+        Some(text) => pack::text(text, out),
+        None => pack::nil(out),
+    }
+}
+
+fn name_of((file, packet, sub): (i64, i64, i64)) -> String {
+    format!("{file}:{packet}.{sub}")
+}
+
+fn no_such_place() -> PyErr {
+    PyIndexError::new_err("no such place")
+}

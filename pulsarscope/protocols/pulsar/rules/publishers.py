@@ -1,0 +1,138 @@
+"""Producers of a connection: how soon their SENDs are answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pulsarscope.dissect.rules import Where, where_of
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile
+from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+JUMP = 100
+"""So many times the latency of another SEND of its producer tells a pause from a broker or a link that is slow."""
+
+
+class ReplicationLag(msgspec.Struct):
+    """Ages of the messages that a replicator sends: capture time less publish time, ns. Only differences count: clocks differ."""
+
+    first: Where
+    first_age: int
+    last: Where
+    last_age: int
+    sends: int = 0
+
+    @property
+    def growth(self) -> int:
+        """Nanoseconds that the last message is older than the first."""
+        return self.last_age - self.first_age
+
+
+class Publisher(msgspec.Struct):
+    """SENDs of one producer and their answers."""
+
+    topic: str | None = None
+    name: str | None = None
+    latencies: Counter[int] = msgspec.field(default_factory=Counter)
+    """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different ones at most."""
+    slowest: tuple[int, Where, str, str] | None = None
+    """(latency, SEND, its answer, entry)."""
+    answered_at: int = 0
+    """Time of the first answer, in nanoseconds."""
+    in_flight: int = 0
+    in_flight_max: int = 0
+    """Most SENDs without an answer at a time."""
+    unanswered: list[Where] = msgspec.field(default_factory=list)
+    reset: Where | None = None
+    """Latest PRODUCER or CLOSE_PRODUCER: a client sends again what it had sent before that."""
+    closed: bool = False
+    lag: ReplicationLag | None = None
+    """Age of what a replicator sends; None of other producers."""
+    is_known: bool = False
+    """True after its first SEND, which tells whether it is a replicator."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True when its SENDs and their answers are only counted, as far as no latency is unusual."""
+        return self.is_known and self.lag is None and not self.closed and self.slowest is not None
+
+    @property
+    def replicates(self) -> bool:
+        """True for a replicator: by what it sends, or by its name."""
+        return self.lag is not None or (self.name or "").startswith(REPLICATOR)
+
+    @property
+    def title(self) -> str:
+        """Name of the producer in a sentence."""
+        return f"{'Replicator' if self.replicates else 'Producer'} {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
+
+    def is_resent(self, send: Where) -> bool:
+        """Return True when the client knows to send this again."""
+        reset = self.reset
+        return reset is not None and (send.file, send.packet, send.sub) < (reset.file, reset.packet, reset.sub)
+
+
+class SlowPublisher(NamedTuple):
+    """Finding on a slow producer, without what the end of the connection adds."""
+
+    code: str
+    where: Where
+    text: str
+    evidence: dict[str, Any]
+    latency: int
+    """Of the slowest SEND, whose place is `where`."""
+    entry: str
+
+
+def note_lag(publisher: Publisher, row: FrameRow) -> None:
+    """Note the age of what a replicator sends: its messages name the cluster that they come from."""
+    metadata = row.metadata or {}
+    published = metadata.get("publish_time")
+    if not metadata.get("replicated_from") or type(published) is not int:
+        return
+    where, age = where_of(row), row.time - published * 1_000_000
+    if publisher.lag is None:
+        publisher.lag = ReplicationLag(where, age, where, age)
+    lag = publisher.lag
+    lag.last, lag.last_age, lag.sends = where, age, lag.sends + 1
+
+
+def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
+    """Return the finding on a producer, if it is slow."""
+    if publisher.slowest is None:
+        return None
+    longest, where, answer, entry = publisher.slowest
+    sends = sum(publisher.latencies.values())
+    median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
+    slow_ns = thresholds.ns("slow-publish-seconds")
+    if sends >= thresholds["slow-publish-sends"] and high > slow_ns:
+        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
+    elif sends >= thresholds["slow-publish-median-sends"] and median > slow_ns:
+        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-median-sends")
+    elif longest > thresholds.ns("slow-publish-longest-seconds"):
+        deciding = thresholds.evidence("slow-publish-longest-seconds")
+    elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
+        deciding = thresholds.evidence("slow-publish-jump-seconds")
+    else:
+        return None
+    evidence: dict[str, Any] = {
+        "frames": [where.name, answer],
+        "topic": publisher.topic,
+        "producer_name": publisher.name,
+        "sends": sends,
+        "p50_ns": median,
+        "p99_ns": high,
+        "max_ns": longest,
+        "in_flight_max": publisher.in_flight_max,
+        **deciding,
+    }
+    text = (
+        f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "
+        f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
+    )
+    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)
