@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
@@ -19,8 +18,7 @@ from pulsarscope.filter.wireshark_names import NAMES
 from pulsarscope.model.connection_name import connection_name
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
-
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from pulsarscope.model.utc import utc_nanoseconds
 
 INT64_MAX = (1 << 63) - 1
 
@@ -261,20 +259,10 @@ def _time(literal: Literal, known: KnownField) -> int | Since | None:
     if literal.kind not in {TIME, STRING}:
         return None
     text = literal.text if literal.kind == TIME else unquoted(literal)
-    date, zone, fraction = text, "+00:00", ""
-    if text.endswith("Z"):
-        date = text[:-1]
-    elif len(text) > 19 and text[-6] in "+-":
-        date, zone = text[:-6], text[-6:]
-    date, _, fraction = date.partition(".")
     try:
-        if not (date[4:5] == date[7:8] == "-" and len(date) in {10, 16, 19} and (fraction + "0").isdecimal() and len(fraction) <= 9):
-            raise ValueError  # noqa: TRY301 - as for an invalid date
-        moment = datetime.fromisoformat(date)
-        moment = datetime.fromisoformat(f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + zone)
+        return utc_nanoseconds(text)
     except ValueError:
         raise Mismatch("invalid time: write 2026-05-01T10:00:00.123Z", literal.place) from None
-    return (moment - EPOCH) // timedelta(seconds=1) * SECOND + int(fraction.ljust(9, "0"))
 
 
 def _network(text: str, literal: Literal) -> Value:

@@ -88,6 +88,23 @@ def decode(
     return decode_packets(packets, options, partitions)
 
 
+def reads(**options: object) -> dict[str, int]:
+    """Return what a read with these options, as `spark.read.options` takes them, would read: of captures and bytes, and of how many.
+
+    It looks at the captures from here, and decodes nothing. Raises UsageError or CaptureError as the read does.
+    """
+    from pulsarscope.spark.source_options import source_options  # noqa: PLC0415 - as above
+
+    checked = source_options({name: str(value) for name, value in options.items()})
+    inputs = checked.expand()
+    found = checked.reads(inputs)
+    size = inputs.sizes or 0
+    if found is None:
+        return {"captures": len(inputs.paths), "captures_read": len(inputs.paths), "bytes": size, "bytes_read": size}
+    read = [size for is_read, size in found if is_read]
+    return {"captures": len(found), "captures_read": len(read), "bytes": size, "bytes_read": sum(read)}
+
+
 def zip_package(folder: AnyPath) -> str:
     """Write this package into a folder as a zip file, for `spark.addArtifacts(…, pyfile=True)`, and return its path."""
     from pathlib import Path  # noqa: PLC0415 - as above
@@ -97,4 +114,4 @@ def zip_package(folder: AnyPath) -> str:
     return write(Path(os.fspath(folder)))
 
 
-__all__ = ["decode", "register", "zip_package"]
+__all__ = ["decode", "reads", "register", "zip_package"]

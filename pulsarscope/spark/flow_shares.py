@@ -13,6 +13,7 @@ import msgspec
 
 from pulsarscope.capture import Block, BlockReader, Inputs
 from pulsarscope.model.flow import reverse_key, source_endpoint
+from pulsarscope.spark.capture_times import NO_PACKETS, Times, TimesFolder, widened
 from pulsarscope.spark.remote_files import open_path
 
 SHARE_BYTES = 64 << 20
@@ -87,9 +88,10 @@ class ShareBlocks:
     recognised = True
     """What is no capture any more is told by a finding."""
 
-    def __init__(self, reader: BlockReader | None, flows: KeptFlows) -> None:
+    def __init__(self, reader: BlockReader | None, flows: KeptFlows, note: Callable[[Times], None] | None = None) -> None:
         self._reader = reader
         self._flows = flows
+        self._note = note
 
     @property
     def first_time(self) -> int | None:
@@ -97,9 +99,14 @@ class ShareBlocks:
         return None if self._reader is None else self._reader.first_time
 
     def __iter__(self) -> Iterator[Block]:
+        times = NO_PACKETS
         for block in self._reader or ():
+            if self._note is not None:
+                times = widened(times, block.flows.values())
             self._flows.select(block)
             yield block
+        if self._note is not None:
+            self._note(times)
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
         """Return the TLS key logs read since the last call."""
@@ -109,8 +116,11 @@ class ShareBlocks:
 class KeptFlows:
     """The flows of a share, of which only some may be wanted."""
 
-    def __init__(self, inputs: Inputs, share: Share, wanted: Wanted) -> None:
+    def __init__(self, inputs: Inputs, share: Share, wanted: Wanted, files: Sequence[bool] | None = None, times_location: str = "") -> None:
+        """Read some of the captures, by default all; note their times in a folder, unless its name is empty."""
         self._inputs = inputs
+        self._files = files
+        self._times = TimesFolder(times_location) if times_location else None
         self._share = share
         self._wanted = wanted
         self._known: dict[bytes, bool] = {}
@@ -133,9 +143,11 @@ class KeptFlows:
 
     def read(self, path: str, file: int) -> ShareBlocks:
         """Return the blocks of a capture; none of one in which no flow is kept."""
-        if not self._share.first <= file < self._share.end or self._chosen == set():
+        is_read = self._share.first <= file < self._share.end and self._chosen != set() and (self._files is None or self._files[file])
+        if not is_read:
             return ShareBlocks(None, self)
-        return ShareBlocks(BlockReader(path, file, by_interface=self._inputs.by_interface, opener=open_path), self)
+        reader = BlockReader(path, file, by_interface=self._inputs.by_interface, opener=open_path)
+        return ShareBlocks(reader, self, None if self._times is None else self._times.begin(path))
 
     def select(self, block: Block) -> None:
         """Leave out the other flows of a block."""

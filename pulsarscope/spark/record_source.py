@@ -14,18 +14,15 @@ from pulsarscope.capture import Inputs
 from pulsarscope.engine.local import Run
 from pulsarscope.filter import Filter
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, MessageRow, count_rows
+from pulsarscope.model.records import ConnectionRow, MessageRow, count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.flow_shares import KeptFlows, Share, Wanted, capture_sets, shares_of
 from pulsarscope.spark.partition import COLLECT_EVERY_OBJECTS
 from pulsarscope.spark.row_filters import RowFilters
-from pulsarscope.spark.source_options import SourceOptions
+from pulsarscope.spark.source_options import ACROSS_CONNECTIONS, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter as SparkFilter
-
-ACROSS_CONNECTIONS = (FindingRow.kind, JourneyRow.kind)
-"""Kinds that one task makes of all captures: any connection may matter for them."""
 
 
 class SharePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
@@ -41,6 +38,8 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         self._inputs = inputs
         self._columns = tuple(columns)
         self._filters = self._understood(())
+        reads = options.reads(inputs)
+        self._in_window = None if reads is None else [is_read for is_read, _ in reads]
 
     def _understood(self, filters: Sequence[SparkFilter]) -> RowFilters:
         return RowFilters(self._options.kind, RecordBatches(self._options.kind, self._columns).schema, filters)
@@ -59,7 +58,10 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         return [SharePartition(share) for share in shares_of(inputs, sets, self._options.partitions)]
 
     def _passing_files(self) -> list[bool]:
-        return self._filters.passing("file", range(len(self._inputs.paths)), pa.int64())
+        passing = self._filters.passing("file", range(len(self._inputs.paths)), pa.int64())
+        return (
+            passing if self._in_window is None else [passes and is_read for passes, is_read in zip(passing, self._in_window, strict=True)]
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a share."""
@@ -97,7 +99,8 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         filters, wanted = self._filters, Wanted()
         if self._options.kind == ConnectionRow.kind:
             wanted = Wanted(filters.one_of("client"), filters.one_of("server"))
-        flows = KeptFlows(self._inputs, share, wanted)
+        noted = self._options.times_location if share.number == 0 else ""
+        flows = KeptFlows(self._inputs, share, wanted, self._in_window, noted)
         files = self._passing_files()
         is_timed = "time" in filters.names
         if self._options.kind not in ACROSS_CONNECTIONS and (is_timed or not all(files)):

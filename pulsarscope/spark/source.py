@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -50,13 +50,14 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         checked.refuse_stream_options()
         inputs = checked.expand()
         if checked.kind == PACKET:
-            return CaptureDataReader(inputs)
+            return CaptureDataReader(inputs, checked.reads(inputs))
         columns = known_columns(checked.kind, tuple(schema.names))
         return (FilteredRecordReader if checked.pushdown else RecordReader)(checked, inputs, columns)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
         """Return a reader of the captures that land in a folder."""
         checked = source_options({**_kept_options(schema), **self.options})
+        checked.refuse_window()
         columns = () if checked.kind == PACKET else known_columns(checked.kind, tuple(schema.names))
         return stream_reader(checked, columns)
 
@@ -68,18 +69,20 @@ def _kept_options(schema: Any) -> dict[str, str]:
 
 
 class FilePartition(InputPartition):  # type: ignore[misc]
-    """Partition of one file, by its position."""
+    """Partition of one file, by its position among those that are read."""
 
 
 class CaptureDataReader(DataSourceReader):  # type: ignore[misc]
     """Reader with a task for each file."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self._files = ReadFiles(inputs, [Portion(file) for file in range(len(inputs.paths))], packets=True)
+    def __init__(self, inputs: Inputs, reads: Sequence[tuple[bool, int]] | None = None) -> None:
+        """Read all captures, or those that `SourceOptions.reads` names."""
+        files = [file for file in range(len(inputs.paths)) if reads is None or reads[file][0]]
+        self._files = ReadFiles(inputs, [Portion(file) for file in files], packets=True)
 
     def partitions(self) -> list[InputPartition]:
         """Return the files in order."""
-        return [FilePartition(portion.file) for portion in self._files.portions]
+        return [FilePartition(number) for number in range(len(self._files.portions))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the packets of a file and the findings about it."""

@@ -14,19 +14,27 @@ from pulsarscope.engine.options import Options
 from pulsarscope.filter import Catalogue, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ROWS, FindingRow, MessageRow
+from pulsarscope.model.records import ROWS, FindingRow, JourneyRow, MessageRow
 from pulsarscope.model.text import hint_for
+from pulsarscope.model.utc import utc_nanoseconds
 from pulsarscope.output.export.columns import cell_types
+from pulsarscope.spark.capture_times import TimesFolder, Window
 from pulsarscope.spark.remote_files import list_files, open_path
 
 PACKET = "packet"
 """Value of `records` for packets before they are decoded, the default."""
+
+ACROSS_CONNECTIONS = (FindingRow.kind, JourneyRow.kind)
+"""Kinds of records for which any connection may matter."""
 
 NAMES = (
     "records",
     "path",
     "paths",
     "sourceBy",
+    "since",
+    "until",
+    "timesLocation",
     "columns",
     "partitions",
     "filter",
@@ -52,7 +60,10 @@ NAMES = (
 OF_STREAMS = ("stateLocation", "maxFilesPerTrigger", "maxBytesPerTrigger", "settle", "finish")
 """Options that go with `readStream`."""
 
-OF_PACKETS = ("records", "path", "paths", "sourceBy", *OF_STREAMS)
+OF_WINDOWS = ("since", "until", "timesLocation")
+"""Options that go with `read`."""
+
+OF_PACKETS = ("records", "path", "paths", "sourceBy", *OF_WINDOWS, *OF_STREAMS)
 """Options that go with packets; the others are those of the decoder."""
 
 _PROVIDER = "provider"
@@ -98,11 +109,25 @@ class SourceOptions(msgspec.Struct, frozen=True):
     """Take filters from Spark."""
     engine: Options = Options()
     stream: StreamOptions = StreamOptions()
+    window: Window = Window()
+    times_location: str = ""
+    """Folder, or URI, in which the times of captures are noted; empty for none."""
 
     def refuse_stream_options(self) -> None:
         """Raise UsageError when there are options that go with `readStream` alone."""
         if self.stream != StreamOptions():
             raise UsageError(f"{', '.join(OF_STREAMS)} go with spark.readStream")
+
+    def refuse_window(self) -> None:
+        """Raise UsageError when there are options that go with `read` alone."""
+        if self.window or self.times_location:
+            raise UsageError(f"{', '.join(OF_WINDOWS)} go with spark.read")
+
+    def reads(self, inputs: Inputs) -> list[tuple[bool, int]] | None:
+        """Return for each capture whether it is read, and its size in bytes; None when all are, whatever their times."""
+        if not self.window:
+            return None
+        return TimesFolder(self.times_location).reads(inputs.paths, self.window)
 
     def expand(self) -> Inputs:
         """Return the captures. Raises CaptureError when no path leads to one, UsageError for pipes."""
@@ -142,7 +167,8 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     if kind == PACKET:
         if idle := [name for name in given if name not in OF_PACKETS]:
             raise UsageError(f"the option {idle[0]} goes with decoded records: give one of records={', '.join(ROWS)}")
-        return SourceOptions(paths, source_by, kind, stream=_stream_options(given))
+        window, times_location = _window(given, kind)
+        return SourceOptions(paths, source_by, kind, stream=_stream_options(given), window=window, times_location=times_location)
     made = SourceOptions(
         paths,
         source_by,
@@ -153,6 +179,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         _truth(given, "pushdown", "true"),
         _engine_options(given, kind, source_by),
         _stream_options(given),
+        *_window(given, kind),
     )
     made.make_filter()  # refuses one that is not valid
     return made
@@ -228,6 +255,26 @@ def _stream_options(given: Mapping[str, str]) -> StreamOptions:
         _seconds(given, "settle", StreamOptions().settle),
         _truth(given, "finish", "false"),
     )
+
+
+def _window(given: Mapping[str, str], kind: str) -> tuple[Window, str]:
+    window, place = Window(_time(given, "since"), _time(given, "until")), _local(given.get("timesLocation", ""))
+    if window and kind in ACROSS_CONNECTIONS:
+        raise UsageError(
+            f"{kind} records look across all captures, which since and until leave out: filter their time, or name the captures to load"
+        )
+    if window and not place:
+        raise UsageError("since and until need a folder in which the times of captures are noted: option timesLocation")
+    return window, place
+
+
+def _time(given: Mapping[str, str], name: str) -> int | None:
+    if (text := given.get(name)) is None:
+        return None
+    try:
+        return utc_nanoseconds(text)
+    except ValueError:
+        raise UsageError(f"{name}={text}: write a time as 2026-05-01T10:00:00.123Z") from None
 
 
 def _texts(given: Mapping[str, str], name: str, separator: str | None = None) -> list[str]:

@@ -6,8 +6,10 @@ import gzip
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from random import Random
+from shutil import copy
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+import pulsarscope.spark
 from benchmarks.traffic import short_connections
 from pulsarscope.capture import expand_inputs
 from pulsarscope.cli.options import CommandRequest, ReadOptions
@@ -31,6 +34,7 @@ from tests.spark.inside import CAPTURES_WITH_SECRETS, SOURCE_PER_FILE, cut, loca
 datasource = pytest.importorskip("pyspark.sql.datasource", reason="no pyspark: pip install -e '.[spark]'")
 record_source = pytest.importorskip("pulsarscope.spark.record_source")
 source_options = pytest.importorskip("pulsarscope.spark.source_options").source_options
+CaptureDataReader = pytest.importorskip("pulsarscope.spark.source").CaptureDataReader
 
 NAMES = ("errors.pcap", "snaplen200.pcap", "raw-not-pulsar.pcap", "stuck-consumer.pcap", "shared-nack-dlq.pcap")
 
@@ -75,6 +79,64 @@ def test_connections_go_on_in_the_next_files(captures: Path, tmp_path: Path, kin
     for partitions in (1, 3):
         assert rows(given(kind, inputs.paths[::-1], partitions=partitions)) == want
     assert rows({"records": kind, "path": str(tmp_path)}) == want
+
+
+def utc(nanoseconds: int) -> str:
+    """Return a time as a user writes it."""
+    seconds, fraction = divmod(nanoseconds, 10**9)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{fraction:09}Z"
+
+
+@pytest.mark.parametrize("kind", ["frame", "connection", "exchange", "message", "packet"])
+def test_a_window_of_time_reads_its_captures_alone(captures: Path, tmp_path: Path, kind: str) -> None:
+    """Once their times were noted; names and numbers of files are those of all captures."""
+    paths = [str(captures / name) for name in NAMES]
+    noted = {"timesLocation": str(tmp_path / "times")}
+    all_rows = [row for part in batches(given("frame", paths, **noted)) for batch in part for row in batch.to_pylist()]
+    times = [[row["time"] for row in all_rows if row["file"] == file] for file in range(len(paths))]
+    files = [file for file in range(len(paths)) if times[file]]
+    spans = {file: (min(times[file]), max(times[file])) for file in files}
+    for file in files:
+        first, last = spans[file]
+        hit = [other for other, (start, end) in spans.items() if start <= last and first <= end]
+        window = given(kind, paths, since=utc(first), until=utc(last), **noted)
+        expected = [row for row in of_kind(given(kind, paths)) if row["file"] in hit]
+        assert [row for row in of_kind(window) if row["file"] in spans] == expected
+        share = pulsarscope.spark.reads(**window)
+        assert share["captures"] == len(paths)
+        assert share["captures_read"] < len(paths)
+        assert share["bytes_read"] < share["bytes"] == sum(Path(path).stat().st_size for path in paths)
+    outside = given(kind, paths, until=utc(min(first for first, _ in spans.values()) - 10**10), **noted)
+    assert [row for row in of_kind(outside) if row["file"] in spans] == []
+
+
+def of_kind(options: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a read, in the order of their names."""
+    if options["records"] == "packet":
+        checked = source_options(options)
+        inputs = checked.expand()
+        reader: Any = CaptureDataReader(inputs, checked.reads(inputs))
+        made = [batch for part in reader.partitions() for batch in reader.read(pickled(part))]
+    else:
+        made = [batch for part in batches(options) for batch in part]
+    return sorted((row for batch in made for row in batch.to_pylist()), key=lambda row: (row["file"], row["packet"], repr(row)))
+
+
+def test_times_are_noted_of_what_was_read_whole(captures: Path, tmp_path: Path) -> None:
+    """By one of several tasks; a capture that has changed since is read again."""
+    path = tmp_path / "a.pcap"
+    copy(captures / "errors.pcap", path)
+    noted = {"timesLocation": str(tmp_path / "times"), "partitions": "3"}
+    never = {"until": "1990-01-01"}
+    assert len(of_kind(given("frame", [path], **noted, **never))) > 0  # nothing is known yet
+    assert len([*(tmp_path / "times").iterdir()]) == 1
+    assert of_kind(given("frame", [path], **noted, **never)) == []
+    assert pulsarscope.spark.reads(**given("frame", [path], **noted, **never))["bytes_read"] == 0
+    with path.open("ab") as file:
+        file.write(b"\0")
+    assert len(of_kind(given("frame", [path], **noted, **never))) > 0
+    (tmp_path / "times" / "of_others").touch()
+    assert of_kind(given("frame", [path], **noted, **never)) == []
 
 
 def test_a_ring_of_compressed_files_in_a_folder(tmp_path: Path) -> None:

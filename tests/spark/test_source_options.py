@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.errors import CaptureError, PulsarscopeError, UsageError
+from pulsarscope.spark.capture_times import Window
 from pulsarscope.spark.source_options import SourceOptions, known_columns, source_options, table_options
 
 
@@ -88,12 +89,26 @@ def test_all_options_reach_the_decoder(captures: Path, tmp_path: Path) -> None:
         ({"records": "frame", "tlsKeylog": "no.keylog"}, "cannot be read"),
         ({"records": "frame", "filter": "topic =="}, "expected"),
         ({"records": "frame", "filter": "severity == error"}, "severity"),
+        ({"records": "frame", "since": "today", "timesLocation": "t"}, "since=today: write a time as 2026-05-01T10:00:00.123Z"),
+        ({"records": "frame", "until": "1e9", "timesLocation": "t"}, "write a time as"),
+        ({"until": "2026-05-01"}, "option timesLocation"),
+        ({"records": "finding", "until": "2026-05-01", "timesLocation": "t"}, "finding records look across all captures"),
+        ({"records": "journey", "since": "2026-05-01", "timesLocation": "t"}, "which since and until leave out"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused(options: dict[str, str], why: str) -> None:
     with pytest.raises(PulsarscopeError, match=why) as caught:
         source_options(options if not options else {"path": "a", **options})
     assert "\n" not in caught.value.lines[0]
+
+
+def test_a_window_is_in_utc_and_for_reads_of_complete_captures() -> None:
+    given = {"path": "a", "records": "frame", "since": "2026-05-01T10:00", "until": "2026-05-01T12:00:00.5+02:00", "timesLocation": "t"}
+    made = source_options(given)
+    assert made.window == Window(1_777_629_600 * 10**9, 1_777_629_600 * 10**9 + 500_000_000)
+    for options in (given, {"path": "a", "records": "frame", "timesLocation": "t"}):
+        with pytest.raises(UsageError, match=r"go with spark\.read$"):
+            source_options(options).refuse_window()
 
 
 def test_a_table_that_is_created_has_its_own_options_alone() -> None:
