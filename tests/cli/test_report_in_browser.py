@@ -74,6 +74,17 @@ def test_a_page_loads_nothing_complains_of_nothing_and_fits(chromium: Any, stuck
     page.close()
 
 
+def test_what_is_printed_is_light_and_fits_the_paper(chromium: Any, stuck: Path) -> None:
+    page, _, complaints = opened(chromium, stuck, scheme="dark")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 900})
+    assert max(page.locator("canvas").nth(at).evaluate("each => each.getBoundingClientRect().right") for at in range(5)) <= 700
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".u-legend .u-series:first-child").first.is_visible(), "there is no pointer whose time it could tell"
+    assert complaints == []
+    page.close()
+
+
 def test_the_policy_stops_scripts_and_requests(chromium: Any, stuck: Path) -> None:
     page, _, complaints = opened(chromium, stuck)
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\"><p style=\"color:red\">')")

@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.analysis.overview import Overview
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import Lane, ReportColumn
-from pulsarscope.model.connection_name import connection_label
+from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import ERROR, SEVERITIES, WARNING
 from pulsarscope.model.limits import ACTIVITY_CONNECTIONS_MAX
 from pulsarscope.model.units import SECOND
@@ -157,7 +157,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
         "not_judged": clean["not_judged"],
         "span": f"{instant_text(total['start'])}, {duration_text(total['duration_ns'])}" if total["start"] is not None else "",
         "figures": _figures(total),
-        "findings": [_finding(group, zero, options.short_topic) for group in groups],
+        "findings": [_finding(group, zero, options.short_topic, several_files=len(options.files) > 1) for group in groups],
         "journeys": clean["journeys"],
         "tables": _tables(overview, clean["tables"], options),
         "has_courses": bool(clean["charts"]["courses"]),
@@ -203,11 +203,14 @@ def _figures(total: ReportRecord) -> list[tuple[str, str]]:
     return [(label, value) for label, value in figures if value]
 
 
-def _finding(group: ReportRecord, zero: int, short_topic: Callable[[str], str]) -> ReportRecord:
+def _finding(group: ReportRecord, zero: int, short_topic: Callable[[str], str], *, several_files: bool) -> ReportRecord:
     """Return a group of findings as its template shows it; its samples and topics are printable."""
     samples = [
         {
             **sample,
+            "text": with_labels(sample["text"], several_files=several_files),
+            "connection": connection_label(sample["connection"], several_files=several_files),
+            "places": sample["places"] if several_files else [place.removeprefix("0:") for place in sample["places"]],
             "at": None if sample["time"] is None else round((sample["time"] - zero) / SECOND, 6),
             "evidence": [(name, _evidence_text(name, value)) for name, value in sample["evidence"].items() if name != "frames"],
         }

@@ -153,7 +153,7 @@
     const lane = timeline.lanes[place];
     if (!lane) return "";
     const server = lane.server.slice(lane.server.lastIndexOf(":"));
-    return wide && lane.client ? `${lane.client} → ${server}` : lane.name;
+    return wide && lane.client ? `${lane.name}  ${lane.client} → ${server}` : lane.name;
   }
 
   function makeTimeline() {
@@ -164,12 +164,12 @@
     tip.className = "tip";
     tip.hidden = true;
     const u = chart(element, lanesShown * laneHeight() + 30, [whole, [null, null]], [{ show: true, paths: () => null, points: { show: false } }], {
-      left: wide ? 200 : 62, legend: false, draw: drawTimeline,
+      left: wide ? 230 : 62, legend: false, draw: drawTimeline,
       scales: { y: { auto: false, range: [0, lanesShown], dir: -1 } },
       axis: {
         grid: { show: false },
         splits: () => [...Array(lanesShown).keys()].map((each) => each + 0.5),
-        values: (_, splits) => splits.map((at) => { const text = laneLabel(Math.floor(at), wide); return text.length > 30 ? text.slice(0, 13) + "…" + text.slice(-15) : text; }),
+        values: (_, splits) => splits.map((at) => { const text = laneLabel(Math.floor(at), wide); return text.length > 36 ? text.slice(0, 18) + "…" + text.slice(-16) : text; }),
       },
       cursor: { y: false, points: { show: false } },
       hooks: {
@@ -308,7 +308,7 @@
   }
   makeAll();
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", makeAll);
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", makeAll);
   let width = innerWidth;
   let waiting = 0;
   addEventListener("resize", () => {
