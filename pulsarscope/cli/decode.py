@@ -6,6 +6,7 @@ from pulsarscope.cli.options import (
     DecodeFormatOption,
     DetailOption,
     Files,
+    FollowFileOption,
     HexDumpOption,
     HexOption,
     JobsOption,
@@ -28,6 +29,7 @@ class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     records: RecordsOption = "frame"
     format: DecodeFormatOption = None  # type: ignore[assignment]  # more than the others have
     tail: TailOption = None
+    follow_file: FollowFileOption = False
     raw_streams: RawStreamsOption = False
     hexdump: HexDumpOption = False
     redact: RedactRowsOption = False

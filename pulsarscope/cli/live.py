@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pulsarscope.cli.live_capture import LiveCapture
     from pulsarscope.cli.live_trigger import Trigger
     from pulsarscope.cli.screen import Screen
-    from pulsarscope.live.feed import LiveFeed
-    from pulsarscope.live.pipe import PipeFeed
     from pulsarscope.output.render.top import Top
 
 WATCHED_KINDS = frozenset({ConnectionRow.kind, FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
@@ -288,8 +286,15 @@ def _check_options(request: LiveRequest) -> Trigger | None:
     return trigger
 
 
+class Stoppable(Protocol):
+    """Packets that can be made to end."""
+
+    def stop(self) -> None:
+        """End after what there is now."""
+
+
 @contextmanager
-def stopped(feed: LiveFeed | PipeFeed, seconds: float | None) -> Iterator[None]:
+def stopped(feed: Stoppable, seconds: float | None) -> Iterator[None]:
     """Stop the capture at a first signal or after a time; captured packets are still decoded. A second signal interrupts that."""
     stopping = False
 

@@ -10,6 +10,7 @@ import typer
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
 from pulsarscope.cli.options import (
     Files,
+    FollowFileOption,
     HexDumpOption,
     JobsOption,
     PayloadForm,
@@ -37,6 +38,7 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
     payload: Annotated[PayloadForm | None, typer.Option("--payload", help="Include the payloads.")] = None
     filter: Annotated[str | None, filter_option("payload_size > 1KB")] = None
     tail: TailOption = None
+    follow_file: FollowFileOption = False
     raw_streams: RawStreamsOption = False
     hexdump: HexDumpOption = False
     export: Annotated[

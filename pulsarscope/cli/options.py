@@ -54,6 +54,9 @@ NoColorOption = Annotated[bool, typer.Option("--no-color", help="Disable colours
 FilterOption = Annotated[str | None, filter_option("latency > 50ms")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 TailOption = Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N records.")]
+FollowFileOption = Annotated[
+    bool, typer.Option("--follow-file", help="Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.")
+]
 RawStreamsOption = Annotated[
     bool, typer.Option("--raw", help="The files are no captures but what a client sent, and what the server sent.")
 ]
@@ -198,6 +201,8 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the last rows to write."""
     export: str | None = None
     """Folder for the payloads of messages."""
+    follow_file: bool = False
+    """Go on when the capture grows."""
     raw_streams: bool = False
     """The files are streams: the client's, the server's."""
     hexdump: bool = False

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -16,6 +16,7 @@ from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_
 from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
+from pulsarscope.cli.growing_input import check_growing, growing_run
 from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.progress import Progress
@@ -60,6 +61,8 @@ def run_command(request: CommandRequest) -> int:
     kinds = kinds_of(request)
     request = with_payload(request, kinds)
     name = output_name(request, kinds)
+    if request.follow_file:
+        check_growing(request)
 
     def run_rows(command_output: CommandOutput) -> int:
         with streams_as_capture(request) as files:
@@ -93,19 +96,24 @@ def run_command(request: CommandRequest) -> int:
         options: Options,
         skip: int = 0,
     ) -> int:
-        # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
-        elsewhere = row_filter is None and request.limit is request.tail is None and name != FOLDER_OUTPUT
-        run = run_from_index(files, options, row_filter, quiet=request.quiet) or start_run(
-            files, options, request.jobs, encoding if elsewhere else None
-        )
-        sink = command_output.open(request, run.inputs.paths, folder=(name == FOLDER_OUTPUT and len(kinds) > 1) or name == FILES_OUTPUT)
-        row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
-        once = CountedOnce() if request.once else None
-        code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, skip=skip)
-        told = request.subject is not None or not request.quiet
-        if told and row_filter is not None and (absence := row_filter.absence()) is not None:
-            warn(absence)
-        return code
+        with ExitStack() as stack:
+            # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
+            elsewhere = row_filter is None and request.limit is request.tail is None and name != FOLDER_OUTPUT
+            run: RowsRun
+            if request.follow_file:
+                run = stack.enter_context(growing_run(request, options))
+            else:
+                run = run_from_index(files, options, row_filter, quiet=request.quiet) or start_run(
+                    files, options, request.jobs, encoding if elsewhere else None
+                )
+            sink = command_output.open(request, run.inputs.paths, folder=(name == FOLDER_OUTPUT and len(kinds) > 1) or name == FILES_OUTPUT)
+            row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
+            once = CountedOnce() if request.once else None
+            code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, skip=skip)
+            told = request.subject is not None or not request.quiet
+            if told and row_filter is not None and (absence := row_filter.absence()) is not None:
+                warn(absence)
+            return code
 
     return run_with_output(run_rows)
 
@@ -139,8 +147,9 @@ def write_rows(
     flushed at once. With an `encoding`, the output takes encoded rows. `once` takes out what comes a second time,
     `skip` so many rows at the beginning.
     """
-    flush = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
-    progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=watch is None and not request.quiet and _allows_progress(request))
+    flush = watch is not None or request.follow_file or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
+    shows_progress = not (flush or request.quiet) and _allows_progress(request)
+    progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=shows_progress)
     try:
         with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch, skip)) as batches:
             for batch, rows in batches:

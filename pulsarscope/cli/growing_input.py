@@ -1,0 +1,49 @@
+"""A run of a capture that other programs still write (--follow-file)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import printable
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.local import Run
+    from pulsarscope.engine.options import Options
+
+
+@contextmanager
+def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
+    """Yield a run of the one file of a request that ends with a signal. A second one interrupts it. Raises UsageError."""
+    from pulsarscope.capture import Inputs  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.cli.live import stopped  # noqa: PLC0415 - as above
+    from pulsarscope.engine.local import Run  # noqa: PLC0415 - as above
+    from pulsarscope.live.growing_file import FollowedBlocks  # noqa: PLC0415 - as above
+
+    path = request.files[0]
+    if len(request.files) > 1 or path == "-" or (Path(path).exists() and not Path(path).is_file()):
+        raise UsageError("--follow-file takes one file; of a pipe, live -i - shows what comes")
+    followed = FollowedBlocks(path, lambda line: None if request.quiet else warn(printable(line)))
+    if not request.quiet:
+        warn(f"{'following' if Path(path).exists() else 'waiting for'} {printable(path)}, until Ctrl-C")
+    with closing(followed), stopped(followed, None):
+        yield Run(Inputs(followed.paths, None, []), options, followed)
+
+
+def check_growing(request: CommandRequest) -> None:
+    """Raise UsageError when an option cannot be combined with --follow-file."""
+    others = {
+        "--jobs": request.jobs != 1,
+        "--tail": request.tail is not None,
+        "--redact": request.redact or request.mask_key is not None,
+        "--raw": request.raw_streams,
+        "--hexdump": request.hexdump,
+        "--source-by": request.reading.source_by != "none",
+    }
+    if conflicts := [option for option, is_set in others.items() if is_set]:
+        raise UsageError(f"--follow-file cannot be combined with {', '.join(conflicts)}")
