@@ -77,7 +77,7 @@ def library_page() -> str:
     for name, member in vars(api.Capture).items():
         if not name.startswith("_") and inspect.isfunction(member):
             parts += _entry(f"Capture.{name}", member)
-    parts += ["## Errors\n"]
+    parts += ["## Live\n", *_entry("pulsarscope.listen", pulsarscope.listen), "## Errors\n"]
     for name in pulsarscope.__all__:
         member = getattr(pulsarscope, name)
         if inspect.isclass(member) and issubclass(member, Exception):

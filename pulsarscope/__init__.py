@@ -13,9 +13,28 @@ from __future__ import annotations
 
 from pulsarscope import dissect as wire
 from pulsarscope.api import Capture, open  # noqa: A004 - ps.open reads as it should
+from pulsarscope.listening import listen
 from pulsarscope.model.errors import CaptureError, InternalError, OutputError, PulsarscopeError, UsageError
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row
 
-__all__ = ["Capture", "CaptureError", "InternalError", "OutputError", "PulsarscopeError", "UsageError", "open", "wire"]
+__all__ = [
+    "Capture",
+    "CaptureError",
+    "ConnectionRow",
+    "ExchangeRow",
+    "FindingRow",
+    "FrameRow",
+    "InternalError",
+    "JourneyRow",
+    "MessageRow",
+    "OutputError",
+    "PulsarscopeError",
+    "Row",
+    "UsageError",
+    "listen",
+    "open",
+    "wire",
+]
 __version__ = "0.1.0"
 
 

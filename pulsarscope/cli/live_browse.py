@@ -12,9 +12,10 @@ import msgspec
 
 from pulsarscope.cli.browse import columns_maker, filter_maker, require_screen, screen_of
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.live_capture import STANDARD_INPUT, LiveCapture
+from pulsarscope.cli.live_capture import LiveCapture
 from pulsarscope.cli.reports import diagnosis_of, run_options
 from pulsarscope.cli.standard_error import warn
+from pulsarscope.live.sources import STANDARD_INPUT
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
 

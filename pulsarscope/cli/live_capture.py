@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import getpass
 import os
-import socket
-import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
@@ -26,17 +20,14 @@ from pulsarscope.dissect.capabilities import ReportTable, join_topic_names
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options
-from pulsarscope.live.bpf import compile_filter, tcp_program
-from pulsarscope.live.capture_loop import WAIT_SECONDS
+from pulsarscope.live import sources
 from pulsarscope.live.feed import LAG_SECONDS, LiveFeed
-from pulsarscope.live.interfaces import ANY, NetworkInterface, all_interfaces, find_interface
 from pulsarscope.live.metrics import Metrics
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
-from pulsarscope.live.ring import ETHERNET, PacketRing
-from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
+from pulsarscope.live.sources import is_pipe
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
 from pulsarscope.model.records import ROWS, FindingRow, MessageRow, RawFrame
@@ -49,19 +40,11 @@ if TYPE_CHECKING:
     from pulsarscope.cli.live_trigger import Trigger
     from pulsarscope.output.render.top import Status
 
-STANDARD_INPUT = "-"
-
 CONSUMERS = "consumers"
 """Name of the table of consumers, of the protocol that has them."""
 
 SHOWN_TWICE = frozenset(ROWS) - {MessageRow.kind, FindingRow.kind}
 """Kinds of rows that are shown of all legs of a path."""
-
-NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
-"""Errors of a kernel that does not know packet rings."""
-
-RAW_IP = 101
-"""Link type by which a filter is compiled where packets come without a link header."""
 
 
 class LiveCapture:
@@ -235,15 +218,6 @@ def _statistics(source: PacketSource) -> bytes:
     return statistics_block(0, time.time_ns(), source.received, source.dropped)
 
 
-def is_pipe(name: str) -> bool:
-    """Return True when the name of the interface is - for standard input, or the path of a pipe."""
-    if name == STANDARD_INPUT:
-        return True
-    with suppress(OSError, ValueError):
-        return stat.S_ISFIFO(Path(name).stat().st_mode)
-    return False
-
-
 def ports_of(request: LiveRequest, options: Options) -> set[int]:
     """Return the TCP ports to capture, an empty set for all."""
     if request.any_port:
@@ -258,56 +232,15 @@ def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
 
 
 def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
-    """Open a packet ring of the kernel, else scapy's socket, for these TCP ports (empty: all). Raises UsageError when it cannot."""
-    name = request.interface
-    try:
-        source_interface = _awaited(request)
-    except OSError as error:
-        if Path(name).is_file():
-            raise UsageError(f"{name} is a file: use pulsarscope decode") from error
-        names = ", ".join(known.name for known in all_interfaces())
-        raise UsageError(f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe") from error
-    try:
-        if not hasattr(socket, "AF_PACKET"):
-            return open_sniffer(name, request.capture_filter or expression(ports))
-        if request.capture_filter is not None:
-            program = compile_filter(request.capture_filter, ETHERNET if source_interface.is_ethernet else RAW_IP, name)
-        else:
-            program = tcp_program(ports)
-        return PacketRing(source_interface, program, _ring_bytes(request.buffer), waits=request.wait_for_interface)
-    except PermissionError as error:
-        message = (
-            f"{_user()} may not capture on {name}, which needs CAP_NET_RAW: run it with sudo,"
-            f" or let tcpdump capture: sudo tcpdump -i {name} -U -w - port 6650 | pulsarscope live -i -"
-        )
-        raise UsageError(message) from error
-    except OSError as error:
-        if error.errno in NO_RING:
-            return open_sniffer(name, request.capture_filter or expression(ports))
-        raise UsageError(f"cannot capture on {name}: {error.strerror or error}") from error
-
-
-def _awaited(request: LiveRequest) -> NetworkInterface:
-    """Return the interface, once there is one if the request waits for it. Raises OSError when there is none."""
-    told = False
-    while True:
-        try:
-            return find_interface(request.interface)
-        except OSError:
-            if not request.wait_for_interface:
-                raise
-        if not (told or request.quiet):
-            warn(f"waiting for interface {request.interface}")
-        told = True
-        time.sleep(WAIT_SECONDS)
-
-
-def _user() -> str:
-    """Return the user of this process in words."""
-    try:
-        return f"user {getpass.getuser()}"
-    except (KeyError, OSError):  # a number without a name, as in containers
-        return f"user {os.getuid()}"
+    """Open the source that a request names. Raises UsageError."""
+    return sources.open_source(
+        request.interface,
+        ports,
+        capture_filter=request.capture_filter,
+        ring_bytes=_ring_bytes(request.buffer),
+        waits=request.wait_for_interface,
+        tell=str if request.quiet else warn,
+    )
 
 
 def _ring_bytes(size_text: str | None) -> int:

@@ -45,6 +45,7 @@ class LiveFeed:
         key_logs: Sequence[str] = (),
         tell: Callable[[str], object] = str,
         records: bool = False,
+        forks: bool = True,
     ) -> None:
         """Prepare to capture up to `packets_max` packets from a source, which `close` closes; `start` or iteration starts the capture.
 
@@ -52,6 +53,7 @@ class LiveFeed:
         At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
         `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
         `tell` takes a line when the interface goes down, and when it is up again. With `records`, blocks keep the packets as captured.
+        `forks`: capture in another process, where the source can be read in one.
         """
         self.name = source.name
         self.lag = 0.0
@@ -59,9 +61,10 @@ class LiveFeed:
         self.reports_drops = source.reports_drops
         self._key_logs = KeyLogFollower(key_logs)
         secrets = KeyLogFollower(key_logs) if recorder is not None and key_logs else None
-        queue = (SharedQueue if source.forks else MemoryQueue)(queue_bytes or 0)
+        forks = forks and source.forks
+        queue = (SharedQueue if forks else MemoryQueue)(queue_bytes or 0)
         loop = CaptureLoop(source, recorder, queue, packets_max, secrets, decodes=queue_bytes is not None)
-        self._worker: CaptureWorker = CaptureProcess(loop) if source.forks else CaptureThread(loop)
+        self._worker: CaptureWorker = CaptureProcess(loop) if forks else CaptureThread(loop)
         self._counts = self._worker.queue.counts
         self._interfaces = interface_blocks(source)
         self._started = False

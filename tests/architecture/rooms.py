@@ -82,7 +82,8 @@ ROOMS = {
         "any one protocol",
     ),
     "api": _room("model capture inputs dissect protocols engine analysis filter output redaction"),
-    "pulsarscope": _room("api dissect model protocols"),
+    "listening": _room("model protocols engine filter live api"),
+    "pulsarscope": _room("api dissect listening model protocols"),
     "pytest": _room("pulsarscope model"),
     "__main__": _room("cli"),
 }

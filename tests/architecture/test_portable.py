@@ -33,7 +33,7 @@ ATTRIBUTES = {
 GUARDED = {
     "pulsarscope.cli.extcap_capture": "captures live",
     "pulsarscope.cli.live": "captures live",
-    "pulsarscope.cli.live_capture": "captures live; AF_PACKET is asked for with hasattr",
+    "pulsarscope.cli.live_capture": "captures live",
     "pulsarscope.cli.screen": "the screen of live; termios is imported where it is",
     "pulsarscope.engine.parallel.channel": "fcntl is imported within suppress",
     "pulsarscope.engine.parallel.driver": "sched_getaffinity is asked for with hasattr",

@@ -1,0 +1,123 @@
+"""Live rows in the library, as an asynchronous iterator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from pulsarscope.api import AnyPath, library_options
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import FindingRow, FrameRow, Row, refuse_unknown
+
+
+async def listen(
+    interface: str = "any",
+    *kinds: str,
+    filter: str | None = None,  # noqa: A002 - as -Y is called
+    capture_filter: str | None = None,
+    show_secrets: bool = False,
+    payload: str | None = None,
+    ports: Collection[int] = (),
+    decode_as: Mapping[int, str] | None = None,
+    tls_keylog: AnyPath | Sequence[AnyPath] = (),
+    private_key: AnyPath | Sequence[AnyPath] = (),
+    schemas: Mapping[str, AnyPath] | None = None,
+    names: AnyPath | Sequence[AnyPath] = (),
+    thresholds: Mapping[str, float] | None = None,
+) -> AsyncGenerator[Row, None]:
+    """Iterate over rows as they happen: `async for row in ps.listen("eth0")`. It captures until it is closed or its task is cancelled.
+
+    When rows are taken too slowly, packets are left out, of which a finding tells. A loop that is left early ends the capture at once
+    inside `async with contextlib.aclosing(…)`.
+
+    Args:
+        interface: name, `any` for all; or `-` for standard input, or the path of a pipe, in which a capture comes. Needs CAP_NET_RAW.
+        kinds: frame (by default), message, exchange, connection, finding, journey.
+        filter: display filter of the rows.
+        capture_filter: filter of packets in the syntax of tcpdump; by default the ports of the known protocols, and `ports`.
+        show_secrets: as that of `open`; so are all that follow.
+        payload: form of MessageRow.payload.
+        ports: server ports to decode as Pulsar.
+        decode_as: names of protocols by server port.
+        tls_keylog: files with secrets of TLS connections; what comes later is not read.
+        private_key: RSA keys of messages.
+        schemas: schema files by topic.
+        names: files that tell the topics of ledgers.
+        thresholds: limits that decide findings.
+
+    Raises:
+        UsageError: the interface cannot be captured, or an option has an invalid value.
+        CaptureError: a pipe brings no capture.
+    """
+    import asyncio  # noqa: PLC0415 - importing the package must stay cheap
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
+
+    chosen = frozenset(kinds or (FrameRow.kind,))
+    refuse_unknown(chosen)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, (), schemas, names, thresholds)
+    options = msgspec.structs.replace(options, records=chosen, rules=FindingRow.kind in chosen, live=True, rows_max=ROWS_MAX)
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, "pulsarscope") as worker:  # one step at a time: a slow reader holds the capture up, not the memory
+        live = await loop.run_in_executor(worker, _Listening, interface, options, filter, capture_filter)
+        try:
+            while (rows := await loop.run_in_executor(worker, live.take)) is not None:
+                for row in rows:
+                    yield row
+        finally:
+            live.feed.stop()
+            await asyncio.shield(loop.run_in_executor(worker, live.close))
+
+
+class _Feed(Protocol):
+    name: str
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Listening:
+    """A capture that is being decoded; all but `feed.stop` is called by one thread."""
+
+    def __init__(self, interface: str, options: Any, filter_text: str | None, capture_filter: str | None) -> None:
+        """Open the source. Raises UsageError."""
+        from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - importing the package must stay cheap
+        from pulsarscope.filter import Catalogue, Filter  # noqa: PLC0415 - as above
+        from pulsarscope.live.feed import LiveFeed  # noqa: PLC0415 - as above
+        from pulsarscope.live.pipe import PipeFeed  # noqa: PLC0415 - as above
+        from pulsarscope.live.sources import is_pipe, open_source  # noqa: PLC0415 - as above
+        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+
+        dissectors = make_dissectors()
+        self._kinds = options.records
+        self._filter = None
+        if filter_text is not None:
+            self._filter = Filter(filter_text, tuple(sorted(self._kinds)), Catalogue.of(dissectors), payload=options.payload)
+            options = msgspec.structs.replace(options, payload=self._filter.payload)
+        self.feed: _Feed
+        if is_pipe(interface):
+            feed: Any = PipeFeed(interface)
+        else:
+            known = {port for dissector in dissectors for port in dissector.ports}
+            source = open_source(interface, known | options.ports | set(options.decode_as), capture_filter=capture_filter)
+            feed = LiveFeed(source, forks=False)  # a library forks no process that has threads
+            feed.start()
+        self.feed = feed
+        self._run = run_blocks(feed.name, feed, options)
+        self._batches = iter(self._run)
+        if self._filter is not None:
+            self._filter.begin(self._run)
+
+    def take(self) -> Iterator[Row] | None:
+        """Return the next rows; None at the end of a pipe, or of what was captured before `stop`."""
+        if (batch := next(self._batches, None)) is None:
+            return None
+        rows = batch.rows if self._filter is None else self._filter.select(batch.rows, self._run.endpoints)
+        return (row for row in rows if row.kind in self._kinds)
+
+    def close(self) -> None:
+        """End the capture."""
+        self._batches.close()
+        self.feed.close()
