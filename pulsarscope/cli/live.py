@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,8 +22,8 @@ from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, with_payload, write_rows
-from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
+from pulsarscope.cli.stopping import stopped
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
@@ -284,37 +282,6 @@ def _check_options(request: LiveRequest) -> Trigger | None:
         if conflicts := [option for option, is_set in others.items() if is_set]:
             raise UsageError(f"a pipe cannot be combined with {', '.join(conflicts)}: filter with -Y, or where the packets are captured")
     return trigger
-
-
-class Stoppable(Protocol):
-    """Packets that can be made to end."""
-
-    def stop(self) -> None:
-        """End after what there is now."""
-
-
-@contextmanager
-def stopped(feed: Stoppable, seconds: float | None) -> Iterator[None]:
-    """Stop the capture at a first signal or after a time; captured packets are still decoded. A second signal interrupts that."""
-    stopping = False
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
-            raise KeyboardInterrupt
-        stopping = True
-        feed.stop()
-
-    timer = threading.Timer(seconds or 0, feed.stop)
-    timer.daemon = True
-    if seconds is not None:
-        timer.start()
-    try:
-        # A shell ignores SIGINT for jobs in the background, but who sends it to one of them means it.
-        with handled(stop, always={signal.SIGINT}):
-            yield
-    finally:
-        timer.cancel()
 
 
 def list_interfaces() -> None:
