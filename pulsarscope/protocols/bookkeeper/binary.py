@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
@@ -117,13 +118,20 @@ def _answer(operation: str, fields: dict[str, Any], data: bytes, at: int, end: i
         if at < stop:
             entries.append((at, stop))
         problem = None if (fields["status"] == EOK) == bool(entries) else "its size does not fit its status"
-    while operation == BATCH_READ and at + SIZE.size <= end:
+    for first, last in batch_entries(data, at, end, stop) if operation == BATCH_READ else ():
+        if not first <= last <= stop:
+            problem = f"an entry of {last - first} bytes goes beyond the frame"
+        elif len(entries) < ENTRIES_MAX:
+            entries.append((first, last))
+    return Body(command, fields, entries, problem=problem)
+
+
+def batch_entries(data: bytes, at: int, end: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each entry in what is there, data[at:end], of the answer to a BATCH_READ up to one that cannot be."""
+    while at + SIZE.size <= end:
         (size,) = SIZE.unpack_from(data, at)
         at += SIZE.size
+        yield at, at + size
         if not 0 <= size <= stop - at:
-            problem = f"an entry of {size} bytes goes beyond the frame"
-            break
-        if len(entries) < ENTRIES_MAX:
-            entries.append((at, at + size))
+            return
         at += size
-    return Body(command, fields, entries, problem=problem)

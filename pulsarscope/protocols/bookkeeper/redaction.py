@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pulsarscope.dissect.capabilities import RedactStored
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.bookkeeper.binary import BODY, LENGTH_BYTES
-from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
+from pulsarscope.protocols.bookkeeper.binary import ANSWER, BATCH, BATCH_ANSWER, BODY, IDS, LENGTH_BYTES, SIZE, batch_entries
+from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, BATCH_READ, READ, RESPONSE
 from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG, read_body
 from pulsarscope.protocols.bookkeeper.ledger_entry import HEAD, Digest, fitting, read_entry
 from pulsarscope.protocols.bookkeeper.protobuf import (
@@ -27,6 +27,15 @@ BLANK, UNREADABLE = b"x", b"\xff"
 _AUTH_BODY = 102
 _LAC_BYTES = 16
 """Ledger and last add confirmed in the body of a WRITE_LAC, before a digest."""
+
+_NUMBERS = {
+    READ: IDS.size,
+    BATCH_READ: BATCH.size,
+    ADD + RESPONSE: ANSWER.size,
+    READ + RESPONSE: ANSWER.size,
+    BATCH_READ + RESPONSE: BATCH_ANSWER.size,
+}
+"""Bytes of ids and statuses with which the body of a binary frame begins."""
 
 _PLUGINS = frozenset({b"AuthDisabledPlugin", b"TLS", b"sasl"})
 _LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
@@ -54,17 +63,21 @@ class BookkeeperRedaction:
             self._protobuf(data, LENGTH_BYTES, len(data), {HEADER: HEADER_NAMES, **names}, out)
         elif command.removesuffix(RESPONSE) == AUTH:
             self._protobuf(data, BODY, len(data), REQUESTS[_AUTH_BODY], out)
-        elif not command.startswith("UNKNOWN"):
+        else:
             size = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "big")
             body = read_body(data, 0, len(data), size)
-            until = body.entries[0][0] if body.entries else len(data)
+            until = BODY + _NUMBERS.get(command, 0)
             out[BODY:until] = data[BODY:until]
-            for (_, end), (start, _) in zip(body.entries, body.entries[1:], strict=False):
-                out[end:start] = data[end:start]  # the size of the next one
             first, last = body.secret[0], min(body.secret[1], len(data))
             out[first:last] = BLANK * (last - first)
-            for start, end in body.entries:
-                self._entry(data, start, end, out)
+            entries = body.entries
+            if command == BATCH_READ + RESPONSE:  # the body lists the first ones only
+                entries = [*batch_entries(data, until, len(data), size)]
+                for start, _ in entries:
+                    out[start - SIZE.size : start] = data[start - SIZE.size : start]
+            for start, end in entries:
+                if start <= end <= size:
+                    self._entry(data, start, end, out)
         return bytes(out), True
 
     def _protobuf(self, data: bytes, start: int, end: int, names: Mapping[int, str | Mapping[int, str]], out: bytearray) -> None:

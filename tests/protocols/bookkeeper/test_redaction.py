@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.bookkeeper.binary import BATCH_ANSWER, IDS, SIZE
 from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
 from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, keyed
 from pulsarscope.protocols.bookkeeper.redaction import BookkeeperRedaction
@@ -39,6 +40,34 @@ def test_an_entry_is_blank_and_its_digest_as_good_as_before(digest: Digest | Non
     assert (new_fields, new_rest, new_checksum and new_checksum.status) == (fields, rest, checksum and checksum.status)
     assert b"secret" not in redacted
     assert MASTER_KEY not in redacted
+
+
+def frame_of(operation: int, body: bytes) -> bytes:
+    """Return a frame of version 2."""
+    return (4 + len(body)).to_bytes(4, "big") + bytes([2, operation, 0, 0]) + body
+
+
+BATCH = frame_of(7, BATCH_ANSWER.pack(0, 7, 0, 1) + b"".join(SIZE.pack(62) + HEAD.pack(7, 0, -1, 9) + DATA for _ in range(1_002)))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        BATCH,
+        frame_of(7, BATCH_ANSWER.pack(0, 7, 0, 1) + SIZE.pack(-5) + DATA),
+        BATCH[:-40] + SIZE.pack(500) + DATA,
+        frame_of(5, IDS.pack(7, 1) + DATA),
+        frame_of(6, DATA),
+        frame_of(99, DATA),
+    ],
+    ids=["many-entries", "bad-size", "bad-size-behind", "lac", "info", "unknown"],
+)
+def test_what_is_no_known_field_is_blank(frame: bytes) -> None:
+    decoded = FrameDecoder(False).decode(frame, 0, len(frame))
+    redacted, _ = REDACTION.redact(FrameRow(command=decoded[0]), frame)
+    new = FrameDecoder(False).decode(redacted, 0, len(redacted))
+    assert (new[0], new[1], new[-2:]) == (decoded[0], decoded[1], decoded[-2:])
+    assert b"secret" not in redacted
 
 
 @given(st.sampled_from(["ADD", "READ", "READ_RESPONSE", "AUTH", "BATCH_READ_RESPONSE", "UNKNOWN_9", None]), st.binary(max_size=120))
