@@ -17,7 +17,8 @@ class ChosenRows:
 
     def __init__(self, chooser: UserFilter, kinds: Collection[str]) -> None:
         self._chooser = chooser
-        self.description = chooser.description
+        self.description = "match the filter"
+        """Without the name that is followed."""
         self.payload = chooser.payload
         self.learn = None
         """Nothing must be known of a copy before its rows are selected."""
