@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,17 +67,22 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
     width = len(str(len(run.inputs.paths)))  # names count where first packets have one time
     paths = [str(folder / f"redacted-{index + 1:0{width}}.pcapng") for index in range(len(run.inputs.paths))]
     try:
-        with TemporaryFile(prefix="pulsarscope-") as kept, ExitStack() as stack:
-            sinks = [Sink(stack.enter_context(Path(path).open("wb")), "a redacted copy") for path in paths]
-            writers = [PcapngWriter(sink, "pulsarscope", COMMENT) for sink in sinks]
+        with TemporaryFile(prefix="pulsarscope-") as kept:
             redaction = Redaction(key, run, kept)
             for batch in run:
                 redaction.add(batch, run, lambda _: True)
                 connections |= {row.connection for row in batch.rows if isinstance(row, ConnectionRow) and redaction.allows(row, run)}
                 watch(batch)
-            for packet_batch in packets(run.inputs):
-                _write(packet_batch, redaction, connections, writers[packet_batch.file])
-                watch(packet_batch)
+            by_file = groupby(packets(run.inputs), lambda packet_batch: packet_batch.file)
+            following = next(by_file, None)
+            for index, path in enumerate(paths):
+                with Path(path).open("wb") as stream:
+                    writer = PcapngWriter(Sink(stream, "a redacted copy"), "pulsarscope", COMMENT)
+                    if following is not None and following[0] == index:  # a capture may have no packets
+                        for packet_batch in following[1]:
+                            _write(packet_batch, redaction, connections, writer)
+                            watch(packet_batch)
+                        following = next(by_file, None)
     except OSError as error:
         raise OutputError(f"cannot keep redacted copies: {error.strerror or error}") from error
     return Copies(paths, list(redaction.notes()))

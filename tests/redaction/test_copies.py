@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,7 @@ def test_filters_take_real_names_and_show_masks() -> None:
         shown = execute_here(options[0], str(QUICKSTART), "--redact", *options[1:], "--format", "ndjson", "-q").stdout
         assert [json.loads(line)["packet"] for line in shown.splitlines()] == [json.loads(line)["packet"] for line in plain.splitlines()]
         assert b"ng-t-421" not in shown
+    assert b"ng-t-421" not in execute_here("follow", str(QUICKSTART), "--redact", "--topic", "ng-t-421").stdout
     tail = execute_here("decode", str(QUICKSTART), "--redact", "-Y", "command == SEND", "--tail", "2", "--format", "ndjson", "-q").stdout
     assert tail.count(b"\n") == 2
 
@@ -109,6 +111,19 @@ def test_a_filter_of_the_library_takes_real_names() -> None:
         assert read(plain) == read(redacted)
     assert all("ng-t-421" not in str(frame.topic) for frame in redacted.frames())
     assert list(ps.open(QUICKSTART.read_bytes(), redact=KEY).messages()) == list(ps.open(QUICKSTART, redact=KEY).messages())
+
+
+def test_more_captures_are_copied_than_files_may_be_open(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    empty = (CAPTURES / "errors.pcap").read_bytes()[:24]
+    for number in range(70):
+        (tmp_path / f"ring-{number:02}.pcap").write_bytes(empty if number else (CAPTURES / "errors.pcap").read_bytes())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/dev/fd").iterdir()]) + 40, hard))
+    try:
+        frames = list(ps.open(tmp_path, redact=KEY).frames())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(frames) == 75
 
 
 def test_damage_is_told_and_gives_its_exit_code(tmp_path: Path) -> None:
