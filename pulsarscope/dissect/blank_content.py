@@ -18,7 +18,10 @@ FIT_NEAR, FIT_BACK, FIT_VARIANTS = 12, (1, 20, 64), 9
 """Numbers of bytes of noise that are tried on either side of the best one; steps back from there; and kinds of noise."""
 
 FITTED_MAX_BYTES, FITTED_TRIES = 32 << 20, 40
-"""Bytes that are compressed for one frame, to find what has its size; but as many tries as a search in a large one takes."""
+"""Bytes that are compressed to find what has one size; but as many tries as a search in a large one takes."""
+
+CALL_BYTES = 4_096
+"""Bytes that are compressed in the time for which one call takes longer."""
 
 DISTINCT_BYTES = (16, 4, 0)
 """Bytes by which messages of different contents differ. What was compressed well has no room for many."""
@@ -32,11 +35,27 @@ def filler(names: MaskedNames, payload: bytes, distinct: int = DISTINCT_BYTES[0]
     return names.noise(payload, min(len(payload), distinct)).ljust(len(payload), b"\0")
 
 
-def fitted(names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int) -> bytes | None:
-    """Return compressed content of exactly `size` bytes, by as much noise in the payloads as that takes; None when none has it."""
+class Budget:
+    """Bytes that may yet be compressed and decompressed: small frames of hostile content would take hours."""
+
+    def __init__(self, size: int = FITTED_MAX_BYTES) -> None:
+        self.left = size
+
+    def spend(self, size: int) -> None:
+        """Count one call for so many bytes."""
+        self.left -= size + CALL_BYTES
+
+
+def fitted(
+    names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int, budget: Budget
+) -> bytes | None:
+    """Return compressed content of exactly `size` bytes, by as much noise in the payloads as that takes; None when none has it.
+
+    While anything of the budget is left, a search is finished.
+    """
     room = sum(end - start for start, end in areas)
     seed = names.noise(content, 16)
-    tries = max(FITTED_MAX_BYTES // (len(content) + 1), FITTED_TRIES)
+    tries = max(budget.left // (len(content) + CALL_BYTES), FITTED_TRIES) if budget.left > 0 else 0
     for variant, compress in product(range(FIT_VARIANTS), compressors):
         noise = names.noise(seed + bytes([variant]), room)
         if variant % 3:  # ZLIB writes some bytes with 8 bits, others with 9
@@ -44,6 +63,7 @@ def fitted(names: MaskedNames, compressors: Sequence[Compress], content: bytes, 
         sizes: list[int] = []
         for first, last in islice(_counts(room, size, sizes), tries):
             found = compress(_with_noise(content, areas, noise, first, last))
+            budget.spend(len(content))
             sizes.append(len(found))
             tries -= 1
             if len(found) == size:

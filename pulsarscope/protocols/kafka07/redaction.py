@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import partial
+from itertools import islice
 from zlib import crc32
 
-from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Compress, deflations, filler, fitted
+from pulsarscope.dissect.blank_content import DISTINCT_BYTES, FITTED_MAX_BYTES, Area, Budget, Compress, deflations, filler, fitted
 from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
 from pulsarscope.inputs.xerial import compress_xerial
-from pulsarscope.model.limits import DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
+from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.kafka07.commands import (
@@ -36,16 +37,22 @@ _NO_SIZE, _NO_MAGIC = b"\x7f\xff\xff\xff", b"\xff"
 """Size and magic of no message, in the place of others that are none: those bytes are from within one."""
 
 
+FITTED_FACTOR = 400
+"""Bytes that are compressed and decompressed per byte of a frame, above `FITTED_MAX_BYTES`: content ten times as large, forty times."""
+
+
 class Kafka07Redaction:
     """Redaction of frames under a key."""
 
     def __init__(self, names: MaskedNames) -> None:
         self._names = names
         self._kept = True
+        self._budget = Budget()
 
     def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
         """See `dissect.capabilities.Redact`."""
         self._kept = True
+        self._budget = Budget(FITTED_MAX_BYTES + FITTED_FACTOR * len(data))
         writer = _Writer(data)
         writer.copy(HEADER_BYTES + 2)  # the type, or the error
         command = shape(data, 0, len(data)) if row.command == RESPONSE else row.command
@@ -99,9 +106,14 @@ class Kafka07Redaction:
         """Return a payload of the same size that holds as many blank messages of the same sizes; None when that is not possible."""
         if codec not in ("GZIP", "SNAPPY"):
             return filler(self._names, payload)
+        if self._budget.left <= 0:
+            return None
         opened = decompress(codec, payload, DECOMPRESSED_MAX_BYTES).data if depth < MESSAGE_SETS_DEPTH_MAX else None
+        self._budget.spend(len(payload if opened is None else opened))
         if opened is None:
             return filler(self._names, payload)  # which cannot be read either
+        if any(True for _ in islice(_messages(opened), BATCH_MESSAGES_MAX, None)):
+            return None
         bad = {start for start, end in _blank_areas(opened) if crc32(opened[start:end]) != _number(opened[start - CRC_BYTES : start])}
         compressors = [_behind(partial(_with_checksums, bad=bad), compress) for compress in _compressors(codec, payload)]
         for distinct in DISTINCT_BYTES:
@@ -109,7 +121,7 @@ class Kafka07Redaction:
             areas = _blank_areas(content)
             for start, end in areas:
                 content[start + distinct : end] = bytes(max(end - start - distinct, 0))
-            if (found := fitted(self._names, compressors, bytes(content), areas, len(payload))) is not None:
+            if (found := fitted(self._names, compressors, bytes(content), areas, len(payload), self._budget)) is not None:
                 return found
         return None
 

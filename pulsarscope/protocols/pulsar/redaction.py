@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Compress, deflations, filler, fitted
+from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Budget, Compress, deflations, filler, fitted
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.compression import decompress
@@ -182,6 +182,7 @@ class PulsarRedaction:
         opened = decompress(codec, payload, metadata.get("uncompressed_size", 0))
         if opened.data is None:
             return None
+        compressors = _compressors(codec, opened.note)
         for distinct in DISTINCT_BYTES if codec != "NONE" else DISTINCT_BYTES[:1]:
             content = bytearray(filler(self._names, opened.data, distinct))
             areas = [(0, len(content))]
@@ -189,7 +190,7 @@ class PulsarRedaction:
                 areas = self._batch(opened.data, content, distinct)
             if codec == "NONE":
                 return bytes(content)
-            if (found := fitted(self._names, _compressors(codec, opened.note), bytes(content), areas, len(payload))) is not None:
+            if (found := fitted(self._names, compressors, bytes(content), areas, len(payload), Budget())) is not None:
                 return found
         return None
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsarscope.dissect.blank_content import CALL_BYTES, FITTED_MAX_BYTES
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.kafka07 import redaction
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.messages import MessageTotals, read_set
 from pulsarscope.protocols.kafka07.redaction import Kafka07Redaction
@@ -61,6 +63,24 @@ def test_fetched_messages_are_blank_and_as_many(messages: bytes) -> None:
     assert b"secret" not in redacted
     if read(redacted)[0][0][3] and redacted[11] == 1:
         assert b"secret" not in gzip.decompress(redacted[16:])
+
+
+def test_sets_in_sets_cost_no_more_than_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def counted(content: bytes) -> bytes:
+        nonlocal calls
+        calls += 1
+        return bytes(content)
+
+    monkeypatch.setattr(redaction, "deflations", lambda _: [counted])
+    messages = entry(TEXTS[0])
+    for _ in range(8):
+        messages = entry(gzip.compress(messages * 3), 1)
+    redacted, kept = Kafka07Redaction(NAMES).redact(FrameRow(command="FETCH_RESPONSE"), fetched(messages))
+    assert not kept
+    assert b"secret" not in redacted
+    assert 0 < calls <= (FITTED_MAX_BYTES + redaction.FITTED_FACTOR * len(redacted)) // CALL_BYTES
 
 
 @given(st.sampled_from([*REQUESTS, *RESPONSES, None]), st.binary(min_size=6, max_size=80))
