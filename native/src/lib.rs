@@ -12,6 +12,7 @@ mod pack;
 mod packets;
 mod pieces;
 mod reader;
+mod ring;
 mod rows;
 mod sent_queue;
 mod session;
@@ -26,7 +27,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 3;
+const CONTRACT: u32 = 4;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -40,6 +41,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(packets::walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(packets::walk_pcapng, module)?)?;
+    module.add_function(wrap_pyfunction!(ring::ring_packets, module)?)?;
     module.add_class::<packets::Segments>()?;
     module.add_class::<pieces::Pieces>()?;
     module.add_class::<pieces::Joined>()?;

@@ -21,6 +21,7 @@ from pulsarscope.live.interfaces import NetworkInterface, all_interfaces
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
 from pulsarscope.model.live_limits import LIVE_RING_BLOCK_BYTES
+from pulsarscope.model.platform import load_native
 
 ETHERNET, COOKED = 1, 276
 """Link types of a ring: Ethernet, or Linux cooked v2 for interfaces without an Ethernet header and for several interfaces."""
@@ -38,7 +39,7 @@ _RETIRE_MILLISECONDS = 100
 """Time after which the kernel releases a block that is not full: the delay on a quiet line."""
 
 _STATUS_KERNEL, _STATUS_USER = 0, 1
-_STATUS_AT, _PACKETS_AT, _FIRST_AT = 8, 12, 16
+_STATUS_AT = 8
 _VLAN_VALID = 0x10
 _TAG_AT = 32
 """Offset of the VLAN tag and its protocol in struct tpacket3_hdr."""
@@ -55,7 +56,7 @@ _int = Struct("=i").pack
 _link_address = Struct("=HHiHBB8x").pack
 _statistics = Struct("=III")
 _word = Struct("=I")
-_block_status = Struct("=III").unpack_from
+_block_status = Struct("=IIII").unpack_from
 _packet_head = Struct("=IIIIIIH").unpack_from
 _packet_tag = Struct("=IH").unpack_from
 _socket_address = Struct("=H2siHBB8s").unpack_from
@@ -103,6 +104,9 @@ class PacketRing:
         """Error number of the interface."""
         self._endings: dict[int, tuple[int, bytes]] = {}
         """By length of a packet: the size of its pcapng block, and what stands behind it there."""
+        native, _ = load_native()
+        self._compiled = native and native.ring_packets
+        """Function that converts plain packets, or None."""
         self._counting = threading.Lock()
         if not interface.index:  # PACKET_IGNORE_OUTGOING would apply to all interfaces
             program = without_outgoing(program, [each_interface.index for each_interface in all_interfaces() if each_interface.is_loopback])
@@ -189,10 +193,12 @@ class PacketRing:
         """Convert a block: header, packet, and padding with length of each packet are collected and joined once."""
         # Hot loop: small packets come by the hundred thousand each second.
         ring, cooked, endings, head, packet_head = self._ring, self.link_type == COOKED, self._endings, _enhanced_packet, _packet_head
-        _, count, first = _block_status(ring, block + _STATUS_AT)
+        _, count, first, used = _block_status(ring, block + _STATUS_AT)
+        packets = count if packets_max is None else min(count, packets_max)
+        if self._compiled is not None and not cooked and (made := self._compiled(ring[block : block + used], first, packets)) is not None:
+            return CapturedPackets(made[0], packets, made[1])
         position = block + first
         pieces: list[bytes] = []
-        packets = count if packets_max is None else min(count, packets_max)
         last_time = number = 0
         for _ in range(packets):
             following, seconds, fraction, captured, wire_bytes, status, start = packet_head(ring, position)

@@ -16,13 +16,14 @@ STORM = "redelivery-storm"
 
 
 def returned(times: int, pause: int, *, others: int, kind: str = "Shared", done: str = "", end: str = "open") -> Conversation:
-    """A consumer that returns entry 0 every `pause` ms, and acknowledges those that come meanwhile."""
+    """A consumer that returns entry 0 every `pause` ms, and acknowledges those that come meanwhile; all of it unless it is Shared."""
+    shared = kind in {"Shared", "Key_Shared"}
     talk = subscribed(connected(), kind=kind).client(flow(1000)).server(delivery(0))
     for again in range(1, times + 1):
         for entry in range(others):
             number = 1 + again * others + entry
             talk.server(delivery(number)).client(ack(number))
-        talk.wait(pause * MILLISECOND).client(redeliver(0)).server(delivery(0, again=again))
+        talk.wait(pause * MILLISECOND).client(redeliver(0) if shared else redeliver()).server(delivery(0, again=again if shared else 0))
     if done:
         talk.wait(pause * MILLISECOND).client(ack(99_999 if done == "Cumulative" else 0, kind=done))
     return talk if end == "open" else talk.close()
@@ -33,6 +34,7 @@ def returned(times: int, pause: int, *, others: int, kind: str = "Shared", done:
     [
         *product((5, 8, 19), (100, 500), (0, 5), ("Shared", "Key_Shared"), ("open", "fin")),
         *product((5, 9), (1000, 2000), (0, 1), ("Shared",), ("open",)),
+        *product((5, 9), (100, 600), (0, 1), ("Failover", "Exclusive"), ("open", "fin")),
     ],
 )
 def test_a_message_that_is_returned_without_an_end_is_named(
@@ -53,7 +55,17 @@ def test_a_message_that_is_returned_without_an_end_is_named(
     ],
 )
 def test_one_that_is_done_in_the_end_or_comes_seldom_is_healthy(tmp_path: Path, times: int, pause: int, others: int, done: str) -> None:
-    assert STORM not in diagnose(tmp_path, returned(times, pause, others=others, done=done)).codes
+    for kind in ("Shared", "Exclusive") if times < 10 else ("Shared",):
+        assert STORM not in diagnose(tmp_path, returned(times, pause, others=others, kind=kind, done=done)).codes
+
+
+@pytest.mark.parametrize(("times", "kind"), [*product((6, 12), ("Exclusive", "Failover"))])
+def test_messages_that_come_again_without_a_request_for_them_are_no_storm(tmp_path: Path, times: int, kind: str) -> None:
+    """As to a consumer whose cursor goes back."""
+    talk = subscribed(connected(), kind=kind).client(flow(1000))
+    for _ in range(times):
+        talk.server(delivery(0), delivery(1)).wait(200 * MILLISECOND)
+    assert STORM not in diagnose(tmp_path, talk.client(redeliver())).codes
 
 
 @pytest.mark.parametrize(("limit", "times", "pause"), [*product((5, 10, 16), (5, 16), (50, 300))])

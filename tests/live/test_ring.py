@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import COOKED, ETHERNET, PacketRing
 from pulsarscope.model.flow import source_of_key
+from pulsarscope.model.platform import load_native
 from tests.scenarios.loopback import RING_BYTES, Said, free_port, needs_capturing, replay
 
 pytestmark = needs_capturing
@@ -170,3 +173,28 @@ def test_an_interface_that_is_removed_ends_it_otherwise(tmp_path: Path) -> None:
     said, packets = in_namespace(tmp_path, before=ADDED, during=f"{NEIGHBOUR}; {SAY}; ip link del v0; sleep 2; exit 0")
     assert "3 packets from v0" in said
     assert packets == 3
+
+
+@pytest.mark.skipif(load_native()[0] is None, reason="pulsarscope-native is not installed")
+@pytest.mark.parametrize("packets_max", [None, 1, 7])
+def test_the_compiled_conversion_gives_the_same_bytes(packets_max: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    with closing(PacketRing(find_interface("lo"), tcp_program({port}), RING_BYTES)) as ring:
+        replay([SAID[:2] + [(True, bytes(size)) for size in range(1, 40)]], port)
+        time.sleep(0.2)  # the kernel hands on a block that is not full after 0.1 s
+        compiled = ring._captured(0, packets_max)
+        monkeypatch.setattr(ring, "_compiled", None)
+        assert ring._captured(0, packets_max) == compiled
+        assert compiled.packets == packets_max or packets_max is None
+
+
+@pytest.mark.skipif(load_native()[0] is None, reason="pulsarscope-native is not installed")
+def test_the_compiled_conversion_leaves_to_python_what_is_not_plain() -> None:
+    convert = load_native()[0].ring_packets
+    plain = struct.pack("=IIIIIIH6x", 40, 1, 2, 5, 9, 0, 32) + b"bytes   "
+    tagged = struct.pack("=IIIIIIH6x", 40, 1, 2, 5, 9, 0x10, 32) + b"bytes   "
+    data, last = convert(plain + plain, 0, 2)
+    assert (len(data), last) == (80, 1_000_000_002)
+    for block, first, packets in ((plain + tagged, 0, 2), (plain, 0, 2), (plain, 30, 1), (plain[:36], 0, 1), (b"", 0, 1)):
+        assert convert(block, first, packets) is None
+    assert convert(plain, 0, 0) == (b"", 0)

@@ -13,9 +13,9 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING
+from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
@@ -132,6 +132,8 @@ class RedeliveryState(ConsumerState):
     highest_at: Where | None = None
     repeated: dict[Position, deque[int]] = msgspec.field(default_factory=dict)
     """Times of the latest redeliveries by entry, until it is acknowledged."""
+    delivered: dict[Position, tuple[int, int]] = msgspec.field(default_factory=dict)
+    """Of the latest entries: requests for everything before, and how often they came again behind one; brokers count only for Shared."""
     resolves: bool = False
     """It acknowledged a message that had come again as often as a storm's."""
     window: int = 0
@@ -218,18 +220,23 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         consumer = self.find_or_add(row)
         fields = row.fields or {}
         redeliveries = fields.get("redelivery_count", 0)
+        position = position_of(fields.get("message_id"))
         consumer.deliveries += 1
         consumer.advance(row.time, self._window_ns)
         consumer.window_deliveries += 1
+        if redeliveries <= 0 and consumer.kind not in SHARED_TYPES:
+            requests, again = consumer.delivered.get(position, (consumer.all_count, 0))
+            redeliveries = again + (requests < consumer.all_count)
+            remember(consumer.delivered, position, (consumer.all_count, redeliveries), REPEATED_MAX)
+            if requests == consumer.all_count:
+                return
         if redeliveries <= 0:
             return
         consumer.redelivered += 1
         consumer.window_redelivered += 1
         if redeliveries > consumer.highest:
-            consumer.highest, consumer.highest_at = redeliveries, where_of(row)
-            consumer.highest_id = position_of(fields.get("message_id"))
+            consumer.highest, consumer.highest_at, consumer.highest_id = redeliveries, where_of(row), position
         self._repeats = True
-        position = position_of(fields.get("message_id"))
         if position in consumer.repeated or len(consumer.repeated) < REPEATED_MAX:
             consumer.repeated.setdefault(position, deque(maxlen=self._unresolved)).append(row.time)
         number, thresholds = consumer.window_redelivered, self.context.thresholds

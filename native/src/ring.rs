@@ -1,0 +1,84 @@
+//! A block of the kernel's packet ring (TPACKET_V3) as pcapng blocks.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::caught;
+
+const VLAN_VALID: u32 = 0x10;
+const ENHANCED_PACKET: u32 = 6;
+const PACKET_BLOCK_BYTES: usize = 32;
+
+/// A packet in the ring: what its pcapng block says of it, and where its bytes are.
+struct Packet {
+    time: i64,
+    captured: usize,
+    wire_bytes: u32,
+    start: usize,
+    next: usize,
+}
+
+impl Packet {
+    /// Read the header (struct tpacket3_hdr) at an offset; None where the block ends before, or the interface took a VLAN tag out.
+    fn at(block: &[u8], offset: usize) -> Option<Packet> {
+        let header = block.get(offset..offset.checked_add(26)?)?;
+        let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let start = offset + usize::from(u16::from_ne_bytes([header[24], header[25]]));
+        let captured = word(12) as usize;
+        if word(20) & VLAN_VALID != 0 || start.checked_add(captured)? > block.len() {
+            return None;
+        }
+        let time = i64::from(word(4)) * 1_000_000_000 + i64::from(word(8));
+        Some(Packet { time, captured, wire_bytes: word(16), start, next: offset.checked_add(word(0) as usize)? })
+    }
+
+    /// The size of its pcapng block.
+    fn size(&self) -> usize {
+        self.captured.div_ceil(4) * 4 + PACKET_BLOCK_BYTES
+    }
+
+    /// Write its pcapng block, of interface 0, into a place of that size that holds zeros.
+    fn write(&self, block: &[u8], place: &mut [u8]) {
+        let size = place.len() as u32;
+        let time = self.time as u64;
+        let words = [ENHANCED_PACKET, size, 0, (time >> 32) as u32, time as u32, self.captured as u32, self.wire_bytes];
+        for (number, word) in words.iter().enumerate() {
+            place[4 * number..4 * number + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        place[28..28 + self.captured].copy_from_slice(&block[self.start..self.start + self.captured]);
+        let end = place.len() - 4;
+        place[end..].copy_from_slice(&size.to_le_bytes());
+    }
+}
+
+/// Return the pcapng blocks of so many packets of a block, from offset `first` on, and the time of the last one in nanoseconds.
+///
+/// None when one of them is not plain: Python puts the VLAN tag back that the interface took out.
+#[pyfunction]
+pub fn ring_packets<'py>(
+    py: Python<'py>,
+    block: &Bound<'py, PyBytes>,
+    first: usize,
+    packets: usize,
+) -> PyResult<Option<(Bound<'py, PyBytes>, i64)>> {
+    caught(|| {
+        let block = block.as_bytes();
+        let mut found = Vec::with_capacity(packets.min(block.len() / PACKET_BLOCK_BYTES));
+        let mut offset = first;
+        for _ in 0..packets {
+            let Some(packet) = Packet::at(block, offset) else { return Ok(None) };
+            offset = packet.next;
+            found.push(packet);
+        }
+        let size = found.iter().map(Packet::size).sum();
+        let data = PyBytes::new_with(py, size, |mut place| {
+            for packet in &found {
+                let (here, rest) = place.split_at_mut(packet.size());
+                packet.write(block, here);
+                place = rest;
+            }
+            Ok(())
+        })?;
+        Ok(Some((data, found.last().map_or(0, |packet| packet.time))))
+    })
+}
