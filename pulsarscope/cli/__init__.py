@@ -37,6 +37,13 @@ class CommandGroup(TyperGroup):
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
 
+    def invoke(self, ctx: Any) -> Any:
+        """Invoke a command; a signal that comes while it is imported ends it as it does later."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _interrupted() from None
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Replace the placeholder of the command that is given by the command."""
         name, _, remaining = super().resolve_command(ctx, args)
@@ -45,6 +52,11 @@ class CommandGroup(TyperGroup):
 
             remaining = from_tshark(remaining)
         return name, command_of(str(name)), remaining
+
+
+def _interrupted() -> OutputError:
+    """Return what a signal means before a command takes signals itself."""
+    return OutputError("interrupted; there is no output")
 
 
 def command_of(name: str) -> Any:
@@ -120,6 +132,8 @@ def main() -> None:
         sys.exit()  # typer replaced it because the reader of the help is gone; its exit code would mean a finding
     except PulsarscopeError as error:
         _exit_with(error)
+    except KeyboardInterrupt:  # before a command takes signals itself
+        _exit_with(_interrupted())
     except OSError as error:  # from the help: all other output goes through a sink, which raises OutputError
         sys.stdout = None  # keeps the interpreter from flushing it again
         _exit_with(OutputError(f"cannot write standard output: {error.strerror}"))

@@ -107,9 +107,12 @@ def run_command(request: CommandRequest) -> int:
                     files, options, request.jobs, encoding if elsewhere else None
                 )
             sink = command_output.open(request, run.inputs.paths, folder=(name == FOLDER_OUTPUT and len(kinds) > 1) or name == FILES_OUTPUT)
-            row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
+            row_options = output_options(request, kinds, run, row_filter)
+            row_output = output(name)(sink, row_options)
             once = CountedOnce() if request.once else None
             code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, skip=skip)
+            for line in row_options.fields.empty() if row_options.fields is not None and not request.quiet else ():
+                warn(line)
             told = request.subject is not None or not request.quiet
             if told and row_filter is not None and (absence := row_filter.absence()) is not None:
                 warn(absence)

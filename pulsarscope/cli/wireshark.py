@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -31,6 +32,8 @@ class Folders(NamedTuple):
 
     plugins: Path
     extcap: Path
+    user: str | None = None
+    """User who gets the files, where that is not this one: who called sudo."""
 
 
 class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
@@ -60,6 +63,8 @@ def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
     if request.lua:
         return _write(output, dissector)
     folders = find_folders(os.environ)
+    own = Path.home() if folders.user is None else Path(f"~{folders.user}").expanduser()
+    user = "this user" if folders.user is None else printable(folders.user)
     lines = []
     for folder, name, content in (
         (folders.plugins, DISSECTOR_NAME, dissector),
@@ -67,32 +72,46 @@ def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
     ):
         path = folder / name
         if request.install:
-            _install(path, content)
+            _install(path, content, folders.user)
         elif request.remove:
             _remove(path)
-        lines.append(f"{printable(str(path))}: {_state(path, content)}\n")
+        whose = user if own in path.parents or sys.platform == "win32" else "all users"
+        lines.append(f"{printable(str(path))} (of {whose}): {_state(path, content)}\n")
     return _write(output, "".join(lines))
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """Return the folders of this user, as tshark tells them, else where they are by default."""
-    told = _told_folders()
+    user, home = _user(environment)
+    told = _told_folders(home)
     if sys.platform == "win32":
         own = Path(environment.get("APPDATA", ".")) / "Wireshark"
     else:
-        own = Path.home() / ".local" / "lib" / "wireshark"
+        own = home / ".local" / "lib" / "wireshark"
     plugins = told.get("Personal Lua Plugins") or told.get("Personal Plugins") or str(own / "plugins")
     extcap = told.get("Personal Extcap path") or told.get("Extcap path") or str(own / "extcap")
-    return Folders(Path(plugins), Path(extcap))
+    return Folders(Path(plugins), Path(extcap), user)
 
 
-def _told_folders() -> dict[str, str]:
-    """Return what `tshark -G folders` tells, nothing without tshark."""
+def _user(environment: Mapping[str, str]) -> tuple[str | None, Path]:
+    """Return the name of who called sudo, None without it, and the folder of the user for whom this is."""
+    name = environment.get("SUDO_USER") if getattr(os, "geteuid", lambda: 1)() == 0 else None
+    if name and name != "root":
+        with suppress(RuntimeError):  # a name that this system does not know
+            return name, Path(f"~{name}").expanduser()
+    return None, Path.home()
+
+
+def _told_folders(home: Path) -> dict[str, str]:
+    """Return what `tshark -G folders` tells of the user with this folder, nothing without tshark."""
     program = next((found for name in _PROGRAMS if (found := shutil.which(name)) is not None), None)
     if program is None:
         return {}
     try:
-        told = subprocess.run([program, "-G", "folders"], capture_output=True, timeout=_FOLDERS_SECONDS, check=False).stdout  # noqa: S603
+        environment = os.environ if home == Path.home() else {**os.environ, "HOME": str(home)}
+        told = subprocess.run(  # noqa: S603 - Wireshark's own program
+            [program, "-G", "folders"], capture_output=True, timeout=_FOLDERS_SECONDS, check=False, env=environment
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
     lines = [line.partition(":") for line in os.fsdecode(told).splitlines()]
@@ -107,12 +126,16 @@ def extcap_script(python: str, *, windows: bool) -> str:
     return f'#!/bin/sh\nexec {quoted} -m pulsarscope.cli.extcap "$@"\n'
 
 
-def _install(path: Path, content: str) -> None:
+def _install(path: Path, content: str, user: str | None) -> None:
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode())
         if path.name == EXTCAP_NAME:
             path.chmod(0o755)
+        if user is not None and Path(f"~{user}").expanduser() in path.parents:
+            for made in (*missing, path):
+                shutil.chown(made, user)
     except PermissionError as error:
         message = f"cannot write {printable(str(path))}: {error.strerror}; this Wireshark has no folder of yours for it: run this with sudo"
         raise OutputError(message) from error

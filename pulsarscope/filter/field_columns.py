@@ -12,6 +12,7 @@ from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
 from pulsarscope.filter.predicate import EvaluationContext, Reader, read_field
 from pulsarscope.filter.syntax import ComparisonTest, parse
+from pulsarscope.model.text import escape, plural
 
 
 class FieldColumns:
@@ -29,6 +30,9 @@ class FieldColumns:
         """Type of each column, of the first kind that has it."""
         self._computed: dict[int, tuple[slice, Compute]] = {}
         """By column: the values of its fields, and what computes it."""
+        self._empty: set[int] = set()
+        """Computed columns that had no value in any row so far; none before the first row."""
+        self._rows = 0
         for at, name in enumerate(names):
             if (computation := arithmetic(name)) is None:
                 self._add(name, name, catalogue)
@@ -79,13 +83,23 @@ class FieldColumns:
         values = [None if reader is None else _single(reader(row)) for reader in readers]
         return self._with_computed(values) if self._computed else values
 
+    def empty(self) -> list[str]:
+        """Return a sentence for each computed column that had no value in any row."""
+        rows = plural(self._rows, "row")
+        return [f"{escape(self.names[at])} is empty: in none of {rows} is each of its fields a number" for at in sorted(self._empty)]
+
     def _with_computed(self, values: list[Any]) -> list[Any]:
         """Return the value of each column, of those of all fields."""
         out, fields = [], 0
+        if not self._rows:
+            self._empty = set(self._computed)
+        self._rows += 1
         for at in range(len(self.names)):
             if at in self._computed:
                 part, compute = self._computed[at]
-                out.append(compute(values[part]))
+                out.append(value := compute(values[part]))
+                if value is not None and self._empty:
+                    self._empty.discard(at)
                 fields = part.stop
             else:
                 out.append(values[fields])

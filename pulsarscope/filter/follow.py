@@ -43,24 +43,21 @@ class FollowFilter:
         self._subject = Subject(kind, name, self._topics)
         self._tests = [] if self._subject.test is None else [self._subject.test]
         self._message_tests: list[tuple[Dissector, MessageTest]] = []
-        refusals: list[str] = []  # each protocol has its own form of names
-        lacking: list[str] = []
+        refusals: dict[str, str] = {}  # each protocol has its own form of names
         for dissector in dissectors:
             try:
                 test = contained(dissector, "follow_kinds", _test_of, None, dissector, kind, name)
             except UsageError as error:
-                refusals.append(str(error))
+                refusals[dissector.name] = str(error)
                 continue
             if test is None:
-                lacking.append(dissector.name)
-            elif callable(test):
+                continue
+            if callable(test):
                 self._tests.append(partial(_contained_test, dissector, test))
             else:
                 self._message_tests.append((dissector, test))
         if not (self._tests or self._message_tests):
-            if refusals and lacking:
-                refusals.append(f"no {kind} can be followed in {', '.join(lacking)}")
-            raise UsageError("; ".join(refusals) or f"unknown to every protocol: {kind}")
+            raise UsageError(_refusal(refusals) or f"unknown to every protocol: {kind}")
         self._unanswered: dict[str, FrameRow] = {}
         """Frames of earlier batches that did not pass, by name: their answers may."""
         self._passed: dict[str, None] = {}
@@ -183,6 +180,18 @@ class JoinedFilter:
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass both."""
         return self._display_filter.select(self.first.select(rows, endpoints), endpoints)
+
+
+def _refusal(refusals: Mapping[str, str]) -> str:
+    """Return one sentence for what each protocol says of a name: the first, and the forms of others that differ."""
+    said = ""
+    for name, text in refusals.items():
+        form = text.rpartition(": give ")[2]
+        if not said:
+            said = text
+        elif form.partition(",")[0] not in said:
+            said += f"; in {name}, {form}"
+    return said
 
 
 UserFilter = Filter | FollowFilter | JoinedFilter

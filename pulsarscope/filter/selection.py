@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Protocol
 
 from pulsarscope.filter.check import Checker
@@ -12,13 +13,14 @@ from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.frame_names import with_frame_names
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
+from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 PAYLOAD_FORM = "base64"
 """Form of the payload in message rows that only the filter reads."""
 
-NAMES = frozenset({"topic", "producer_name", "subscription"})
+NAMES = frozenset({"topic", "producer_name", "subscription", "connection"})
 """Columns of names."""
 
 SHOWN_NAMES_MAX = 10
@@ -122,11 +124,7 @@ class Filter:
         for column, names in self._asked.items():
             there = self._there[column]
             if (missing := [name for name in names if name not in there]) and len(missing) == len(names):
-                near = [name for name in there if name.endswith(f"/{missing[0]}")] or get_close_matches(missing[0], there, 1, 0.8)
-                some = sorted(there)[:SHOWN_NAMES_MAX]
-                others = f" and {len(there) - len(some):,} more" if len(there) > len(some) else ""
-                rest = f"did you mean {near[0]}?" if near else f"there are {', '.join(some)}{others}" if some else "there is none"
-                said.append(f"no {column} is {' or '.join(missing)}: {rest}")
+                said.append(_missing_connection(missing, there) if column == "connection" else _missing_name(column, missing, there))
         return "; ".join(said) or None
 
     def _collect(self, rows: Sequence[Any]) -> None:
@@ -147,6 +145,23 @@ class Filter:
         if type(row) is not FindingRow:
             return True
         return row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) == self._last_frame or self._matches_finding(row)
+
+
+def _missing_name(column: str, missing: Sequence[str], there: Collection[str]) -> str:
+    near = [name for name in there if name.endswith(f"/{missing[0]}")] or get_close_matches(missing[0], there, 1, 0.8)
+    rest = f"did you mean {near[0]}?" if near else _some(sorted(there))
+    return f"no {column} is {' or '.join(missing)}: {rest}"
+
+
+def _missing_connection(missing: Sequence[str], there: Collection[str]) -> str:
+    label = partial(connection_label, several_files=any(not name.startswith("0:") for name in (*there, *missing)))
+    return f"no connection is {' or '.join(map(label, missing))}: {_some(list(map(label, sorted(there, key=first_packet))))}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the end of a sentence that lists what there is, in part."""
+    others = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
+    return f"there are {', '.join(names[:SHOWN_NAMES_MAX])}{others}" if names else "there is none"
 
 
 def _add_names(expression: Expression, asked: dict[str, dict[str, None]]) -> None:

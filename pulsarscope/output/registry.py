@@ -116,6 +116,9 @@ class RowFields(Protocol):
     def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
         """Return the values of a row, None for a row of another kind."""
 
+    def empty(self) -> list[str]:
+        """Return a sentence for each computed field that had no value in any row."""
+
 
 class OutputOptions(msgspec.Struct, frozen=True):
     """Options of an output. `width` in terminal cells; None: lines are never clipped."""

@@ -361,3 +361,16 @@ def test_what_nothing_contains_is_six_and_one_line(tmp_path: Path, raised: str, 
     assert line in told
     assert result.returncode == 6
     assert not [*tmp_path.glob("out*")]
+
+
+def test_a_signal_before_the_command_takes_signals_is_five_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("command_of", "app"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"pulsarscope.cli.{name}", interrupt if name == "command_of" else lambda **_: interrupt(""))
+            assert run(patched, "decode", "x.pcap") == 5
+        assert capsys.readouterr().err == "pulsarscope: interrupted; there is no output\n"

@@ -75,3 +75,20 @@ def test_folders_are_those_that_tshark_tells(tmp_path: Path, monkeypatch: pytest
 def test_the_program_starts_this_python_wherever_it_is() -> None:
     assert extcap_script("/a b/it's/python", windows=False) == "#!/bin/sh\nexec '/a b/it'\\''s/python' -m pulsarscope.cli.extcap \"$@\"\n"
     assert extcap_script(r"C:\P y\python.exe", windows=True) == '@echo off\r\n"C:\\P y\\python.exe" -m pulsarscope.cli.extcap %*\r\n'
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="asks as root")
+def test_root_installs_for_who_called_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    program = tmp_path / "tshark"
+    program.write_text('#!/bin/sh\nprintf "Personal Lua Plugins:\\t$HOME/p\\nPersonal Extcap path:\\t$HOME/e\\n"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    home = Path("~nobody").expanduser()
+    assert find_folders({"SUDO_USER": "nobody"}) == Folders(home / "p", home / "e", "nobody")
+    assert find_folders({"SUDO_USER": "no such user"}).user is None
+    mine = Folders(tmp_path / "home" / "p", tmp_path / "home" / "e", "nobody")
+    monkeypatch.setattr(wireshark, "find_folders", lambda _: mine)
+    monkeypatch.setattr(Path, "expanduser", lambda path: tmp_path / "home" if str(path) == "~nobody" else path)
+    assert run(monkeypatch, "wireshark", "--install") == 0
+    assert capsys.readouterr().out.count(" (of nobody): installed\n") == 2
+    assert {path.owner() for path in (tmp_path / "home").rglob("*")} == {"nobody"}

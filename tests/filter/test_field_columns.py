@@ -52,3 +52,11 @@ def test_what_is_no_field_is_refused_with_its_place(name: str, why: str) -> None
 def test_payloads_are_read_only_when_a_field_is_made_of_them() -> None:
     assert FieldColumns(("len(payload)",), ("message",), CATALOGUE).reads_payload
     assert not FieldColumns(("payload_size", "len(key)"), ("message",), CATALOGUE).reads_payload
+
+
+def test_a_computed_column_without_any_value_is_told() -> None:
+    columns = FieldColumns(("size", "topic-size", "size-payload_size"), ("frame",), CATALOGUE)
+    assert columns.empty() == []
+    columns.values(SEND, {})
+    columns.values(SEND, {})
+    assert columns.empty() == ["topic-size is empty: in none of 2 rows is each of its fields a number"]

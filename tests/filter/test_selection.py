@@ -340,7 +340,9 @@ def test_a_text_that_is_no_filter_is_refused() -> None:
 
 
 def named() -> FrameRow:
-    return structs.replace(SEND, command="SEND", topic="persistent://public/default/orders", producer_name="p", subscription=None)
+    return structs.replace(
+        SEND, command="SEND", topic="persistent://public/default/orders", producer_name="p", subscription=None, connection="0:8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -351,6 +353,8 @@ def named() -> FrameRow:
         ('producer_name == "nobody"', "no producer_name is nobody: there are p"),
         ('subscription == "a" || subscription == "b"', "no subscription is a or b: there is none"),
         ('topic == "persistent://public/default/orders" && producer_name == "nobody"', "no producer_name is nobody"),
+        ('connection == "#7"', "no connection is #7: there are #8"),
+        ("connection == #1:7", "no connection is #1:7: there are #0:8"),
         ('topic == "x" && producer_name == "nobody"', "no topic is x: there are persistent://public/default/orders; no producer_name is"),
     ],
 )
