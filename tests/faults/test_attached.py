@@ -10,9 +10,22 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.protocols.pulsar.topics import named_topic
 from tests.scenarios.capturefile import write_pcap
-from tests.scenarios.commands import PING, PONG, ack, close_producer, created, delivery, producer, receipt, send
+from tests.scenarios.commands import (
+    PING,
+    PONG,
+    ack,
+    close_consumer,
+    close_producer,
+    created,
+    delivery,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)  # fmt: skip
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
-from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.evaluation import diagnose
 
 NOT_ACKING = "consumer-not-acking"
 UNREQUESTED = "response-unrequested"
@@ -98,8 +111,37 @@ def test_a_ledger_joins_producer_and_consumer_until_a_reconnect_names_the_topic(
     assert len(rows) == 81
 
 
-def test_what_a_broker_closes_before_a_name_is_known_is_no_departure(tmp_path: Path) -> None:
-    """Its clients come back under the topic's own name."""
-    talk = Conversation().client(send()).server(receipt()).server(close_producer())
-    talk.client(producer()).server(created()).client(send(1, 1)).server(receipt(1, 1))
-    assert "topic-unloaded" not in Diagnosis(write_pcap(tmp_path / "closed.pcap", talk.packets)).codes
+def unloaded(kinds: str, *, back: bool, other: bool) -> Conversation:
+    """The broker closes what was there before the capture; it comes back on the same connection, with `other` under another id."""
+    talk = Conversation().client(send(1, 4)).server(receipt(1, 4, entry=4), delivery(4)).wait(100 * MILLISECOND)
+    if "p" in kinds:
+        talk.server(close_producer(1, 0))
+    if "c" in kinds:
+        talk.server(close_consumer(1, 0))
+    talk.wait(200 * MILLISECOND)
+    number = 2 if other else 1
+    if back and "p" in kinds:
+        talk.client(producer(number, "p", 31)).server(created(request=31))
+    if back and "c" in kinds:
+        talk.client(subscribe(number, "c", 32)).server(success(32))
+    return talk.wait(SECOND).client(PING).server(PONG)
+
+
+@pytest.mark.parametrize("kinds", ["p", "pc"])
+def test_what_a_broker_closes_before_its_name_is_known_is_told_when_it_comes_back(tmp_path: Path, kinds: str) -> None:
+    diagnosis = diagnose(tmp_path, unloaded(kinds, back=True, other=False))
+    row, evidence = diagnosis.only("topic-unloaded")
+    assert diagnosis.commands(row)[: len(kinds)] == ["CLOSE_PRODUCER", "CLOSE_CONSUMER"][: len(kinds)]
+    assert named_topic(evidence["topic"]) is not None
+    assert "came back" in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "back", "other"), [("", False, False), ("c", True, False), *product(("p", "pc"), (True,), (True,)), ("pc", False, False)]
+)
+def test_what_may_be_another_thing_or_comes_back_elsewhere_is_not_called_an_unload(
+    tmp_path: Path, kinds: str, back: bool, other: bool
+) -> None:
+    """The broker closes consumers for a reset of their cursor, too; clients that come back with another id have the topic's own name."""
+    codes = diagnose(tmp_path, unloaded(kinds, back=back, other=other)).codes
+    assert not {"topic-unloaded", "cursor-reset"} & set(codes)

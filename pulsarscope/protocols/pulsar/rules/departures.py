@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.flow import SERVER
@@ -33,6 +33,17 @@ _IDENTIFIERS = {
 """Id field, noun and name field by command."""
 
 
+class Closing(NamedTuple):
+    """A CLOSE_PRODUCER or CLOSE_CONSUMER of the broker."""
+
+    where: Where
+    url: str | None
+    """Broker to which it sends the client."""
+    subscription: str | None
+    unknown: bool = False
+    """The client was there before the capture."""
+
+
 class DepartureRule(ConnectionRule):
     """Source of the facts on the producers and consumers of one connection."""
 
@@ -42,6 +53,8 @@ class DepartureRule(ConnectionRule):
         """Topic and name by noun and id."""
         self._requests: dict[str, tuple[str, int]] = {}
         """Noun and id by name of the request's frame."""
+        self._unknown: dict[tuple[str, int], Closing] = {}
+        """By noun and id of clients from before the capture, until one comes back with this id and says its topic."""
         self._seeks: set[tuple[str, str | None]] = set()
         """Topics and subscriptions with a SEEK, for which the broker closes their consumers."""
 
@@ -51,7 +64,9 @@ class DepartureRule(ConnectionRule):
         if len(self._clients) < CLIENTS_MAX and row.topic is not None:
             number = fields.get(id_field, -1)
             name = f"{noun} {fields.get(name_field) or number}"
-            self._clients[noun, number] = row.topic, f"{name} of {row.subscription}" if row.subscription else name
+            self._clients[noun, number] = client = row.topic, f"{name} of {row.subscription}" if row.subscription else name
+            if (closing := self._unknown.pop((noun, number), None)) is not None:
+                self._closed(*client, noun, closing._replace(subscription=row.subscription))
             remember(self._requests, where_of(row).name, (noun, number), CLIENTS_MAX)
 
     def _response(self, row: ExchangeRow) -> None:
@@ -84,12 +99,17 @@ class DepartureRule(ConnectionRule):
                 self._emit(client[0], where_of(row), "left", client[1])
             return
         topic, name = client or (named_topic(row.topic), f"{noun} {number}")
+        url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
         if topic is not None:
-            where = where_of(row)
-            url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
-            self._emit(topic, where, "closed", name, url=url, subscription=row.subscription)
-            if (topic, row.subscription) not in self._seeks:
-                self._context.emit_fact(BROKERS, self._context.server, where, "closed", {"topic": topic, "kind": noun})
+            self._closed(topic, name, noun, Closing(where_of(row), url, row.subscription))
+        elif self._context.lost:
+            remember(self._unknown, (noun, number), Closing(where_of(row), url, None, unknown=True), CLIENTS_MAX)
+
+    def _closed(self, topic: str, name: str, noun: str, closing: Closing) -> None:
+        values = {"url": closing.url, "subscription": closing.subscription, "noun": noun, "unknown": closing.unknown}
+        self._emit(topic, closing.where, "closed", name, **values)
+        if (topic, closing.subscription) not in self._seeks:
+            self._context.emit_fact(BROKERS, self._context.server, closing.where, "closed", {"topic": topic, "kind": noun})
 
     def _seek(self, row: FrameRow) -> None:
         if row.topic is not None:

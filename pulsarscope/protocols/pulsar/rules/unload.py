@@ -105,6 +105,8 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         text = f"{quantity(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
         report("end-of-topic", ended[0].where, text, evidence)
     for burst in _departures(facts, thresholds):
+        if all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
+            continue  # an unload, or a reset of a cursor beside producers that the capture does not know
         _report_departure(topic, burst, facts, report, is_reset=_is_reset(burst, facts, thresholds.ns("unload-burst-seconds")))
 
 
