@@ -38,7 +38,13 @@ impl Histogram {
 }
 
 /// What tells groups apart: batch, side, command, topic, subscription, and the name of the producer as number or text.
-type Key<'a> = (u32, bool, u8, u32, u32, Result<u32, &'a [u8]>);
+pub type Key<'a> = (u32, bool, u8, u32, u32, Result<u32, &'a [u8]>);
+
+pub fn key_of<'a, 'py: 'a>(py: Python<'py>, batch: u32, frames: &'a Frames, frame: &Frame) -> Key<'a> {
+    let (parts, named) = (frame.parts(), &frame.named);
+    let producer = parts.numbers.name.map_or(Ok(named.producer), |range| Err(frames.slice(py, frame, range)));
+    (batch, frames.is_client(frame), parts.command, named.topic, named.subscription, producer)
+}
 
 /// Groups of frames, and the slowest exchanges.
 pub struct Counts<'a, 'py> {
@@ -62,9 +68,8 @@ impl<'a, 'py> Counts<'a, 'py> {
     where
         'py: 'a,
     {
-        let (parts, named) = (frame.parts(), &frame.named);
-        let producer = parts.numbers.name.map_or(Ok(named.producer), |range| Err(frames.slice(self.py, frame, range)));
-        let key = (batch, frames.is_client(frame), parts.command, named.topic, named.subscription, producer);
+        let named = &frame.named;
+        let key = key_of(self.py, batch, frames, frame);
         let at = match self.latest {
             Some((latest, at)) if latest == key => at,
             _ => match self.places.get(&key) {

@@ -266,6 +266,11 @@ impl Frames {
         &self.origins[frame.origin as usize].names
     }
 
+    /// Return the position of the first byte of a frame in its stream.
+    pub fn offset(&self, frame: &Frame) -> i64 {
+        self.origins[frame.origin as usize].base + i64::from(frame.start)
+    }
+
     pub fn file(&self, frame: &Frame) -> i64 {
         self.origins[frame.origin as usize].file
     }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
 use crate::caught;
 use crate::counts::Counts;
 use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
+use crate::mask::{Mask, Matcher};
 use crate::stretches::{is_quiet, Stretch};
 use crate::timeline::{Lines, Look};
 
@@ -93,6 +94,44 @@ impl OrderedRows {
     /// Return the rows without those of Python of some types; receipts may stand for rows of exchanges, too, as before.
     fn without(&self, py: Python<'_>, types: Vec<Bound<'_, PyType>>, exchanges: bool) -> OrderedRows {
         self.part(py, &self.order, self.exchanges && exchanges, |row| !types.iter().any(|made| row.bind(py).get_type().is(made)))
+    }
+
+    /// Return the places of the frames in columns that a filter passes (`mask::Mask`), and the number of all of them.
+    fn matching<'py>(&self, py: Python<'py>, mask: &Bound<'py, PyTuple>) -> PyResult<(Vec<usize>, usize)> {
+        caught(|| {
+            let mut tests = 0;
+            let mask = Mask::of(mask, &mut tests)?;
+            let batches = self.borrowed(py)?;
+            let mut matcher = Matcher::new(py, &mask, tests);
+            let (mut places, mut seen) = (Vec::new(), 0);
+            for (place, (_, of)) in self.order.iter().enumerate() {
+                let Of::Frame(batch, index) = of else { continue };
+                let frames: &Frames = &batches[*batch as usize];
+                if let Entry::Frame(frame) = &frames.entries[*index as usize] {
+                    seen += 1;
+                    if matcher.holds(*batch, frames, frame)? {
+                        places.push(place);
+                    }
+                }
+            }
+            Ok((places, seen))
+        })
+    }
+
+    /// Return the rows at some places, in this order.
+    fn chosen(&self, py: Python<'_>, places: Vec<usize>) -> PyResult<OrderedRows> {
+        let at = |place: usize| self.order.get(place).copied().ok_or_else(|| PyIndexError::new_err("no such row"));
+        let order = places.into_iter().map(at).collect::<PyResult<Vec<_>>>()?;
+        Ok(self.part(py, &order, self.exchanges, |_| true))
+    }
+
+    /// Return the rows of Python, each with its place, in their order.
+    fn placed<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyAny>)> {
+        let placed = |(place, (_, of)): (usize, &(i64, Of))| match of {
+            Of::Row(index) => Some((place, self.rows[*index as usize].bind(py).clone())),
+            Of::Frame(..) => None,
+        };
+        self.order.iter().enumerate().filter_map(placed).collect()
     }
 
     /// Return for each connection, in the order in which they begin here, what there is of it: rows with their positions, and in between

@@ -39,7 +39,7 @@ class Encoding:
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
         """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
-        ordered, following = split(rows)
+        ordered, following = split(rows if selected is None else selected)
         if ordered is not None:
             lines = ordered.ndjson(lambda of_python: self(of_python).rows)
             warnings = [] if self._quiet else damage(others(rows))

@@ -30,6 +30,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
@@ -97,6 +98,7 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
         rows_max=ROWS_MAX,
         rules=True,
         places=True,
+        columns=row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None and request.jobs == 1,
     )
 
 
@@ -108,12 +110,13 @@ def _select(
     selection = PacketSelection(opening if request.context else None)
     with _progress(request, first) as progress:
         for batch, rows in limited_rows(first, kinds, row_filter, request.limit):
-            for row in batch.rows:
+            for row in others(batch.rows):
                 if isinstance(row, FindingRow) and redaction is None:  # its text quotes what was sent
                     selection.annotate(row)
-            for line in () if request.quiet else damage(batch.rows):
+            for line in () if request.quiet else damage(others(batch.rows)):
                 warn(line)
-            for row in rows:
+            ordered, following = split(rows)
+            for row in rows if ordered is None else [*ordered.all(), *following]:
                 if isinstance(row, Row) and row.kind in kinds and _may_select(row, row_filter, first, redaction):
                     selection.select(row, first.endpoints, first)
             progress.advance(batch.file, batch.bytes_read)

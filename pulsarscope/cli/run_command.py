@@ -358,7 +358,9 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
     """Return True when rows of frames are written as they are, and nobody looks into them."""
     limited = request.limit is not None or request.tail is not None
-    looked_into = limited or row_filter is not None or request.columns is not None or request.once or request.fail_on != NEVER
+    looked_into = limited or request.subject is not None or request.columns is not None or request.once or request.fail_on != NEVER
+    if row_filter is not None and row_filter.payload is not None:
+        return False
     return output_name(request, kinds) in COLUMN_OUTPUTS and kinds == (FrameRow.kind,) and request.jobs == 1 and not looked_into
 
 

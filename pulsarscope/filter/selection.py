@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Protocol
 
 from pulsarscope.filter.check import Checker
+from pulsarscope.filter.column_mask import mask_of
 from pulsarscope.filter.expression import Always, And, Compare, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.frame_names import with_frame_names
 from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
 from pulsarscope.model.connection_name import connection_label, first_packet
+from pulsarscope.model.latency import OCTAVE_BITS
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
+from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 PAYLOAD_FORM = "base64"
@@ -87,8 +91,26 @@ class Filter:
         input, and those that match; connections always.
         """
         self.context.endpoints = endpoints
+        ordered, following = split(rows)
+        if ordered is not None:
+            if self.context.start is None and self._run is not None:
+                self.context.start = self._run.start
+            if self.context.start is not None:
+                return [self._select_columns(ordered), *self.select(following, endpoints)]
+            rows = [*ordered.all(), *following]
         if self.context.start is None:
             self._set_start(rows)
+        passed = self._selected(rows)
+        if self._asked and not any(self.kept.values()):
+            self._collect(rows)
+        if self._removes_payload:
+            for row in passed:
+                if isinstance(row, MessageRow):
+                    row.payload = None
+        return passed
+
+    def _selected(self, rows: Sequence[Any]) -> list[Any]:
+        """Return and count the rows that pass."""
         predicates, seen, kept = self._predicates, self.seen, self.kept
         passed: list[Any] = []
         matched = False
@@ -108,13 +130,33 @@ class Filter:
                 passed.append(row)
                 if kind == FrameRow.kind:
                     self._last_frame = (row.file, row.packet, row.sub)
-        if self._asked and not any(kept.values()):
-            self._collect(rows)
-        if self._removes_payload:
-            for row in passed:
-                if isinstance(row, MessageRow):
-                    row.payload = None
         return passed
+
+    def _select_columns(self, ordered: Any) -> Any:
+        """Return the ordered rows of a compiled reader that pass; rows are made of frames in columns only for tests that need them."""
+        places, seen = ordered.matching(mask_of(self.trees[FrameRow.kind], self.context))
+        self.seen[FrameRow.kind] += seen
+        self.kept[FrameRow.kind] += len(places)
+        kept: list[int] = []
+        latest = -1
+        for place, row in ordered.placed():
+            if type(row) is FindingRow:
+                latest = self._pass_frame(ordered, places[: bisect_left(places, place)], latest)
+            if self._selected([row]):
+                kept.append(place)
+                latest = place if row.kind == FrameRow.kind else latest
+        self._pass_frame(ordered, places, latest)
+        if self._asked and not any(self.kept.values()):
+            self._collect([_with_names(counted) for _, counted in ordered.counted(OCTAVE_BITS, 0)[0]])
+        return ordered.chosen(sorted([*places, *kept]))
+
+    def _pass_frame(self, ordered: Any, places: Sequence[int], latest: int) -> int:
+        """Note the last of the frames at some places, if it is behind the latest that passed; return the place of the latest."""
+        if not places or places[-1] < latest:
+            return latest
+        frame = ordered.row(places[-1])
+        self._last_frame = frame.file, frame.packet, frame.sub
+        return places[-1]
 
     def absence(self) -> str | None:
         """Return in words which names of the filter there are not, and which instead, when nothing has passed; else None."""
@@ -162,6 +204,14 @@ def _some(names: Sequence[str]) -> str:
     """Return the end of a sentence that lists what there is, in part."""
     others = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
     return f"there are {', '.join(names[:SHOWN_NAMES_MAX])}{others}" if names else "there is none"
+
+
+def _with_names(counted: Any) -> Any:
+    """Return a row that is among counted ones, or a row with the names of a group of frames."""
+    if not isinstance(counted, tuple):
+        return counted
+    connection, _, _, topic, producer_name, subscription = counted[0]
+    return FrameRow(connection=connection, topic=topic, producer_name=producer_name, subscription=subscription)
 
 
 def _add_names(expression: Expression, asked: dict[str, dict[str, None]]) -> None:

@@ -335,7 +335,8 @@ class SequenceRule(ConnectionRule):
         """Return True when SENDs in columns have ascending sequence ids, and they and their receipts are behind the first ones."""
         numbers = producer.sequence_ids
         if session is None:
-            return not numbers or (self._form.counts_homeless(producer.id) and len(self._sessions) < PRODUCERS_MAX)
+            counts = self._form.counts_homeless(producer.id) and len(self._sessions) < PRODUCERS_MAX and not self._context.lost
+            return not numbers or counts
         plain = not numbers or (session.sent >= KEPT_MAX and producer.ascending and numbers[0] > session.highest)
         return plain and not (producer.receipts and (session.repeated or len(session.head) < KEPT_MAX))
 

@@ -70,6 +70,8 @@ OUTPUTS = [
     (WHOLE, ("decode",)),
     (WHOLE, ("stats", "-f", "json")),
     (WHOLE, ("diagnose", "-f", "json")),
+    (WHOLE, ("decode", "-f", "ndjson", "-Y", 'latency > 1ms || topic ~ "t" && !(size < 60) || ack.consumer_id >= 1')),
+    (WHOLE, ("extract", "-Y", 'command == "SEND_RECEIPT" || ip == 10.0.0.1 && num_messages > 1')),
     (CUT, ("decode", "-f", "ndjson")),
     (CUT, ("decode", "--time", "delta", "-q")),
 ]

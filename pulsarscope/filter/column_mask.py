@@ -1,0 +1,53 @@
+"""Typed tree → filter of a compiled reader over frames in columns: nested tuples of a kind and its parts.
+
+Numbers are compared in columns. Tests of names hold for all frames with the same names, and are asked once for each of these. All other
+tests are asked of rows, which are made for them where the tests before leave it open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.filter import expression as tree
+from pulsarscope.filter.predicate import ORDERS, EvaluationContext, compile_tree
+
+NAMES = frozenset(
+    {
+        "source", "connection", "dissector", "direction", "command", "frame.topic", "producer_name", "subscription", "status", "client",
+        "server", "client.ip", "client.port", "server.ip", "server.port", "ip", "port", "checksum.status", "findings",
+    }
+)  # fmt: skip
+"""Columns that are the same in all frames of a connection with one direction, command, topic, producer and subscription."""
+
+NUMBERS = frozenset({"file", "packet", "sub", "time", "offset", "size", "payload_size", "num_messages", "latency_ns"})
+"""Columns of numbers."""
+
+INT64_END = 1 << 63
+
+Mask = tuple[Any, ...]
+
+
+def mask_of(expression: tree.Expression, context: EvaluationContext) -> Mask:
+    """Return the filter of a tree for rows of frames; it is that of the context as it is now."""
+    if isinstance(expression, tree.Always):
+        return "always", expression.value
+    if isinstance(expression, tree.Not):
+        return "not", mask_of(expression.part, context)
+    if isinstance(expression, (tree.And, tree.Or)):
+        return "and" if isinstance(expression, tree.And) else "or", [mask_of(part, context) for part in expression.parts]
+    field = expression.field
+    if isinstance(expression, tree.Compare) and (number := _number(expression, context)) is not None:
+        return "number", field.column, expression.operator, number
+    of_command = field.command is not None and not field.steps and field.function is None
+    return "names" if of_command or (field.column in NAMES and not field.steps) else "row", compile_tree(expression, context)
+
+
+def _number(leaf: tree.Compare, context: EvaluationContext) -> int | None:
+    """Return the number that a column of numbers is compared with; None for any other comparison."""
+    field, value = leaf.field, leaf.value
+    if field.column not in NUMBERS or field.steps or field.command is not None or field.function or field.slice or field.quantifier:
+        return None
+    if isinstance(value, tree.Since):
+        value = (context.start or 0) + value.nanoseconds
+    comparable = type(value) is int and leaf.operator in {"==", "!=", *ORDERS} and -INT64_END <= value < INT64_END
+    return value if comparable and isinstance(value, int) else None
