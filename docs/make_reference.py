@@ -14,7 +14,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 import pulsarscope
-from pulsarscope import api
+from pulsarscope.api import capture
 from pulsarscope.cli import app
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.model.records import ROWS, columns
@@ -73,8 +73,8 @@ def records_page() -> str:
 
 def library_page() -> str:
     """Return the page of the library."""
-    parts = [LIBRARY_HEAD, "## Captures\n", *_entry("pulsarscope.open", api.open)]
-    for name, member in vars(api.Capture).items():
+    parts = [LIBRARY_HEAD, "## Captures\n", *_entry("pulsarscope.open", capture.open)]
+    for name, member in vars(capture.Capture).items():
         if not name.startswith("_") and inspect.isfunction(member):
             parts += _entry(f"Capture.{name}", member)
     parts += ["## Live\n", *_entry("pulsarscope.listen", pulsarscope.listen), "## Errors\n"]

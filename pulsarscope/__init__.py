@@ -12,8 +12,8 @@ for frame in splitter.feed(data):
 from __future__ import annotations
 
 from pulsarscope import dissect as wire
-from pulsarscope.api import Capture, open  # noqa: A004 - ps.open reads as it should
-from pulsarscope.listening import listen
+from pulsarscope.api.capture import Capture, open  # noqa: A004 - ps.open reads as it should
+from pulsarscope.api.live import listen
 from pulsarscope.model.errors import CaptureError, InternalError, OutputError, PulsarscopeError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row
 

@@ -88,7 +88,7 @@ class Expected(NamedTuple):
     """By column; only what the client told."""
 
 
-def opened(name: str, private_keys: Sequence[str] = ()) -> ps.api.Capture:
+def opened(name: str, private_keys: Sequence[str] = ()) -> ps.Capture:
     """A capture, with the TLS secrets beside it."""
     key_log = CAPTURES / f"{name.partition('.pcap')[0]}.keylog"
     return ps.open(str(CAPTURES / name), tls_keylog=[str(key_log)] if key_log.exists() else [], private_key=private_keys)

@@ -21,7 +21,7 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pulsarscope.api import AnyPath
+    from pulsarscope.api.options import AnyPath
     from pulsarscope.spark.tables import Records
 
 
@@ -74,7 +74,7 @@ def decode(
     Raises:
         UsageError: a kind is unknown, or an option has an invalid value.
     """
-    from pulsarscope.api import library_options  # noqa: PLC0415 - as above
+    from pulsarscope.api.options import library_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.options import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above

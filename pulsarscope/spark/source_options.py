@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pulsarscope.api import library_options
+from pulsarscope.api.options import library_options
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.engine.flows import check_options
 from pulsarscope.engine.options import Options

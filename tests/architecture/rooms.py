@@ -81,9 +81,8 @@ ROOMS = {
         "help for authors of dissectors: scripted connections, properties of the contract, a fuzz driver",
         "any one protocol",
     ),
-    "api": _room("model capture inputs dissect protocols engine analysis filter output redaction"),
-    "listening": _room("model protocols engine filter live api"),
-    "pulsarscope": _room("api dissect listening model protocols"),
+    "api": _room("model capture inputs dissect protocols engine analysis filter output redaction live"),
+    "pulsarscope": _room("api dissect model protocols"),
     "pytest": _room("pulsarscope model"),
     "__main__": _room("cli"),
 }

@@ -34,7 +34,7 @@ OF_THE_WHOLE = {
     "tests/test_action.py",
     "tests/test_captured_twice.py",
     "tests/test_captures.py",
-    "tests/test_library_sample.py",
+    "tests/api/test_library_sample.py",
     "tests/test_proxy_legs.py",
     "tests/test_regressions.py",
     "tests/protocols/bookkeeper/test_recordings.py",

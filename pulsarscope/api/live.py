@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pulsarscope.api import AnyPath, library_options
+from pulsarscope.api.options import AnyPath, library_options
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, Row, refuse_unknown
 

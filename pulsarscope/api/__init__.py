@@ -1,0 +1,1 @@
+"""The library interface: captures and live traffic as rows."""

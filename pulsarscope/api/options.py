@@ -1,0 +1,58 @@
+"""Options of the library, as the engine takes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from pulsarscope.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.options import Options
+
+PAYLOAD_FORMS = ("base64", "hex", "text")
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+
+
+def library_options(
+    show_secrets: bool,
+    payload: str | None,
+    ports: Collection[int],
+    decode_as: Mapping[int, str] | None,
+    tls_keylog: AnyPath | Sequence[AnyPath],
+    private_key: AnyPath | Sequence[AnyPath],
+    ledger_password: AnyPath | Sequence[AnyPath],
+    schemas: Mapping[str, AnyPath] | None,
+    names: AnyPath | Sequence[AnyPath],
+    thresholds: Mapping[str, float] | None,
+) -> Options:
+    """Return the options of the engine, with the contents of the named files. Raises UsageError when one is invalid."""
+    if payload not in (None, *PAYLOAD_FORMS):
+        raise UsageError(f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}")
+    from pulsarscope.engine.options import Options  # noqa: PLC0415
+    from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.inputs.name_files import given_names  # noqa: PLC0415 - as below
+    from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
+    from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415 - as below
+
+    return Options(
+        show_secrets=show_secrets,
+        payload=payload,
+        ports=frozenset(ports),
+        decode_as=decode_as or {},
+        key_logs=read_key_logs(_paths(tls_keylog)),
+        private_keys=read_key_files(_paths(private_key)),
+        passwords=read_key_files(_paths(ledger_password), "password"),
+        schemas=given_schemas([(topics, os.fspath(path)) for topics, path in (schemas or {}).items()], schema_readers),
+        names=given_names(_paths(names), names_readers),
+        thresholds=chosen_thresholds(thresholds or {}),
+        dissectors=make_dissectors,
+    )
+
+
+def _paths(given: AnyPath | Sequence[AnyPath]) -> list[str]:
+    """Return one or several paths as text."""
+    return [os.fspath(path) for path in ([given] if isinstance(given, (str, os.PathLike)) else given)]
