@@ -13,7 +13,7 @@ import msgspec
 
 from pulsarscope.api.options import AnyPath, library_options
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.limits import JOBS_MAX, ROWS_MAX
 from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, refuse_unknown
 from pulsarscope.model.units import SECOND
 
@@ -376,8 +376,8 @@ def open(  # noqa: A001 - ps.open reads as it should
         UsageError: an option has an invalid value, or a file that it names cannot be used.
         OutputError: a process dies; raised while rows are read.
     """
-    if jobs < 0:
-        raise UsageError(f"jobs={jobs}: give a number of processes, or 0 for one per core")
+    if not 0 <= jobs <= JOBS_MAX:
+        raise UsageError(f"jobs={jobs}: give a number of processes, {JOBS_MAX} at most, or 0 for one per core")
     options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, ledger_password, schemas, names, thresholds)
     options = msgspec.structs.replace(options, source_by=source_by)
     key = None if redact is False else _mask_key(redact)

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import msgspec
 import typer
 
+from pulsarscope.model.limits import JOBS_MAX
+
 RowFormat = Literal["json", "ndjson", "csv", "parquet"]
 DecodeFormat = Literal["json", "ndjson", "csv", "parquet", "otlp", "perfetto"]
 ListFormat = Literal["json", "ndjson", "csv"]
@@ -67,7 +69,7 @@ LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", 
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Omit headings, progress and warnings.")]
 VerdictOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show only the verdict.")]
 FailOnOption = Annotated[Severity, typer.Option("--fail-on", help="Exit with code 1 if there is a finding of this severity or worse.")]
-JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode in N processes; 0: one per core.")]
+JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=0, max=JOBS_MAX, metavar="N", help="Decode in N processes; 0: one per core.")]
 RedactOption = Annotated[
     bool,
     typer.Option("--redact", help="Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy."),

@@ -34,9 +34,11 @@ from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.reports import report_options
 from pulsarscope.cli.standard_error import warn
+from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, MessageRow
 from pulsarscope.model.text import escape_json
+from pulsarscope.output.export.sink import identity
 
 if TYPE_CHECKING:
     from pulsarscope.output.export.sink import Sink
@@ -78,6 +80,8 @@ def sql(request: SqlRequest) -> int:
 def _run_query(request: SqlRequest, output: CommandOutput) -> int:
     from pulsarscope.output.export.database import RecordDatabase  # noqa: PLC0415 - an extra
 
+    if identity(request.query) is not None:
+        raise UsageError(f"{request.query} is a file: the query comes last, behind the captures")
     with TemporaryDirectory(prefix="pulsarscope-sql-") as folder, closing(RecordDatabase(Path(folder))) as database:
         kinds = database.tables_of(request.query)
         options = msgspec.structs.replace(

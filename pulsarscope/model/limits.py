@@ -6,8 +6,7 @@ A bound that can change a row counts per connection, so that every way of runnin
 from __future__ import annotations
 
 READ_BLOCK_BYTES = 64 << 10
-"""Initial size of a read: all rows of a block are in memory at once, and those of 64 KiB of small packets stay in the caches (256 KiB:
-10 % slower)."""
+"""Initial size of a read: all rows of a block are in memory at once, and those of 64 KiB stay in the caches (256 KiB: 10 % slower)."""
 
 READ_BLOCK_MAX_BYTES = 1 << 20
 """Largest read, for large packets: the work per block and connection would cost more than the packets."""
@@ -24,6 +23,9 @@ ROWS_MAX = 2_048
 
 READ_BLOCK_FLOW_PACKETS = 6
 """Target average number of packets per flow in a block: with many short connections a flow costs more than the caches save."""
+
+JOBS_MAX = 256
+"""Processes of one run: each reads all of the files, so that more are slower, and thousands would take the machine."""
 
 PACKET_MAX_BYTES = 262_144
 """Largest captured packet (libpcap's MAXIMUM_SNAPLEN); a record that claims more is damaged."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pulsarscope as ps
+from pulsarscope.model.limits import JOBS_MAX
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
 from tests.places import CAPTURES
 
@@ -143,8 +144,9 @@ def test_several_files_can_be_decoded_side_by_side() -> None:
     frames = together.frames()
     next(frames)
     frames.close()
-    with pytest.raises(ps.UsageError, match="jobs=-1"):
-        ps.open(QUICKSTART, jobs=-1)
+    for jobs in (-1, JOBS_MAX + 1):
+        with pytest.raises(ps.UsageError, match=f"jobs={jobs}"):
+            ps.open(QUICKSTART, jobs=jobs)
 
 
 def test_rows_can_be_iterated_stepped_through_and_closed() -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ import pulsarscope as ps
 from pulsarscope.cli import app
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.records import ROWS
+from pulsarscope.output.export.database import RecordDatabase
 from tests.places import CAPTURES, ROOT
 from tests.scenarios.bad_inputs.cases import capture
 from tests.scenarios.bad_inputs.text import hostile_packets
@@ -96,6 +101,26 @@ def test_a_query_that_cannot_be_answered_is_said_in_one_line(query: str, why: st
     with pytest.raises(UsageError, match=re.escape(why)) as refused:
         run(QUICKSTART, query)
     assert "\n" not in str(refused.value)
+
+
+def test_the_query_comes_last() -> None:
+    with pytest.raises(UsageError, match="the query comes last"):
+        run("SELECT 1", QUICKSTART)
+
+
+def test_a_signal_ends_a_query_that_would_not_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = RecordDatabase._answer
+
+    def interrupt(self: RecordDatabase, asked: Callable[[], Any]) -> Any:
+        Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return ask(self, asked)
+
+    endless = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers"
+    monkeypatch.setattr(RecordDatabase, "_answer", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        app(["sql", QUICKSTART, endless], standalone_mode=True)
+    assert ended.value.code == 5
+    assert "interrupted; the output is not complete" in capsys.readouterr().err
 
 
 def test_credentials_and_control_characters_do_not_come_out(tmp_path: Path) -> None:

@@ -21,12 +21,13 @@ from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Prepare, Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
+from pulsarscope.model.limits import JOBS_MAX
 from pulsarscope.model.records import FrameRow
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processes suit the cores that this one may use."""
+    return min(JOBS_MAX, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:

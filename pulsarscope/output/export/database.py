@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import install_command
@@ -17,6 +18,8 @@ MEMORY_LIMIT = "512MB"
 
 FETCHED_ROWS = 10_000
 """Rows of a result that are held at once."""
+
+Result = TypeVar("Result")
 
 
 class RecordDatabase:
@@ -69,17 +72,27 @@ class RecordDatabase:
         for kind in self._waiting:
             self._flush(kind)
         try:
-            result = self._database.execute(query)
+            result = self._answer(lambda: self._database.execute(query))
         except self._error as error:
             raise UsageError(_message_of(error)) from None
         return [column[0] for column in result.description or ()], self._fetch(result)
 
     def _fetch(self, result: Any) -> Iterator[tuple[Any, ...]]:
         try:
-            while rows := result.fetchmany(FETCHED_ROWS):
+            while rows := self._answer(lambda: result.fetchmany(FETCHED_ROWS)):
                 yield from rows
         except self._error as error:  # a cast that some row does not allow
             raise UsageError(_message_of(error)) from None
+
+    def _answer(self, ask: Callable[[], Result]) -> Result:
+        """Let the database answer in a thread: a signal ends its work then, which it would else outlast, or tell as an error."""
+        with ThreadPoolExecutor(1) as thread:
+            answer = thread.submit(ask)
+            try:
+                return answer.result()
+            except KeyboardInterrupt:
+                self._database.interrupt()
+                raise
 
     def _flush(self, kind: str) -> None:
         if self._waiting[kind]:
