@@ -25,6 +25,7 @@ from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, UnknownAcks
+from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -76,9 +77,6 @@ ENTRIES_MAX = 200_000
 """Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
 
 
-EARLY_MAX = 1_000
-"""ACKs of one consumer that wait for their messages: those that stand behind lost bytes are read late."""
-
 RHYTHM_ACKS = 10
 """ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
 
@@ -115,10 +113,7 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages in its latest fact."""
     unknown: UnknownAcks | None = None
     """What it acknowledged without having got it; None until it gets something."""
-    early: dict[Position, tuple[int, list[int] | None]] = msgspec.field(default_factory=dict)
-    """Time and ack_set of the latest ACKs of what it does not hold."""
-    early_to: tuple[int, Position] = 0, (-1, -1)
-    """Time and position of its latest cumulative ACK."""
+    early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
     reported: bool = False
     hole_reported: bool = False
 
@@ -206,19 +201,12 @@ class UnackedRule(ConsumerRule[UnackedState]):
         else:
             consumer.untracked += 1
         if where.time <= consumer.acknowledged_at:
-            self._acknowledge_early(consumer, position, where.time)
+            is_acknowledged, ack_set = consumer.early.of(position, where.time)
+            if is_acknowledged:
+                self._acknowledge(consumer, position, ack_set)
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
             self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
-
-    def _acknowledge_early(self, consumer: UnackedState, position: Position, time: int) -> None:
-        """Acknowledge a message that stood behind lost bytes, so that its ACK was read before it."""
-        until, furthest = consumer.early_to
-        acked, ack_set = consumer.early.pop(position, (0, None))
-        if acked >= time:
-            self._acknowledge(consumer, position, ack_set)
-        elif until >= time and position < furthest:
-            self._take(consumer, position)
 
     def _ack(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
@@ -231,11 +219,11 @@ class UnackedRule(ConsumerRule[UnackedState]):
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
-                consumer.early_to = where.time, position
+                consumer.early.cumulative = where.time, position
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
             if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set")):
-                remember(consumer.early, position, (where.time, ack_set), EARLY_MAX)
+                consumer.early.add(position, where.time, ack_set)
                 if consumer.unknown is not None:
                     consumer.unknown.note(where, position, fields)
         if not consumer.acks:

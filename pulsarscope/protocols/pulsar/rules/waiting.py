@@ -5,10 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Generic, TypeVar
 
+import msgspec
+
+from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
 
 _SETTLED_MAX = 100
 """Settled positions that stay in their order until it is made anew."""
+
+EARLY_MAX = 1_000
+"""ACKs of one consumer that wait for their messages."""
 
 Entry = TypeVar("Entry")
 
@@ -35,6 +41,27 @@ class Waiting(Generic[Entry]):
         earlier = self._order[:count]
         del self._order[:count]
         return earlier
+
+
+class EarlyAcks(msgspec.Struct):
+    """ACKs of what a consumer does not hold: those of messages that stand behind lost bytes are read before them."""
+
+    acks: dict[Position, tuple[int, list[int] | None]] = msgspec.field(default_factory=dict)
+    """Time and ack_set by position."""
+    cumulative: tuple[int, Position] = 0, (-1, -1)
+    """Time and position of the latest cumulative one."""
+
+    def add(self, position: Position, time: int, ack_set: list[int] | None) -> None:
+        """Keep an ACK."""
+        remember(self.acks, position, (time, ack_set), EARLY_MAX)
+
+    def of(self, position: Position, time: int) -> tuple[bool, list[int] | None]:
+        """Return True for a message that came at this time and is acknowledged, and what its ACK leaves of a batch."""
+        acked, ack_set = self.acks.pop(position, (0, None))
+        if acked >= time:
+            return True, ack_set
+        until, furthest = self.cumulative
+        return until >= time and position < furthest, None
 
 
 def is_stored(position: Position) -> bool:

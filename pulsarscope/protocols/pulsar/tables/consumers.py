@@ -14,7 +14,7 @@ from pulsarscope.model.limits import COURSE_CELLS_MAX, STATISTICS_NAMES_MAX, TAB
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
-from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
+from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks, Waiting, is_stored
 
 COURSES_MAX, COURSE_POINTS = 40, 400
 """Consumers with a course, and points of each: as many charts as one looks at, and a point for each two or three pixels."""
@@ -55,6 +55,7 @@ class _Consumer(msgspec.Struct):
     last_flow_frame: str | None = None
     last_ack: int | None = None
     last_ack_frame: str | None = None
+    early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
 
     @property
     def permits_left(self) -> int | None:
@@ -173,6 +174,10 @@ class Consumers:
             self._waiting += 1
         else:
             consumer.untracked += messages
+        if consumer.last_ack is not None and row.time <= consumer.last_ack:
+            is_acknowledged, ack_set = consumer.early.of(position, row.time)
+            if is_acknowledged:
+                self._settle(consumer, position, ack_set)
 
     def acknowledge(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Take what an ACK names from what waits."""
@@ -183,15 +188,17 @@ class Consumers:
                 continue
             position = position_of(message_id)
             if cumulative:
+                consumer.early.cumulative = row.time, position
                 for earlier in consumer.waiting.take_order_before(position):
                     self._settle(consumer, earlier, None)
-            self._settle(consumer, position, message_id.get("ack_set"))
+            if not self._settle(consumer, position, ack_set := message_id.get("ack_set")):
+                consumer.early.add(position, row.time, ack_set)
 
-    def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> None:
-        """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks."""
+    def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> bool:
+        """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks. Return False for what does not wait."""
         waiting = consumer.waiting.entries.get(position)
         if waiting is None:
-            return
+            return False
         left = 0
         if ack_set:
             waiting.left = bitmap(ack_set) if waiting.left < 0 else waiting.left & bitmap(ack_set)
@@ -202,6 +209,7 @@ class Consumers:
         if not left:
             del consumer.waiting.entries[position]
             self._waiting -= 1
+        return True
 
     def forget(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Drop what is to be delivered again: what REDELIVER_UNACKNOWLEDGED_MESSAGES names, or all; all after a SEEK."""

@@ -224,3 +224,19 @@ def test_a_consumer_that_takes_the_id_of_another_has_its_own_course() -> None:
     closed = frame("CLOSE_CONSUMER", {"consumer_id": 3})
     fold.feed([subscribed(frame), flow(frame, 1), delivery(frame, 1), closed, subscribed(frame, name="d"), flow(frame, 9)], ENDPOINTS)
     assert {course.record["consumer"]: course.points[-1][1][0] for course in fold.courses()} == {"c": 0, "d": 9}
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_that_was_read_before_its_messages_counts(cumulative: bool) -> None:
+    """They stand behind lost bytes, but came before it."""
+    frame = Frames()
+    first, messages = subscribed(frame), [delivery(frame, entry) for entry in range(4)]
+    acked = ack(frame, *([message_id(3)] if cumulative else map(message_id, range(4))), cumulative=cumulative)
+    record = only(first, messages[0], acked, *messages[1:], delivery(frame, 4))
+    assert (record["acknowledged"], record["unacknowledged"]) == (4, 1)
+
+
+def test_a_message_that_comes_again_after_its_ack_is_not_acknowledged() -> None:
+    frame = Frames()
+    record = only(subscribed(frame), delivery(frame, 0), ack(frame, message_id(0), message_id(1)), delivery(frame, 0), delivery(frame, 1))
+    assert record["unacknowledged"] == 2
