@@ -17,8 +17,7 @@ class Connections:
 
     def __init__(self, maximum: int, *, forgets: bool) -> None:
         """Keep so many; when there are more, those that ended first are forgotten if it `forgets`, else the last are left out."""
-        self.revision = 0
-        """Number of times that rows went, or got another order: all count as changed then."""
+        self._revision = 0
         self._rows: dict[str, ConnectionRow] = {}
         self._open: set[str] = set()
         self._ended: deque[str] = deque()
@@ -46,13 +45,16 @@ class Connections:
                 self._rows = {name: self._rows[name] for name in names}
                 self._begin_anew()
 
-    def take_changed(self, maximum: int) -> Sequence[ConnectionRow]:
-        """Return connections that are new or changed since they were taken."""
+    def take_changed(self, maximum: int) -> tuple[int, Sequence[ConnectionRow]]:
+        """Return the number of times that rows went or got another order, and rows that are new or changed since they were taken.
+
+        All count as changed after each such time.
+        """
         with self._lock:
             names = [name for name, _ in zip(self._changed, range(maximum), strict=False)]
             for name in names:
                 del self._changed[name]
-            return [self._rows[name] for name in names]
+            return self._revision, [self._rows[name] for name in names]
 
     def _count(self, frame: FrameRow, endpoints: Mapping[str, tuple[str, str]]) -> None:
         name = frame.connection or ""
@@ -97,7 +99,7 @@ class Connections:
 
     def _begin_anew(self) -> None:
         self._changed = dict.fromkeys(self._rows)
-        self.revision += 1
+        self._revision += 1
 
 
 def _place(name: str) -> tuple[str, int]:

@@ -151,11 +151,11 @@ class Pages:
             table.move_cursor(row=table.row_count - 1)
 
     def _fill_connections(self, table: DataTable[Text]) -> None:
-        connections = self.browsed.connections
-        if self._revision != connections.revision:
-            self._revision = connections.revision
+        revision, rows = self.browsed.connections.take_changed(ROWS_TOGETHER)
+        if self._revision != revision:
+            self._revision = revision
             table.clear()
-        for row in connections.take_changed(ROWS_TOGETHER):
+        for row in rows:
             label = connection_label(row.connection, several_files=self._several_files)
             values = (row.client, row.server, row.packets, row.client_bytes, row.server_bytes, row.closed, row.client_version)
             cells = tuple(map(cell, (label, *values)))

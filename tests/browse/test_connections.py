@@ -13,28 +13,30 @@ def frame(number: int, direction: str = "client") -> object:
 
 
 def names(connections: Connections, maximum: int = 100) -> list[str | None]:
-    return [row.connection for row in connections.take_changed(maximum)]
+    return [row.connection for row in connections.take_changed(maximum)[1]]
 
 
 def test_open_connections_count_their_frames_until_their_row_comes() -> None:
     connections = Connections(10, forgets=True)
     connections.feed([frame(1), frame(1), frame(1, "server")], ENDPOINTS)
-    (row,) = connections.take_changed(10)
+    revision, (row,) = connections.take_changed(10)
     assert (row.client, row.client_bytes, row.server_bytes, row.closed) == ("10.0.0.1:1", 20, 10, "open")
-    assert not connections.take_changed(10)
+    assert connections.take_changed(10) == (revision, [])
     ended = rows.connection(connection="0:1", closed="fin", client_bytes=99)
     connections.feed([ended, frame(1)], ENDPOINTS)
-    assert connections.take_changed(10) == [ended]
+    assert connections.take_changed(10) == (revision, [ended])
 
 
 def test_those_that_ended_first_make_room_in_a_live_capture() -> None:
     connections = Connections(10, forgets=True)
     connections.feed([frame(number) for number in range(1, 11)], ENDPOINTS)
     connections.feed([rows.connection(connection=f"0:{number}", closed="fin") for number in (4, 5, 6)], ENDPOINTS)
-    assert len(names(connections, 4)) == 4
+    before, taken = connections.take_changed(4)
+    assert len(taken) == 4
     connections.feed([frame(20)], ENDPOINTS)
-    assert connections.revision == 1
-    assert names(connections) == [f"0:{number}" for number in (1, 2, 3, 6, 7, 8, 9, 10, 20)], "all count as changed"
+    revision, taken = connections.take_changed(2)
+    assert revision == before + 1
+    assert [row.connection for row in taken] + names(connections) == [f"0:{number}" for number in (1, 2, 3, 6, 7, 8, 9, 10, 20)]
     connections.feed([frame(21), frame(22), frame(23)], ENDPOINTS)
     assert len(connections) == 10, "the last is left out only while all others are open"
 
