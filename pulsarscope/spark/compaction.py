@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -69,6 +70,8 @@ def tables_in(out: str) -> list[Path]:
     if not tables:
         raise OutputError(f"cannot compact {out}: it has no tables of Parquet")
     for table in tables:
+        if table.is_symlink():
+            raise OutputError(f"cannot compact {table}: it is a link, which would change places in place of its folder")
         if (table / "_spark_metadata").exists():
             raise OutputError(f"cannot compact {table}: a query of Spark has a list of its files")
     return tables
@@ -106,7 +109,12 @@ def compact(
             rows = sum(parquet.read_metadata(path).num_rows for path in table.small)
             if rows and (len(table.small) > 1 or not table.small[0].name.startswith(_MADE)):
                 show_step(f"compacting {table.kind}")
-                changed.append(_compact(spark, table, rows, target))
+                beside = root / f"{_BESIDE}{table.kind}"
+                try:
+                    changed.append(_compact(spark, table, beside, rows, target))
+                except (Exception, KeyboardInterrupt):
+                    shutil.rmtree(beside, ignore_errors=True)
+                    raise
     return changed
 
 
@@ -118,9 +126,9 @@ def _look(folder: Path, target: int) -> _Table:
     return table
 
 
-def _compact(spark: SparkSession, table: _Table, rows: int, target: int) -> Compacted:
-    beside = table.folder.parent / f"{_BESIDE}{table.kind}"
+def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target: int) -> Compacted:
     beside.mkdir()
+    _give_access(beside, table.folder)
     size = sum(path.stat().st_size for path in table.small)
     schema = merged_schema(table.kind, table.small)
     frame = spark.read.schema(from_arrow_schema(schema)).parquet(*(path.as_uri() for path in table.small))
@@ -137,6 +145,7 @@ def _compact(spark: SparkSession, table: _Table, rows: int, target: int) -> Comp
     for number, name in enumerate(names):
         final = beside / f"{_MADE}{uuid4().hex[:8]}-{number:05}.parquet"
         (beside / name).rename(final)
+        _give_access(final, table.small[0])
         sync(LocalFileSystem(), str(final))
     for path in table.others:
         (beside / path.name).hardlink_to(path)
@@ -149,6 +158,14 @@ def _compact(spark: SparkSession, table: _Table, rows: int, target: int) -> Comp
     sync(LocalFileSystem(), str(table.folder.parent))
     shutil.rmtree(beside)
     return done
+
+
+def _give_access(path: Path, model: Path) -> None:
+    """Give a path the mode and, where this process may, the owner of what it takes the place of."""
+    status = model.stat()
+    with suppress(PermissionError):
+        os.chown(path, status.st_uid, status.st_gid)
+    path.chmod(stat.S_IMODE(status.st_mode))
 
 
 def merged_schema(kind: str, paths: Sequence[Path]) -> pa.Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,6 +80,8 @@ def test_columns_of_other_versions_stay_and_those_of_another_type_are_refused(tm
 def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path) -> None:
     """Rows of one file or of many stay the same and are sorted; a second time there is nothing to do."""
     want = make_tables(tmp_path)
+    (tmp_path / "frame").chmod(0o2770)
+    (tmp_path / "frame" / "part-00000.parquet").chmod(0o640)
     with reading(tmp_path / "frame") as seen:
         changed = module.compact(spark, str(tmp_path))
     assert {table.kind: (table.files_before, table.files) for table in changed} == {kind: (3, 1) for kind in KINDS if want[kind]}
@@ -87,6 +90,7 @@ def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path) ->
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS)
     assert (tmp_path / "frame" / "_unfinished.parquet").read_bytes() == b"of a batch that is not done"
     (frames,) = (tmp_path / "frame").glob("part-*")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (frames.parent, frames)] == [0o2770, 0o640]
     schema = pyarrow.parquet.read_schema(frames)
     assert schema.equals(arrow_schema("frame"))
     assert b"description" in (schema.field("sub").metadata or {})
@@ -120,7 +124,7 @@ def reading(folder: Path) -> Iterator[Counter[int]]:
         thread.join()
 
 
-class Killed(Exception):  # noqa: N818 - it stands for a signal
+class Killed(BaseException):  # it stands for a signal
     """End of the process."""
 
 
@@ -145,6 +149,16 @@ def test_a_table_is_old_or_new_wherever_it_is_killed(spark: Any, tmp_path: Path,
     assert not [*tmp_path.glob("_*")]
 
 
+def test_a_failure_leaves_tables_as_they_were_and_nothing_beside(spark: Any, small: Path) -> None:
+    damaged = bytearray((small / "frame" / "part-0.parquet").read_bytes())
+    damaged[4:3000] = bytes(2996)
+    (small / "frame" / "part-1.parquet").write_bytes(damaged)
+    with pytest.raises(Exception, match="part-1"):
+        module.compact(spark, str(small))
+    assert [path.name for path in small.iterdir()] == ["frame"]
+    assert sorted(path.name for path in (small / "frame").iterdir()) == ["part-0.parquet", "part-1.parquet"]
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     (tmp_path / "frame").mkdir()
@@ -164,6 +178,10 @@ def test_what_cannot_be_compacted_is_one_line(small: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module.ctypes, "CDLL", lambda *_, **__: object())
     with pytest.raises(OutputError, match="does not exchange folders"):
         module.exchange(small, small)
+    (small / "message").symlink_to(small / "frame")
+    with pytest.raises(OutputError, match="it is a link"):
+        module.tables_in(str(small))
+    (small / "message").unlink()
     (small / "frame" / "_spark_metadata").mkdir()
     with pytest.raises(OutputError, match="a query of Spark has a list of its files"):
         module.tables_in(str(small))
