@@ -22,23 +22,25 @@ class EvaluatedKeys:
         self._count = 0
 
     def __contains__(self, key: tuple[str, str]) -> bool:
-        return self._slots[hash(key) % _SLOTS] != 0 and self._slots[self._slot(key)[0]] != 0
+        # As `add`, without a call for what both do: there are very many keys.
+        slots, number = self._slots, hash(key)
+        mark, slot = number >> 32 & 0xFFFF_FFFF or 1, number % _SLOTS
+        while there := slots[slot]:
+            if there == mark:
+                return True
+            slot = (slot + 1) % _SLOTS
+        return False
 
     def add(self, key: tuple[str, str]) -> bool:
         """Add a key; return False when the set is full."""
-        slot, mark = self._slot(key)
-        if not self._slots[slot]:
-            if self._count == EVALUATED_KEYS_MAX:
-                return False
-            self._count += 1
-            self._slots[slot] = mark
-        return True
-
-    def _slot(self, key: tuple[str, str]) -> tuple[int, int]:
-        """Return where this key stands, or would, and what stands there for it."""
-        number = hash(key)
-        mark = number >> 32 & 0xFFFF_FFFF or 1
-        slot = number % _SLOTS
-        while self._slots[slot] not in (0, mark):
+        slots, number = self._slots, hash(key)
+        mark, slot = number >> 32 & 0xFFFF_FFFF or 1, number % _SLOTS
+        while there := slots[slot]:
+            if there == mark:
+                return True
             slot = (slot + 1) % _SLOTS
-        return slot, mark
+        if self._count == EVALUATED_KEYS_MAX:
+            return False
+        self._count += 1
+        slots[slot] = mark
+        return True

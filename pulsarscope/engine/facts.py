@@ -165,10 +165,19 @@ class Facts:
         while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.size)
             self._evaluated = self._evaluated or EvaluatedKeys()
-            name = pending.rule.name
-            for key in [*islice(pending.keys, len(pending.keys) // 8 + 1)]:
-                self._conclude(pending, key)
-                self.unknown += not self._evaluated.add((name, key))
+            rule, keys, note = pending.rule, pending.keys, self._evaluated.add
+            only_decided = rule.journeys is None and not rule.early
+            freed = 0
+            for key in [*islice(keys, len(keys) // 8 + 1)]:
+                facts = keys[key]
+                if only_decided and not facts.deciding:  # as `_conclude`, without the call: of most there is nothing to say
+                    del keys[key]
+                    freed += PENDING_BYTES + len(facts.packs) + len(key)
+                else:
+                    self._conclude(pending, key)
+                self.unknown += not note((rule.name, key))
+            self._size -= freed
+            pending.size -= freed
 
     def _conclude(self, pending: _Pending, key: str) -> None:
         """Evaluate a key for the last time."""

@@ -248,11 +248,16 @@ class RuleEngine:
         """Give what rows have brought about, in their order."""
         brought, self._brought = self._brought, []
         brought.sort(key=itemgetter(0))
+        if not keys:
+            self.key = (0, 0) if count or brought else self.key
+            for _, take, values in brought:
+                take(*values)
+            return
         for (position, _), take, values in brought:
-            self.key = keys[position] if keys else (0, 0)
+            self.key = keys[position]
             take(*values)
         if count:
-            self.key = keys[count - 1] if keys else (0, 0)
+            self.key = keys[count - 1]
 
     def take(self) -> list[tuple[RowKey, Any]]:
         """Return the findings and journeys since the last call, each with its key."""
