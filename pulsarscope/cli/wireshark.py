@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -71,19 +71,21 @@ def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
         (folders.extcap, EXTCAP_NAME, extcap_script(sys.executable, windows=sys.platform == "win32")),
     ):
         path = folder / name
-        if request.install:
-            _install(path, content, folders.user)
-        elif request.remove:
-            _remove(path)
-        whose = user if own in path.parents or sys.platform == "win32" else "all users"
-        lines.append(f"{printable(str(path))} (of {whose}): {_state(path, content)}\n")
+        is_own = own in path.parents or sys.platform == "win32"
+        with _acting_as(folders.user if is_own else None):
+            if request.install:
+                _install(path, content)
+            elif request.remove:
+                _remove(path)
+            state = _state(path, content)
+        lines.append(f"{printable(str(path))} (of {user if is_own else 'all users'}): {state}\n")
     return _write(output, "".join(lines))
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """Return the folders of this user, as tshark tells them, else where they are by default."""
     user, home = _user(environment)
-    told = _told_folders(home)
+    told = _told_folders(home, user)
     if sys.platform == "win32":
         own = Path(environment.get("APPDATA", ".")) / "Wireshark"
     else:
@@ -102,15 +104,22 @@ def _user(environment: Mapping[str, str]) -> tuple[str | None, Path]:
     return None, Path.home()
 
 
-def _told_folders(home: Path) -> dict[str, str]:
-    """Return what `tshark -G folders` tells of the user with this folder, nothing without tshark."""
+def _told_folders(home: Path, user: str | None) -> dict[str, str]:
+    """Return what `tshark -G folders`, run by a user with this folder, tells; nothing without tshark."""
     program = next((found for name in _PROGRAMS if (found := shutil.which(name)) is not None), None)
     if program is None:
         return {}
+    groups = None if user is None else _groups(user)
     try:
-        environment = os.environ if home == Path.home() else {**os.environ, "HOME": str(home)}
-        told = subprocess.run(  # noqa: S603 - Wireshark's own program
-            [program, "-G", "folders"], capture_output=True, timeout=_FOLDERS_SECONDS, check=False, env=environment
+        told = subprocess.run(  # noqa: S603 - Wireshark's own program, which runs the scripts of the user
+            [program, "-G", "folders"],
+            capture_output=True,
+            timeout=_FOLDERS_SECONDS,
+            check=False,
+            env={**os.environ, "HOME": str(home)},
+            user=user,
+            group=groups[0] if groups else None,
+            extra_groups=groups,
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
@@ -126,16 +135,40 @@ def extcap_script(python: str, *, windows: bool) -> str:
     return f'#!/bin/sh\nexec {quoted} -m pulsarscope.cli.extcap "$@"\n'
 
 
-def _install(path: Path, content: str, user: str | None) -> None:
-    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+def _groups(user: str) -> list[int]:
+    """Return the groups of a user, the first one first."""
+    import pwd  # noqa: PLC0415 - not on Windows, which has no sudo
+
+    first = pwd.getpwnam(user).pw_gid
+    return [first, *(group for group in os.getgrouplist(user, first) if group != first)]
+
+
+@contextmanager
+def _acting_as(user: str | None) -> Iterator[None]:
+    """Have the rights of a user alone: root would write through any link in a folder of theirs."""
+    if user is None:
+        yield
+        return
+    import pwd  # noqa: PLC0415 - as above
+
+    before, wanted = (os.getegid(), os.getgroups()), _groups(user)
+    os.setgroups(wanted)
+    os.setegid(wanted[0])
+    os.seteuid(pwd.getpwnam(user).pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(before[0])
+        os.setgroups(before[1])
+
+
+def _install(path: Path, content: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode())
         if path.name == EXTCAP_NAME:
             path.chmod(0o755)
-        if user is not None and Path(f"~{user}").expanduser() in path.parents:
-            for made in (*missing, path):
-                shutil.chown(made, user)
     except PermissionError as error:
         message = f"cannot write {printable(str(path))}: {error.strerror}; this Wireshark has no folder of yours for it: run this with sudo"
         raise OutputError(message) from error

@@ -35,6 +35,7 @@ GUARDED = {
     "pulsarscope.cli.live": "captures live",
     "pulsarscope.cli.live_capture": "captures live",
     "pulsarscope.cli.screen": "the screen of live; termios is imported where it is",
+    "pulsarscope.cli.wireshark": "acts as another user behind sudo alone",
     "pulsarscope.engine.parallel.channel": "fcntl is imported within suppress",
     "pulsarscope.engine.parallel.driver": "sched_getaffinity is asked for with hasattr",
     "pulsarscope.engine.parallel.stalls": "setitimer is asked for with hasattr",

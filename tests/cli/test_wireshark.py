@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -77,18 +80,42 @@ def test_the_program_starts_this_python_wherever_it_is() -> None:
     assert extcap_script(r"C:\P y\python.exe", windows=True) == '@echo off\r\n"C:\\P y\\python.exe" -m pulsarscope.cli.extcap %*\r\n'
 
 
+@pytest.fixture
+def home_of_nobody() -> Iterator[Path]:
+    """Make a folder that the user can reach: those of pytest are closed to others."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        home = Path(folder) / "home"
+        home.mkdir()
+        shutil.chown(home, "nobody")
+        yield home
+
+
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="asks as root")
-def test_root_installs_for_who_called_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    program = tmp_path / "tshark"
-    program.write_text('#!/bin/sh\nprintf "Personal Lua Plugins:\\t$HOME/p\\nPersonal Extcap path:\\t$HOME/e\\n"\n')
+def test_root_installs_for_who_called_sudo(home_of_nobody: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    home = home_of_nobody
+    program = home.parent / "tshark"
+    program.write_text('#!/bin/sh\nprintf "Personal Lua Plugins:\\t$HOME/$(id -un)\\nPersonal Extcap path:\\t$HOME/e\\n"\n')
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    home = Path("~nobody").expanduser()
-    assert find_folders({"SUDO_USER": "nobody"}) == Folders(home / "p", home / "e", "nobody")
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SUDO_USER", "nobody")
     assert find_folders({"SUDO_USER": "no such user"}).user is None
-    mine = Folders(tmp_path / "home" / "p", tmp_path / "home" / "e", "nobody")
-    monkeypatch.setattr(wireshark, "find_folders", lambda _: mine)
-    monkeypatch.setattr(Path, "expanduser", lambda path: tmp_path / "home" if str(path) == "~nobody" else path)
+    monkeypatch.setattr(Path, "expanduser", lambda path: home if str(path) == "~nobody" else path)
+    assert find_folders(os.environ) == Folders(home / "nobody", home / "e", "nobody")
     assert run(monkeypatch, "wireshark", "--install") == 0
     assert capsys.readouterr().out.count(" (of nobody): installed\n") == 2
-    assert {path.owner() for path in (tmp_path / "home").rglob("*")} == {"nobody"}
+    assert {path.owner() for path in home.rglob("*")} == {"nobody"}
+    assert os.geteuid() == 0
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="writes as root")
+def test_root_writes_through_no_link_of_who_called_sudo(home_of_nobody: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    of_root = home_of_nobody.parent / "of-root"
+    of_root.write_text("mine")
+    (home_of_nobody / "p").mkdir()
+    (home_of_nobody / "p" / "pulsarscope.lua").symlink_to(of_root)
+    monkeypatch.setattr(wireshark, "find_folders", lambda _: Folders(home_of_nobody / "p", home_of_nobody / "e", "nobody"))
+    monkeypatch.setattr(Path, "expanduser", lambda path: home_of_nobody if str(path) == "~nobody" else path)
+    assert run(monkeypatch, "wireshark", "--install") == 5
+    assert capsys.readouterr().err.count("\n") == 1
+    assert (of_root.read_text(), of_root.owner()) == ("mine", "root")
