@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from pulsarscope.cli import app
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.text import show_controls
@@ -117,6 +119,15 @@ def test_a_spreadsheet_runs_no_cell_and_reads_every_other_one_as_it_is(hostile: 
     }
     assert not [cell for one in rows for name, cell in one.items() if name in ("payload", "topic", "key") and cell[:1] in "=+-@" and cell]
     assert {int(one["sequence_id"]) for one in rows} >= {1}
+
+
+@row(126)
+def test_a_page_has_no_markup_of_a_peer(hostile: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(app, ["report", str(hostile), "-o", str(page)]).exit_code == 0
+    texts = [text for text in HOSTILE if "<" in text]
+    assert texts
+    assert not [text for text in texts if text in page.read_text()]
 
 
 def conversations(odd: list[bytes]) -> list[Packet]:

@@ -39,6 +39,9 @@ MAGICS: Mapping[bytes, tuple[str, int, int]] = {
 }
 """Byte order, nanoseconds per unit of the fraction, and bytes of a record header, by the first four bytes of the file."""
 
+_STARTS = tuple(magic + Struct(byte_order + "HH").pack(2, 4) for magic, (byte_order, *_) in MAGICS.items())
+"""First bytes of a file, by which another one is known behind `cat`: no packet has such a time before 2055."""
+
 
 class PcapDecoder(Decoder):
     """Decoder of one pcap file; `magic` is its first four bytes, one of MAGICS."""
@@ -50,6 +53,7 @@ class PcapDecoder(Decoder):
         native, _ = load_native()
         self._compiled: Any = None if native is None else native.walk_pcap
         self._header = Struct(byte_order + "HHiIII")
+        self._start, self._link = magic, b""  # first and last bytes of the file header
         self._unpack_record = Struct(byte_order + "IIII").unpack_from
         self._link_type = 0
         self._interface = CaptureInterface(0, 0, "")
@@ -60,6 +64,7 @@ class PcapDecoder(Decoder):
 
     def _read_header(self, data: bytes) -> None:
         major, minor, _, _, snaplen, link_field = self._header.unpack_from(data, 4)
+        self._start, self._link = data[:8], data[FILE_HEADER_BYTES - 4 : FILE_HEADER_BYTES]
         if (major, minor) != (2, 4):
             raise NotACaptureError(f"a pcap file of version {major}.{minor}, only version 2.4 is supported")
         if 0 < snaplen < PACKET_MAX_BYTES:
@@ -170,6 +175,9 @@ class PcapDecoder(Decoder):
         if len(data) - position < size:
             return position
         seconds, fraction, captured, wire_bytes = self._unpack_record(data, position)
+        if data.startswith(_STARTS, position):
+            behind = position + FILE_HEADER_BYTES
+            return behind if data.startswith(self._start, position) and data.startswith(self._link, behind - 4) else position
         start = position + size
         end = start + captured
         if end > len(data) or captured > PACKET_MAX_BYTES:
@@ -182,8 +190,7 @@ class PcapDecoder(Decoder):
             self._check_time(number, time, self._second * SECOND + self._last_fraction * unit, fraction)
         self._read_packet(data[start:end], wire_bytes, number, time, alike, flows, control)
         self.packets, self._second, self._last_fraction, self.last_time = number + alike - 1, seconds, fraction, time
-        behind: int = end + (alike - 1) * size
-        return behind
+        return int(end + (alike - 1) * size)
 
     def _read_packet(self, packet: bytes, wire_bytes: int, number: int, time: int, alike: int, flows: Flows, control: set[bytes]) -> None:
         """Decode any packet, the first of some that are alike and have no bytes."""
@@ -197,6 +204,8 @@ class PcapDecoder(Decoder):
         """Keep the packets behind number `number`, which were decoded from `position` on, as they are stored."""
         unpack_record, unit, header_bytes, interface = self._unpack_record, self._unit, self._record_bytes, self._interface
         for each in range(number + 1, self.packets + 1):
+            while data.startswith(self._start, position):
+                position += FILE_HEADER_BYTES
             seconds, fraction, captured, wire_bytes = unpack_record(data, position)
             start = position + header_bytes
             position = start + captured
@@ -206,6 +215,12 @@ class PcapDecoder(Decoder):
         """Compute the size of the unfinished record at `position`, or stop when it cannot be a record."""
         self._bytes_needed = self._record_bytes
         if size - position >= self._record_bytes:
+            if data.startswith(_STARTS, position):
+                self._bytes_needed = FILE_HEADER_BYTES
+                if size - position >= FILE_HEADER_BYTES:
+                    self._note_damage("Another capture begins, of another link type or form: give it by itself", position)
+                    self.stopped = True
+                return
             captured = self._unpack_record(data, position)[2]
             self._bytes_needed += captured
             if captured > PACKET_MAX_BYTES:

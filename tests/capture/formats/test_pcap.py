@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import struct
 import time
+from typing import Any
 
 import pytest
 
@@ -185,6 +186,36 @@ def test_records_without_bytes_are_counted_as_if_each_were_decoded(chunk: int, h
     assert segments_of(made[0]) == segments_of(made[1])
     assert [found for block in made[0] for found in block.findings] == [found for block in made[1] for found in block.findings]
     assert made[0][-1].last_packet == made[1][-1].last_packet == count + 2
+
+
+@pytest.mark.parametrize("chunk", [1, 17, 4096])
+@pytest.mark.parametrize("records", [False, True])
+@pytest.mark.parametrize(("magic", "byte_order"), [(0xA1B2C3D4, "<"), (0xA1B23C4D, ">"), (0xA1B2CD34, "<")])
+def test_files_joined_by_cat_are_read_as_one(chunk: int, records: bool, magic: int, byte_order: str) -> None:
+    packets = [Record(segment_packet(b"%d" % number), START + number * SECOND) for number in range(5)]
+    form: dict[str, Any] = {"magic": magic, "byte_order": byte_order}
+    parts = [pcap(part, snaplen=snaplen, **form) for part, snaplen in ((packets[:2], 96_000), ([], 0), (packets[2:], 262_144), ([], 1))]
+    alone, joined = (
+        [*BlockReader(io.BytesIO(data), 0, read_bytes=chunk, records=records)] for data in (pcap(packets, **form), b"".join(parts))
+    )
+    assert segments_of(joined) == segments_of(alone)
+    assert findings_of(joined) == findings_of(alone) == {}
+    assert joined[-1].last_packet == 5
+    if records:
+        kept = [[record.data for block in blocks for record in block.records] for blocks in (joined, alone)]
+        assert kept[0] == kept[1] == [packet.data for packet in packets]
+
+
+@pytest.mark.parametrize("chunk", [1, 17, 4096])
+@pytest.mark.parametrize("other", [{"link_type": 101}, {"magic": 0xA1B23C4D}, {"byte_order": ">"}], ids=str)
+def test_a_joined_file_of_another_kind_ends_the_reading(chunk: int, other: dict[str, Any]) -> None:
+    data = pcap([Record(PLAIN)])
+    joined = [*BlockReader(io.BytesIO(data + pcap([Record(PLAIN)], **other)), 0, read_bytes=chunk)]
+    finding = findings_of(joined)["capture-malformed"]
+    assert finding.evidence == {"offset": len(data), "packets": 1, "places": 1}
+    assert "another link type" in finding.text
+    cut = [*BlockReader(io.BytesIO(data + data[:20]), 0, read_bytes=chunk)]
+    assert findings_of(cut)["capture-truncated"].evidence == {"offset": len(data), "bytes": 20, "packets": 1}
 
 
 def test_zeros_cost_no_more_than_packets() -> None:
