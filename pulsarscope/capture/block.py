@@ -43,6 +43,15 @@ class PacketRecord(NamedTuple):
     data: bytes
 
 
+class Owner(NamedTuple):
+    """Owner of the socket of a packet on the capturing host."""
+
+    process: str | None
+    """Command and number, as in java (1234)."""
+    pod: str | None
+    """Pod of Kubernetes, as in namespace/name."""
+
+
 class Block(msgspec.Struct):
     """Packets of one read of a file; `packets` is `last_packet - first_packet + 1`, 0 in a block of findings only."""
 
@@ -68,6 +77,8 @@ class Block(msgspec.Struct):
     """True when packets before these were left out, in a live capture that decodes too slowly."""
     fragments: list[tuple[int, int]] = []
     """(packet, completing packet) for each IP fragment of a segment, late copies included; the segment stands at the completing packet."""
+    owners: dict[int, Owner] = {}
+    """Owners of packets, where the file names them."""
 
 
 class Blocks(Protocol):

@@ -345,6 +345,7 @@ class Timeline:
             row.tls = self._tls.describe()
             if row.dissector is None and self._tls.decrypted and self._carried is not None:
                 row.tls += f" content={self._carried.lower()}"
+        row.process, row.pod = ", ".join(connection.processes) or None, ", ".join(connection.pods) or None
         account = self._conversation.account(client)
         if account is not None:
             row.proxy_source = account.proxy_source

@@ -118,6 +118,8 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
         int, Doc("Other captured bytes from the client, in no stream: after a FIN or RST, before the first byte, too late for a gap.")
     ] = ALWAYS
     server_dropped: Annotated[int, Doc("As client_dropped, for the server.")] = ALWAYS
+    process: Annotated[str | None, Doc("Command and number of who has its sockets, as comments of ptcpdump say: java (1234).")] = None
+    pod: Annotated[str | None, Doc("Pod of that process, likewise: namespace/name.")] = None
 
 
 class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="frame"):

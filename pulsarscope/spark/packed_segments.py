@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import CONTROL_FLAGS, Block, Segment
+from pulsarscope.capture import CONTROL_FLAGS, Block, Owner, Segment
 from pulsarscope.engine.flows import OpenFlow
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
@@ -46,8 +46,8 @@ Sides = tuple[list[Segment], list[Segment]]
 """Segments of the direction of the flow key, and of the other direction, each in packet order."""
 
 
-def pack(sides: Sides) -> bytes:
-    """Return segments as bytes."""
+def pack(sides: Sides, owners: Mapping[int, Owner] = {}) -> bytes:
+    """Return segments as bytes, and behind them the owners of their packets."""
     parts = [array("I", map(len, sides)).tobytes()]
     for segments in sides:
         if segments:
@@ -56,11 +56,13 @@ def pack(sides: Sides) -> bytes:
                 parts.append(array(code, values).tobytes())
             for texts in (options, payloads):
                 parts += (array("I", map(len, texts)).tobytes(), *texts)
+    if owners and (named := {packet: owners[packet] for side in sides for packet, *_ in side if packet in owners}):
+        parts.append(msgspec.msgpack.encode(named))
     return b"".join(parts)
 
 
-def unpack(data: bytes) -> Sides:
-    """Return the segments of `pack`."""
+def unpack(data: bytes) -> tuple[Sides, dict[int, Owner]]:
+    """Return the segments and the owners of `pack`."""
     counts = memoryview(data)[:8].cast("I")
     position = 8
     sides: list[list[Segment]] = []
@@ -74,7 +76,8 @@ def unpack(data: bytes) -> Sides:
         options, position = _texts(data, position, count)
         payloads, position = _texts(data, position, count)
         sides.append(list(zip(*numbers, payloads, missing, identifications, options, strict=True)))
-    return sides[0], sides[1]
+    owners = msgspec.msgpack.decode(data[position:], type=dict[int, Owner]) if position < len(data) else {}
+    return (sides[0], sides[1]), owners
 
 
 def _texts(data: bytes, position: int, count: int) -> tuple[list[bytes], int]:
@@ -130,6 +133,7 @@ class SegmentPacker:
         self.packets = 0
         self._flows: dict[bytes, tuple[list[Segment], list[Segment]]] = {}
         self._findings: list[Finding] = []
+        self._owners: dict[int, Owner] = {}
 
     def add(self, key: bytes, segments: Sequence[Segment]) -> None:
         """Add segments of one direction, in packet order."""
@@ -140,6 +144,10 @@ class SegmentPacker:
         sides[flow is not key].extend(segments)
         self.packets += len(segments)
         self.bytes += sum([len(segment[6]) for segment in segments])
+
+    def add_owners(self, owners: Mapping[int, Owner]) -> None:
+        """Add owners of packets."""
+        self._owners.update(owners)
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
         """Add findings about the file."""
@@ -152,9 +160,10 @@ class SegmentPacker:
 
     def take(self, source: str | None, file: int) -> Iterator[pa.RecordBatch]:
         """Remove all segments and findings; yield them as one record batch if there are any."""
-        rows = [(source, flow, file, min(side[0][0] for side in sides if side), pack(sides)) for flow, sides in self._flows.items()] + [
-            (source, b"", file, finding.packet or 0, msgspec.json.encode(finding)) for finding in self._findings
-        ]
+        rows = [
+            (source, flow, file, min(side[0][0] for side in sides if side), pack(sides, self._owners))
+            for flow, sides in self._flows.items()
+        ] + [(source, b"", file, finding.packet or 0, msgspec.json.encode(finding)) for finding in self._findings]
         self.__init__()  # type: ignore[misc]
         if rows:
             yield to_record_batch(rows, SCHEMA)
@@ -168,6 +177,7 @@ def pack_file(blocks: Iterable[Block], source: str | None, file: int, skipped: C
             if not skipped or min(key, reverse_key(key)) not in skipped:
                 packer.add(key, segments)
         packer.add_findings(block.findings)
+        packer.add_owners(block.owners)
         if packer.full:
             yield from packer.take(source, file)
     yield from packer.take(source, file)
@@ -200,11 +210,11 @@ class FlowReader:
         other = reverse_key(flow)
         while self._row is not None and self._row[:2] == (source, flow):
             _, _, file, packet, data = self._row
-            own, others = unpack(data)
+            (own, others), owners = unpack(data)
             flows = {key: segments for key, segments in ((flow, own), (other, others)) if segments}
             if own and others and others[0][0] == packet:  # the direction of the first packet comes first, as in the blocks of a file
                 flows = {other: others, flow: own}
             control = {key for key, segments in flows.items() if any(segment[4] & CONTROL_FLAGS for segment in segments)}
             last = max(segments[-1] for segments in flows.values())
-            yield Block(file, flows, control, [], len(own) + len(others), packet, last[0], last[1], 0)
+            yield Block(file, flows, control, [], len(own) + len(others), packet, last[0], last[1], 0, owners=owners)
             self._row = next(self._rows, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import Block, Segment
+from pulsarscope.capture import Block, Owner, Segment
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key, source_of_key, with_source, without_source
 from pulsarscope.model.text import printable
@@ -45,10 +45,15 @@ _FIELDS: Any = [
     pa.field("options", pa.binary(), nullable=False, metadata={"description": "TCP header from its checksum on."}),
     pa.field("finding", pa.string(), metadata={"description": "In the place of a packet: a finding about the file, as JSON."}),
     pa.field("secrets", pa.string(), metadata={"description": "In the place of a packet: TLS secrets for later packets, as JSON."}),
+    pa.field("process", pa.string(), metadata={"description": "Owner of its socket, where a comment of ptcpdump names it."}),
+    pa.field("pod", pa.string(), metadata={"description": "Pod of that process, likewise."}),
 ]
 
 SCHEMA = pa.schema(_FIELDS)
 """One row per TCP packet; one per finding about a file and per key log in it, with an empty flow key."""
+
+
+_NOBODY = Owner(None, None)
 
 
 class KeyLog(msgspec.Struct, frozen=True):
@@ -69,7 +74,7 @@ def packet_batches(
             own_source = source_of_key(key)
             key = without_source(key)  # noqa: PLW2901 - the source has its own column
             other = reverse_key(key)
-            waiting.add(source if own_source is None else own_source, min(key, other), key > other, segments)
+            waiting.add(source if own_source is None else own_source, min(key, other), key > other, segments, block.owners)
         for finding in block.findings:
             waiting.add_other(source, finding.packet, finding.time, finding=finding)
         for packets_before, log in secrets():
@@ -101,8 +106,9 @@ class _Columns:
         self._segments: list[Segment] = []
         self._findings: list[str | None] = []
         self._secrets: list[str | None] = []
+        self._owners: list[Owner] = []
 
-    def add(self, source: str | None, flow: bytes, backwards: bool, segments: list[Segment]) -> None:
+    def add(self, source: str | None, flow: bytes, backwards: bool, segments: list[Segment], owners: Mapping[int, Owner]) -> None:
         count = len(segments)
         self.packets += count
         self.bytes += sum([len(segment[6]) for segment in segments])
@@ -112,6 +118,7 @@ class _Columns:
         self._segments += segments
         self._findings += [None] * count
         self._secrets += [None] * count
+        self._owners += [owners.get(segment[0], _NOBODY) for segment in segments] if owners else [_NOBODY] * count
 
     def add_other(
         self, source: str | None, packet: int | None, time: int | None, *, finding: Finding | None = None, secrets: KeyLog | None = None
@@ -123,6 +130,7 @@ class _Columns:
         self._segments.append((packet or 0, time or 0, 0, 0, 0, 0, b"", 0, 0, b""))
         self._findings.append(None if finding is None else msgspec.json.encode(finding).decode())
         self._secrets.append(None if secrets is None else msgspec.json.encode(secrets).decode())
+        self._owners.append(_NOBODY)
 
     def batch(self, file: int) -> pa.RecordBatch:
         numbers, times, sequences, acknowledgments, flags, windows, payloads, missing, identifications, options = zip(
@@ -147,6 +155,8 @@ class _Columns:
                 _bytes(options),
                 pa.array(self._findings, pa.string()),
                 pa.array(self._secrets, pa.string()),
+                pa.array([owner.process for owner in self._owners], pa.string()),
+                pa.array([owner.pod for owner in self._owners], pa.string()),
             ],
             schema=SCHEMA,
         )
@@ -168,6 +178,7 @@ def pack_packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         places = zip(*(batch.column(name).to_pylist() for name in ("source", "flow", "file")), strict=True)
         backwards = batch.column("backwards").to_pylist()
         segments = _segments(batch)
+        owners = list(map(Owner, batch.column("process").to_pylist(), batch.column("pod").to_pylist()))
         for (source, flow, file), items in groupby(enumerate(places), itemgetter(1)):
             rows = [index for index, _ in items]
             packer = SegmentPacker()
@@ -175,6 +186,7 @@ def pack_packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 own = flow if source is None else with_source(flow, source)
                 for side, key in ((False, own), (True, reverse_key(own))):
                     packer.add(key, [segments[row] for row in rows if backwards[row] is side])
+                packer.add_owners({segments[row][0]: owners[row] for row in rows if owners[row] != _NOBODY})
             else:
                 texts = [text for row in rows if (text := batch.column("finding")[row].as_py()) is not None]
                 packer.add_findings([msgspec.json.decode(text, type=Finding) for text in texts])

@@ -7,6 +7,7 @@ all packets of connections that begin, end, or have a segment out of order in th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,10 @@ class Assembler(ConnectionTable):
                 else:
                     self._receive(key, entry, file)
         self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start))
-        return self._end_block(file, block.last_packet)
+        touched = self._end_block(file, block.last_packet)
+        if block.owners:
+            _note_owners(block, touched)
+        return touched
 
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
         """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.
@@ -295,6 +299,16 @@ def _latest(segments: list[Segment]) -> int:
     compiled: Any = getattr(segments, "latest", None)
     latest: int = max(map(_time_of, segments)) if compiled is None else compiled()
     return latest
+
+
+def _note_owners(block: Block, events: Iterable[ConnectionEvents]) -> None:
+    """Tell the connections of a block who has their sockets."""
+    for connection in (event.connection for event in events):
+        first = connection.packet if connection.file == block.file else 0
+        packets = [packet for stream in connection.streams for packet, *_ in block.flows.get(stream.key, ())]
+        for packet in sorted(packets):  # as they came, wherever blocks are cut
+            if first <= packet <= connection.last_packet and (owner := block.owners.get(packet)) is not None:
+                connection.note_owner(owner)
 
 
 def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int, Identity] | tuple[()] | None:

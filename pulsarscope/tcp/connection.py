@@ -14,11 +14,14 @@ from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Log, Where
 
 if TYPE_CHECKING:
-    from pulsarscope.capture import Segment
+    from pulsarscope.capture import Owner, Segment
     from pulsarscope.model.findings import Finding
     from pulsarscope.tcp.pieces import Item
     from pulsarscope.tcp.strays import Strays
 
+
+OWNERS_MAX = 4
+"""Owners of the sockets of a connection that are remembered: one at each end, and those that a socket was handed on to."""
 
 _FAST_OPEN_MAX_BYTES = 65_535
 """Largest amount of data on a SYN (RFC 7413): one segment."""
@@ -72,6 +75,16 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """Bytes in its reorder buffers that the assembler has accounted for."""
     events: ConnectionEvents | None = None
     """Events of the current block."""
+    processes: tuple[str, ...] = ()
+    """Owners of its sockets, as far as packets name them."""
+    pods: tuple[str, ...] = ()
+
+    def note_owner(self, owner: Owner) -> None:
+        """Remember who has one of the sockets."""
+        if owner.process is not None and owner.process not in self.processes and len(self.processes) < OWNERS_MAX:
+            self.processes += (owner.process,)
+        if owner.pod is not None and owner.pod not in self.pods and len(self.pods) < OWNERS_MAX:
+            self.pods += (owner.pod,)
 
     @property
     def last(self) -> Where:

@@ -126,6 +126,8 @@ CONTRACT: dict[str, list[str]] = {
             "proxy_source",
             "client_dropped",
             "server_dropped",
+            "process",
+            "pod",
         ],
     ],
     "finding": ["code", "severity", "layer", "text", "evidence", "hint"],

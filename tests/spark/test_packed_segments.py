@@ -29,7 +29,7 @@ SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
 
 @given(st.lists(SEGMENTS, max_size=6), st.lists(SEGMENTS, max_size=6))
 def test_what_is_packed_is_unpacked(one: list[Segment], other: list[Segment]) -> None:
-    assert unpack(pack((one, other))) == (one, other)
+    assert unpack(pack((one, other))) == ((one, other), {})
 
 
 @pytest.mark.parametrize("name", ["quickstart.pcapng", "rw-portreuse.pcap", "ipv6.pcap", "rw-shuffle.pcap"])

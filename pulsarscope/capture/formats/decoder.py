@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
-from pulsarscope.capture.block import CONTROL_FLAGS, Block, PacketRecord, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, Owner, PacketRecord, Segment
 from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.decapsulation import Decapsulator
 from pulsarscope.capture.link.layers import Encapsulated, Fragment, Reject
@@ -43,6 +43,7 @@ class Decoder(ABC):
         """True when a valid file header was read."""
         self._file = file
         self._records: list[PacketRecord] | None = [] if records else None
+        self._owners: dict[int, Owner] = {}
         self._anomalies = AnomalyCounts(file)
         self._decapsulator = Decapsulator(self._anomalies)
         self._flows_by_interface: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
@@ -152,6 +153,8 @@ class Decoder(ABC):
             block.records, self._records = self._records, []
         if self._decapsulator.fragments:
             block.fragments, self._decapsulator.fragments = self._decapsulator.fragments, []
+        if self._owners:
+            block.owners, self._owners = self._owners, {}
         return block
 
     def _skips_hot_loop(self, link_type: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from pulsarscope.capture.block import CONTROL_FLAGS, PacketRecord
 from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface
+from pulsarscope.capture.formats.packet_owners import NAMING_PROGRAM, owner_in
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Layout
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
@@ -43,6 +44,8 @@ class PcapngDecoder(Decoder):
         self._secrets_bytes = 0
         self._searching = False
         self._unreadable_section = False
+        self._has_owners = False
+        """Packets of the section may have comments that name their owners."""
         self._set_byte_order("<")
 
     def _set_byte_order(self, byte_order: str) -> None:
@@ -197,6 +200,7 @@ class PcapngDecoder(Decoder):
                 raise NotACaptureError(f"a pcapng file of version {major}.{minor}, only version 1 is supported")
             self._malformed_block("section-version")
         self.recognised = True
+        self._has_owners = NAMING_PROGRAM in body
         self._add_drops()
         self._interfaces = []
 
@@ -257,6 +261,11 @@ class PcapngDecoder(Decoder):
             self._count_step_back(self.packets, time, self.last_time)
         self.last_time = time
         self._read_bytes(body[start : start + captured], captured, wire_bytes, interface, flows, control)
+        if self._has_owners and (owner := owner_in(body, start + captured + (-captured & 3), self._byte_order)) is not None:
+            self._owners[self.packets] = owner
+
+    def _skips_hot_loop(self, link_type: int) -> bool:
+        return self._has_owners or super()._skips_hot_loop(link_type)
 
     def _read_simple_packet(self, body: bytes, flows: Flows, control: set[bytes]) -> None:
         """Read a Simple Packet Block (section 4.4): it has no time, and the snap length determines its captured length."""

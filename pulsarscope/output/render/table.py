@@ -175,6 +175,8 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
         escape(row.tls or ""),
         f"auth {escape(row.auth_method)}" if row.auth_method else "",
         f"via proxy from {escape(row.proxy_source)}" if row.proxy_source else "",
+        f"process {escape(row.process)}" if row.process else "",
+        f"pod {escape(row.pod)}" if row.pod else "",
     ]
     course = [f"opened {row.opened}", f"closed {closed}", f"lasted {lasted}" if lasted else "", count_text(row.packets or 0, "packet")]
     course += [f"{row.retransmitted:,} retransmitted" if row.retransmitted else ""]

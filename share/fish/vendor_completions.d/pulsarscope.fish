@@ -9,12 +9,12 @@ function __pulsarscope_list
                 closed_by code command compression connection consumer_id deliver_at deliveries delivery_frame delivery_ns delivery_time \
                 direction dissector encrypted end entry error error_message event_time evidence extra fields file findings hint index \
                 key key_is_bytes latency_ns layer ledger marker metadata null_value num_messages offset opened ordering_key origin \
-                out_of_order packet packets partition payload payload_sha256 payload_size producer_id producer_name properties \
-                protocol_version proxy_source publish_time receipt_frame receipt_ns receipt_time redelivery_count replicated_from \
-                replications request response response_file response_packet response_sub retransmitted schema_version send_frame \
-                send_time sequence_id server server_bytes server_dropped server_frames server_missing server_skipped server_tail \
-                server_version severity size source span_id start status storage_bookies storage_frame storage_ns storage_time \
-                storage_writes sub subscription text time tls topic topics trace_id txn value writes
+                out_of_order packet packets partition payload payload_sha256 payload_size pod process producer_id producer_name \
+                properties protocol_version proxy_source publish_time receipt_frame receipt_ns receipt_time redelivery_count \
+                replicated_from replications request response response_file response_packet response_sub retransmitted schema_version \
+                send_frame send_time sequence_id server server_bytes server_dropped server_frames server_missing server_skipped \
+                server_tail server_version severity size source span_id start status storage_bookies storage_frame storage_ns \
+                storage_time storage_writes sub subscription text time tls topic topics trace_id txn value writes
         case dissectors
             printf '%s\n' bookkeeper kafka07 pulsar
         case fields
@@ -351,8 +351,8 @@ function __pulsarscope_list
                 metadata.properties metadata.properties.key metadata.properties.value metadata.publish_time metadata.replicate_to \
                 metadata.replicated_from metadata.schema_id metadata.schema_version metadata.sequence_id metadata.total_chunk_msg_size \
                 metadata.txnid_least_bits metadata.txnid_most_bits metadata.uncompressed_size metadata.uuid null_value num_messages \
-                offset opened ordering_key origin out_of_order packet packets partition payload payload_sha256 payload_size port \
-                producer_id producer_name properties protocol_version proxy_source publish_time receipt receipt_frame receipt_ns \
+                offset opened ordering_key origin out_of_order packet packets partition payload payload_sha256 payload_size pod port \
+                process producer_id producer_name properties protocol_version proxy_source publish_time receipt receipt_frame receipt_ns \
                 receipt_time redelivery_count replicated_from replications request response response_file response_packet response_sub \
                 retransmitted schema_version send_frame send_time sequence_id server server.ip server.port server_bytes server_dropped \
                 server_frames server_missing server_skipped server_tail server_version severity size source span_id start status storage \
