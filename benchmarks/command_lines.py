@@ -38,8 +38,8 @@ NEEDED = {
 }
 """What a command cannot do without."""
 
-ENDLESS = "--wait-for-interface"
-"""Waits for an interface that never comes."""
+ENDLESS = frozenset({"--wait-for-interface", "--follow-file"})
+"""Options that wait for an interface that never comes, and for the end of a file that does not grow."""
 
 VALUES = {
     "A,B": "packet,topic",
@@ -87,7 +87,7 @@ def command_lines() -> Iterator[list[str]]:
         base = [name, *arguments, *needed]
         yield base
         options = [_option(parameter) for parameter in command.params if parameter.param_type_name == "option"]
-        given = [[option, *values] for option, every in options for values in every if option not in needed and option != ENDLESS]
+        given = [[option, *values] for option, every in options for values in every if option not in needed and option not in ENDLESS]
         for option in given:
             yield [*base, *option]
         formats = [option for option in given if option[0] in {"--format", "--records"}]

@@ -19,7 +19,7 @@ def test_every_option_of_every_command_is_tried() -> None:
     assert len(LINES) >= 300
     tried = {(line[0], part) for line in LINES for part in line}
     known = {(command, max(option.names, key=len)) for command, _, option in every_option()}
-    assert {option for _, option in known - tried} == {"--help", program.ENDLESS}
+    assert {option for _, option in known - tried} == {"--help", *program.ENDLESS}
 
 
 @pytest.mark.parametrize("line", [["decode", "{capture}"], ["decode", "{capture}", "--columns", "x"], ["fields", "send"]])
