@@ -31,10 +31,7 @@ _WINDOW = 65_535
 
 @contextmanager
 def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
-    """Yield the files of a request, or the capture that stands for its raw streams or its hex dump. Raises UsageError or CaptureError."""
-    if not (request.raw_streams or request.hexdump):
-        yield request.files
-        return
+    """Yield the capture that stands for the raw streams of a request or its hex dump. Raises UsageError or CaptureError."""
     if request.raw_streams and request.hexdump:
         raise UsageError("--raw takes bytes and --hexdump text: give one")
     if request.raw_streams:

@@ -19,7 +19,6 @@ from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.row_batch import RowBatch
-from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ def shared_input(
         return
     if request.show_secrets:
         raise UsageError("--redact and --show-secrets contradict each other: give one")
+    from pulsarscope.inputs.mask_keys import mask_key  # noqa: PLC0415 - most runs show captures as they are
+
     key = mask_key("--redact-key", request.mask_key)
     with ExitStack() as stack:
         files = stack.enter_context(rereadable(request.files, output.interrupts))

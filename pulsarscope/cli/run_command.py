@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -17,12 +17,9 @@ from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, da
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.growing_input import check_growing, growing_run
-from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.progress import Progress
-from pulsarscope.cli.raw_input import streams_as_capture
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
-from pulsarscope.cli.redacted_input import shared_input
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
@@ -65,9 +62,13 @@ def run_command(request: CommandRequest) -> int:
         check_growing(request)
 
     def run_rows(command_output: CommandOutput) -> int:
-        with streams_as_capture(request) as files:
+        with _captures_of(request) as files:
             given = msgspec.structs.replace(request, files=files)
             encoding, row_filter = encoding_of(given, kinds, name), row_filter_of(given, kinds)
+            if not (request.redact or request.mask_key is not None):
+                return run_files(command_output, given, row_filter, encoding)
+            from pulsarscope.cli.redacted_input import shared_input  # noqa: PLC0415 - most runs show captures as they are
+
             with shared_input(given, command_output, row_filter, lambda each: run_options(each, kinds, row_filter)) as shared:
                 return shared.exit_code(run_files(command_output, shared.request, shared.row_filter, encoding))
 
@@ -99,13 +100,14 @@ def run_command(request: CommandRequest) -> int:
         with ExitStack() as stack:
             # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
             elsewhere = row_filter is None and request.limit is request.tail is None and name != FOLDER_OUTPUT
-            run: RowsRun
+            run: RowsRun | None = None
             if request.follow_file:
                 run = stack.enter_context(growing_run(request, options))
-            else:
-                run = run_from_index(files, options, row_filter, quiet=request.quiet) or start_run(
-                    files, options, request.jobs, encoding if elsewhere else None
-                )
+            elif row_filter is not None:
+                from pulsarscope.cli.indexes import run_from_index  # noqa: PLC0415 - most runs have no filter
+
+                run = run_from_index(files, options, row_filter, quiet=request.quiet)
+            run = run or start_run(files, options, request.jobs, encoding if elsewhere else None)
             sink = command_output.open(request, run.inputs.paths, folder=(name == FOLDER_OUTPUT and len(kinds) > 1) or name == FILES_OUTPUT)
             row_options = output_options(request, kinds, run, row_filter)
             row_output = output(name)(sink, row_options)
@@ -119,6 +121,15 @@ def run_command(request: CommandRequest) -> int:
             return code
 
     return run_with_output(run_rows)
+
+
+def _captures_of(request: CommandRequest) -> AbstractContextManager[Sequence[str]]:
+    """Return what yields the captures of a request, made of streams or dumps where it names such."""
+    if not (request.raw_streams or request.hexdump):
+        return nullcontext(request.files)
+    from pulsarscope.cli.raw_input import streams_as_capture  # noqa: PLC0415 - most runs read captures
+
+    return streams_as_capture(request)
 
 
 def kinds_of(request: CommandRequest) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.contract import Dissector
@@ -23,8 +23,7 @@ from pulsarscope.engine.column_rows import ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
-from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
-from pulsarscope.engine.rule_engine import Closed, EmitFact, rule_engine
+from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import add_key_log
@@ -37,6 +36,9 @@ from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.rule_engine import EmitFact, RuleEngine
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
 """Gives those of the connections that an engine decodes, each with its position among all."""
@@ -91,7 +93,7 @@ class Engine:
         """(client, server) of the recognised connections that had not ended before the latest part."""
         self.dissector_of = self._timelines.dissector_of
         """Name of the dissector of each of them."""
-        self._rules = rule_engine(made, options, self.endpoints, self.dissector_of, emit_fact) if options.evaluates else None
+        self._rules = self._rule_engine(emit_fact) if options.evaluates else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
         kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
@@ -125,6 +127,11 @@ class Engine:
         """File, bytes read of it, and last packet."""
         self.settled = 0
         """Time to which the latest part settles a live run; 0 for other parts."""
+
+    def _rule_engine(self, emit_fact: EmitFact | None) -> RuleEngine:
+        from pulsarscope.engine.rule_engine import rule_engine  # noqa: PLC0415 - a run without rules starts quicker without it
+
+        return rule_engine(self.dissectors.values(), self._options, self.endpoints, self.dissector_of, emit_fact)
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
         forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))

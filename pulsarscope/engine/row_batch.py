@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.model.records import FindingRow
+from pulsarscope.model.records import ConnectionRow, FindingRow
 
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
 """Findings that say that an input is damaged or no capture: exit code 4."""
 
 KeyedFact = tuple[RowKey, str, str, bytes, int]
 """A fact: key of its row, name of its rule, its key there, its packed form, and its time."""
+
+
+class Closed(NamedTuple):
+    """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""
+
+    row: ConnectionRow
+    closing: tuple[str, int] | None = None
+    """The first FIN or RST and its time, of a connection that is closed."""
 
 
 class Totals:

@@ -17,6 +17,7 @@ from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, m
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
@@ -31,14 +32,6 @@ STRETCH_MIN = 32
 
 JUDGED_EARLY = "judged_early"
 """Evidence of the finding that verdicts could not wait."""
-
-
-class Closed(NamedTuple):
-    """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""
-
-    row: ConnectionRow
-    closing: tuple[str, int] | None = None
-    """The first FIN or RST and its time, of a connection that is closed."""
 
 
 class _Waiting(NamedTuple):

@@ -17,7 +17,7 @@ from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
-from pulsarscope.engine.rule_engine import Closed
+from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES

@@ -38,7 +38,7 @@ GUARDED = {
     "pulsarscope.cli.wireshark": "acts as another user behind sudo alone",
     "pulsarscope.engine.parallel.channel": "fcntl is imported within suppress",
     "pulsarscope.engine.parallel.driver": "sched_getaffinity is asked for with hasattr",
-    "pulsarscope.engine.parallel.stalls": "setitimer is asked for with hasattr",
+    "pulsarscope.engine.stalls": "setitimer is asked for with hasattr",
 }
 """Modules that may name them, each with the reason why the rest works without."""
 

@@ -13,7 +13,8 @@ from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, Where, where_of
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.rule_engine import Closed, RuleEngine
+from pulsarscope.engine.row_batch import Closed
+from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.model.findings import SESSION
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.protocols import make_dissectors

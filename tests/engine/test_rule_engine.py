@@ -11,7 +11,8 @@ import pytest
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.engine import facts
-from pulsarscope.engine.rule_engine import Closed, RuleEngine
+from pulsarscope.engine.row_batch import Closed
+from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.model.findings import SESSION
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import Threshold, Thresholds

@@ -15,7 +15,8 @@ from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.dissect.splitter import StreamSplitter
-from pulsarscope.engine.rule_engine import Closed, RuleEngine
+from pulsarscope.engine.row_batch import Closed
+from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row

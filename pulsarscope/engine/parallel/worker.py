@@ -22,8 +22,8 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.share import Share
-from pulsarscope.engine.parallel.stalls import stall_warnings
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
+from pulsarscope.engine.stalls import stall_warnings
 from pulsarscope.model.errors import PulsarscopeError, internal_error
 from pulsarscope.model.records import FrameRow, Row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, Redact, ReportTable, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
@@ -12,7 +13,6 @@ from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
-from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper import boundary
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
@@ -20,6 +20,9 @@ from pulsarscope.protocols.bookkeeper.findings import CODES
 from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
 from pulsarscope.protocols.bookkeeper.ledger_entry import Digest, digests_with
 from pulsarscope.protocols.bookkeeper.session import BookkeeperSession
+
+if TYPE_CHECKING:
+    from pulsarscope.model.masked_names import MaskedNames
 
 BOOKIE_PORT = 3181
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Redact, Vocabulary
 from pulsarscope.dissect.contract import Dissector, Framing
@@ -12,13 +12,15 @@ from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
-from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07 import boundary, frame
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.session import Kafka07Session
+
+if TYPE_CHECKING:
+    from pulsarscope.model.masked_names import MaskedNames
 
 SHIPPED_PORT, CODE_PORT = 9092, 6667
 """That of the server.properties of the distribution, and that of the code without one."""
