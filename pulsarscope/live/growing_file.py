@@ -10,7 +10,9 @@ from threading import Event
 from typing import BinaryIO
 
 from pulsarscope.capture import BlockReader
-from pulsarscope.model.live_limits import FILE_POLL_SECONDS
+
+POLL_SECONDS = 0.1
+"""Time between two looks at a file that may have grown: what people notice as a delay."""
 
 _HEAD_BYTES = 256
 """First bytes that tell a capture from another one: its head, and the time of its first packet."""
@@ -40,7 +42,7 @@ class GrowingFile:
             if is_new or self._stop.is_set() or self._is_renewed():
                 self.close()
                 return b""
-            self._stop.wait(FILE_POLL_SECONDS)
+            self._stop.wait(POLL_SECONDS)
 
     def close(self) -> None:
         """Close the file."""
@@ -52,7 +54,7 @@ class GrowingFile:
         while self._file is None:
             with suppress(FileNotFoundError):
                 self._file = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - it is open while it is followed
-            if self._file is not None or self._stop.wait(FILE_POLL_SECONDS):
+            if self._file is not None or self._stop.wait(POLL_SECONDS):
                 break
         return self._file is not None
 

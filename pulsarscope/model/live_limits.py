@@ -55,6 +55,3 @@ BROWSED_LIVE_MESSAGES_MAX = 1_000
 
 BROWSED_FRESH_MESSAGES_MAX = 1_000
 """Messages of a live capture that wait for a screen, which takes them five times a second."""
-
-FILE_POLL_SECONDS = 0.1
-"""Time between two looks at a file that may have grown: what people notice as a delay."""
