@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -320,9 +321,8 @@ class View:
         if self.options.quiet:
             return []
         look = self.palette
-        dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         if not self.run.complete:
-            return ["", dot.join([*counts, "stopped early: the rest was not read"])]
+            return ["", *self._in_lines([*counts, "stopped early: the rest was not read"])]
         parts = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         findings = [
@@ -341,7 +341,21 @@ class View:
             totals += " (see diagnose)" if self.options.readable else ""
         elif self.options.readable and self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             totals += " (see diagnose)"
-        return [*lines, "", dot.join([*parts, totals])]
+        return [*lines, "", *self._in_lines([*parts, totals])]
+
+    def _in_lines(self, parts: Sequence[str]) -> list[str]:
+        """Join texts, in as many lines as the terminal needs."""
+        dot, room = f" {self.palette.dim}{self.symbols.dot}{self.palette.reset} ", 0
+        lines: list[str] = []
+        for part in parts:
+            width = cell_width(re.sub("\x1b\\[[0-9;]*m", "", part))
+            if lines and (self.width is None or room + 3 + width <= self.width):
+                lines[-1] += dot + part
+                room += 3 + width
+            else:
+                lines.append(part)
+                room = width
+        return lines
 
     def _selected(self) -> list[str]:
         """Return the numbers of rows that a filter selected, as a list of one text, or an empty list."""

@@ -137,3 +137,13 @@ def test_a_finding_that_names_its_place_is_not_told_it_twice() -> None:
         "SEND 0:4.1: 12 of 40 bytes are there.",
         "Connection #1: the client speaks HTTP.",
     ]
+
+
+def test_the_last_line_becomes_as_many_as_a_narrow_terminal_needs() -> None:
+    narrow, wide = view(width=40), view()
+    counts = ["12 frames of the client", "3 messages produced"]
+    for item in (narrow, wide):
+        item.introduce("0:1", [])
+    lines = narrow.closing(counts)
+    assert [line for line in lines if line] == ["12 frames of the client", "3 messages produced · 1 connection", "no findings"]
+    assert " · ".join(line for line in lines if line) == wide.closing(counts)[-1]
