@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from pulsarscope.api.options import AnyPath, library_options
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, Row, refuse_unknown
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 async def listen(
@@ -60,14 +63,16 @@ async def listen(
     options = msgspec.structs.replace(options, records=chosen, rules=FindingRow.kind in chosen, live=True, rows_max=ROWS_MAX)
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, "pulsarscope") as worker:  # one step at a time: a slow reader holds the capture up, not the memory
-        live = await loop.run_in_executor(worker, _Listening, interface, options, filter, capture_filter)
+        opening = worker.submit(_Listening, interface, options, filter, capture_filter)
         try:
+            live = await asyncio.wrap_future(opening)
             while (rows := await loop.run_in_executor(worker, live.take)) is not None:
                 for row in rows:
                     yield row
         finally:
-            live.feed.stop()
-            await asyncio.shield(loop.run_in_executor(worker, live.close))
+            # A task may be cancelled while it opens the source.
+            opening.add_done_callback(lambda opened: _end(opened, lambda live: live.feed.stop()))
+            await asyncio.shield(loop.run_in_executor(worker, _end, opening, _Listening.close))
 
 
 class _Feed(Protocol):
@@ -121,3 +126,9 @@ class _Listening:
         """End the capture."""
         self._batches.close()
         self.feed.close()
+
+
+def _end(opening: Future[_Listening], end: Callable[[_Listening], None]) -> None:
+    """Do what ends a capture, if it was opened."""
+    if not opening.cancelled() and opening.exception() is None:
+        end(opening.result())

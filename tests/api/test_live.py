@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pulsarscope as ps
+from pulsarscope.api import live
 from tests.places import CAPTURES
 
 QUICKSTART = CAPTURES / "quickstart.pcapng"
@@ -76,6 +77,35 @@ def test_leaving_the_loop_ends_the_capture(left: str, tmp_path: Path) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("pulsarscope")]
     hold.set()
     writer.join()
+
+
+def test_a_task_cancelled_while_the_source_is_opened_leaves_none_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opens, cancelled, calls = threading.Event(), threading.Event(), []
+
+    class Source:
+        def __init__(self, *_: object) -> None:
+            opens.set()
+            cancelled.wait(20)
+            self.feed = self
+
+        def stop(self) -> None:
+            calls.append("stop")
+
+        def close(self) -> None:
+            calls.append("close")
+
+    monkeypatch.setattr(live, "_Listening", Source)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(anext(ps.listen("lo")))
+        await asyncio.to_thread(opens.wait, 20)
+        task.cancel()
+        asyncio.get_running_loop().call_soon(cancelled.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert calls == ["stop", "close"]
 
 
 def test_what_cannot_be_captured_is_an_error_of_the_first_step() -> None:
