@@ -80,7 +80,7 @@ def watch(request: PipelineRequest) -> int:
                 if watching.finish:
                     stream.end()
                 if isinstance(landing, NamedCaptures):
-                    _tell_named(landing, len(landed), quiet=request.quiet)
+                    _report_named(landing, len(landed), quiet=request.quiet)
                     damaged = damaged or bool(landing.findings)
                 if watching.finish or watching.incremental:
                     return EXIT_DAMAGED if damaged else findings_exit_code(request.fail_on, severities)
@@ -90,7 +90,7 @@ def watch(request: PipelineRequest) -> int:
     return EXIT_INCOMPLETE if watching.finish or watching.incremental else EXIT_DONE
 
 
-def _tell_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
+def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
     """Write what is no capture, and how many captures were taken, known, and left."""
     for finding in landing.findings:
         warn(finding.text)
