@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -10,18 +10,26 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce, Mark, mark_of
+from pulsarscope.cli.rereadable import name_of
+from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.model.findings import ERROR
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.registry import encoder
 
+Warned = tuple[int | None, str]
+"""Number of the file that a line does not name itself, and the line."""
+
+NAMELESS = frozenset({"capture-truncated", "capture-malformed"})
+"""Findings whose texts do not name the file."""
+
 
 class EncodedRows(msgspec.Struct):
     """Encoded rows, and the lines for standard error."""
 
     rows: Any
-    warnings: list[str]
+    warnings: list[Warned]
 
 
 class Encoding:
@@ -111,7 +119,13 @@ def _of_all_legs(row: Any) -> Mark:
 AnyEncoding = Encoding | OnceEncoding
 
 
-def damage(rows: Iterable[Any]) -> list[str]:
+def damage(rows: Iterable[Any]) -> list[Warned]:
     """Return a line for each finding that an input is damaged: a warning whatever else is shown."""
     findings = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
-    return [f"{row.text}{f' {row.hint}' if row.hint else ''}" for row in findings]
+    return [(row.file if row.code in NAMELESS else None, f"{row.text}{f' {row.hint}' if row.hint else ''}") for row in findings]
+
+
+def warn_of(lines: Iterable[Warned], paths: Sequence[str], *, always: bool = False) -> None:
+    """Warn of damage in captures, by name where there are several, or `always`."""
+    for file, line in lines:
+        warn(line if file is None or (len(paths) < 2 and not always) else f"{name_of(paths[file])}: {line}")

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from pulsarscope.cli.command_output import run_with_output
-from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.indexes import find_index, prune
@@ -104,8 +104,8 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
             stack.callback(writer.abandon)
             progress = stack.enter_context(_progress(request, run))
             for batch in run:
-                for line in () if request.quiet else damage(batch.rows):
-                    warn(line)
+                if not request.quiet:
+                    warn_of(damage(batch.rows), run.inputs.paths)
                 with output.interrupts.deferred():
                     writer.add(batch.rows)
                     for fold in folds.values():

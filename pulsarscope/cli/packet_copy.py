@@ -14,7 +14,7 @@ from pulsarscope import __version__
 from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.capture import CaptureInterface, PacketRecord
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
-from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract_request import ExtractRequest
@@ -113,8 +113,8 @@ def _select(
             for row in others(batch.rows):
                 if isinstance(row, FindingRow) and redaction is None:  # its text quotes what was sent
                     selection.annotate(row)
-            for line in () if request.quiet else damage(others(batch.rows)):
-                warn(line)
+            if not request.quiet:
+                warn_of(damage(others(batch.rows)), first.inputs.paths)
             ordered, following = split(rows)
             for row in rows if ordered is None else [*ordered.all(), *following]:
                 if isinstance(row, Row) and row.kind in kinds and _may_select(row, row_filter, first, redaction):

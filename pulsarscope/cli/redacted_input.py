@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic
 import msgspec
 
 from pulsarscope.cli.command_output import CommandOutput
-from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.options import AnyRequest, CommandRequest, ReadOptions
@@ -101,8 +101,8 @@ def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -
     with _progress(request, run) as progress:
 
         def watch(batch: RowBatch | PacketBatch) -> None:
-            for line in damage(batch.rows) if isinstance(batch, RowBatch) and not request.quiet else ():
-                warn(line)
+            if isinstance(batch, RowBatch) and not request.quiet:
+                warn_of(damage(batch.rows), run.inputs.paths)
             progress.advance(batch.file, batch.bytes_read)
 
         copies = write_copies(run, key, folder, watch)

@@ -14,7 +14,7 @@ import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.diagnosis import Diagnosis
-from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
@@ -98,8 +98,7 @@ def read_all(
                 warn(f"interrupted: what follows is of the first {count_text(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns and not request.quiet:
-                for line in damage(others(rows)):
-                    warn(line)
+                warn_of(damage(others(rows)), run.inputs.paths, always=True)
             consume(once.kept(rows, run.endpoints))
             progress.advance(batch.file, batch.bytes_read)
         consume(once.rest())

@@ -21,7 +21,18 @@ def rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[st
     """Yield the files, with temporary copies of those that can be read only once: standard input and pipes."""
     with ExitStack() as stack:
         copies = {file: _copy_of(file, stack, interrupts) for file in dict.fromkeys(files) if _reads_once(file)}
-        yield [copies.get(file, file) for file in files]
+        try:
+            yield [copies.get(file, file) for file in files]
+        except CaptureError as error:  # of what the user named, rather than of its copy
+            text = str(error)
+            for file, copy in copies.items():
+                text = text.replace(copy, name_of(file))
+            raise CaptureError(text) from error
+
+
+def name_of(file: str) -> str:
+    """Return the name of an input for messages."""
+    return "standard input" if file == _STANDARD_INPUT else file
 
 
 def _reads_once(file: str) -> bool:
@@ -41,6 +52,7 @@ def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
         with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
             shutil.copyfileobj(stream, copy)
     except OSError as error:
-        name = "standard input" if standard else file
-        raise CaptureError(f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}") from error
+        raise CaptureError(
+            f"{name_of(file)} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}"
+        ) from error
     return str(place)

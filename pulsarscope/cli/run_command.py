@@ -13,7 +13,7 @@ import msgspec
 
 from pulsarscope.analysis.counted_once import IDENTIFYING, CountedOnce
 from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
-from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage
+from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.growing_input import check_growing, growing_run
@@ -169,13 +169,12 @@ def write_rows(
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
-                        for line in damage(batch.rows) if request.format is not None and not request.quiet else ():
-                            warn(line)
+                        if request.format is not None and not request.quiet:
+                            warn_of(damage(batch.rows), run.inputs.paths)
                         row_output.write(rows)
                     else:
                         encoded = encoding(batch.rows, rows) if batch.prepared is None else batch.prepared
-                        for line in encoded.warnings:
-                            warn(line)
+                        warn_of(encoded.warnings, run.inputs.paths)
                         cast("EncodedOutput", row_output).put(encoded.rows)
                     if flush:
                         sink.flush()

@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
-from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import (
@@ -33,7 +33,6 @@ from pulsarscope.cli.options import (
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.reports import report_options
-from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, MessageRow
@@ -97,8 +96,8 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
         run = start_run(request.files, options, request.jobs)
         with Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
             for batch in run:
-                for line in () if request.quiet else damage(batch.rows):
-                    warn(line)
+                if not request.quiet:
+                    warn_of(damage(batch.rows), run.inputs.paths)
                 database.add(batch.rows)
                 progress.advance(batch.file, batch.bytes_read)
         names, rows = database.query(request.query)

@@ -437,6 +437,9 @@ def test_a_broken_standard_input_is_one_line(extracted: Extract, monkeypatch: py
         CaptureError, match=r"standard input must be read twice, and a temporary copy of it cannot be made: Input/output error"
     ):
         extracted(Path("-"))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"text, and more of it, but no capture")))
+    with pytest.raises(CaptureError, match=r"^standard input is text"):
+        extracted(Path("-"))
 
 
 def test_the_capture_goes_to_standard_output_unless_that_is_a_terminal(

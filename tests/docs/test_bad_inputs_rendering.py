@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import groupby
@@ -87,8 +88,9 @@ def test_a_hostile_file_name_reaches_no_terminal(tmp_path: Path, capsys: pytest.
     name.write_bytes(capture(tmp_path, healthy()).read_bytes()[:-3])
     other.write_bytes(name.read_bytes())
     assert run_command(CommandRequest(files=(str(name), str(other)))) == 4
-    assert run_command(CommandRequest(files=(str(name),), format="ndjson")) == 4
+    assert run_command(CommandRequest(files=(str(name), str(other)), format="ndjson")) == 4
     captured = capsys.readouterr()
+    assert re.findall("(.)[.]pcap: The capture ends", captured.err) == ["b", "b"]
     assert {character for character in captured.out + captured.err if not character.isprintable()} <= {"\n"}
 
 
