@@ -94,6 +94,12 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
         Literal["parquet", "json", "delta", "iceberg"],
         typer.Option("--format", "-f", help="Format of the tables; the last two where Spark has them."),
     ] = "parquet"
+    partition_by: Annotated[
+        str,
+        typer.Option(
+            "--partition-by", metavar="date,source", help="Folders of tables by day (UTC), by vantage point, or by both in this order."
+        ),
+    ] = ""
     payload: PayloadOption = None
     show_secrets: SecretsOption = False
     compact: Annotated[
@@ -157,6 +163,7 @@ def write_tables(request: PipelineRequest) -> int:
 
     options = table_options(request)
     _split_bytes(request.spark.split)
+    partition_by(request)
     out = output_folder(request)
     if not request.files:
         raise UsageError("no capture given: name files, folders or patterns")
@@ -197,7 +204,7 @@ def compact_tables(request: PipelineRequest, out: str) -> int:
         return interrupted()
     for table in () if request.quiet else changed:
         sizes = f"{table.bytes_before / 1e6:,.1f} MB are {count_text(table.files, 'file')}, {table.bytes / 1e6:,.1f} MB"
-        sys.stdout.write(f"{table.kind}: {count_text(table.files_before, 'file')}, {sizes}\n")
+        sys.stdout.write(f"{table.name}: {count_text(table.files_before, 'file')}, {sizes}\n")
     if not (changed or request.quiet):
         sys.stdout.write(f"nothing to compact in {escape(out)}\n")
     return EXIT_DONE
@@ -208,6 +215,16 @@ def output_folder(request: PipelineRequest) -> str:
     if not request.out:
         raise UsageError("pipeline writes a folder of tables: name it with -o")
     return request.out
+
+
+def partition_by(request: PipelineRequest) -> tuple[str, ...]:
+    """Return the partition columns. Raises UsageError when they are unknown, or the format has its own."""
+    from pulsarscope.spark.partition_columns import partition_columns  # noqa: PLC0415 - as above
+
+    columns = partition_columns(request.partition_by)
+    if columns and request.format not in ("parquet", "json"):
+        raise UsageError(f"--partition-by goes with parquet and json; cluster tables of {request.format} by its own means")
+    return columns
 
 
 def table_options(request: CommandRequest) -> Options:
@@ -232,7 +249,7 @@ def run_job(spark: SparkSession, request: PipelineRequest, options: Options, sho
 
     out = output_folder(request)
     split = _split_bytes(request.spark.split)
-    summary = run(spark, request.files, out, options, request.format, request.spark.partitions, split, show)
+    summary = run(spark, request.files, out, options, request.format, request.spark.partitions, split, partition_by(request), show)
     if not request.quiet:
         sys.stdout.write("".join(f"{line}\n" for line in _summary_lines(summary, out)))
     return EXIT_DAMAGED if summary.damaged else findings_exit_code(request.fail_on, summary.severities)

@@ -13,7 +13,7 @@ import msgspec
 
 from pulsarscope import __version__
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, findings_exit_code
-from pulsarscope.cli.pipeline import PipelineRequest, output_folder, spark_settings, table_options
+from pulsarscope.cli.pipeline import PipelineRequest, output_folder, partition_by, spark_settings, table_options
 from pulsarscope.cli.signals import Interrupts, handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
@@ -35,6 +35,7 @@ def watch(request: PipelineRequest) -> int:
     watching = request.watching
     folder, checkpoint_folder = _places(request)
     options, out = table_options(request), _absolute(output_folder(request))
+    partition_by(request)
     require_distributions(request.spark.master)
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures  # noqa: PLC0415 - as above
@@ -68,7 +69,9 @@ def watch(request: PipelineRequest) -> int:
             session(request.spark.master, spark_settings(request.spark)) as spark,
             handled(lambda *_: stopping.set()),
         ):
-            stream = CaptureStream(spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch)
+            stream = CaptureStream(
+                spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch, partition_by(request)
+            )
             given = request.reading.source_by, watching.settle, stream.captures
             landing = NamedCaptures(request.files, *given) if watching.incremental else LandingFolder(folder, *given)
             while not stopping.is_set():
@@ -148,6 +151,7 @@ def _identity(request: PipelineRequest, folder: str, out: str) -> dict[str, Any]
         "--output": out,
         "--records": sorted(request.records.split(",")),
         "--format": request.format,
+        "--partition-by": request.partition_by,
         "--payload": request.payload,
         "--show-secrets": request.show_secrets,
         **{f"--{name.replace('_', '-')}": value for name, value in reading.items()},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import stat
 import sys
@@ -28,6 +29,7 @@ from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.output.export.parquet import ParquetFile
 from pulsarscope.output.export.sink import Sink, write_errors
+from pulsarscope.spark.partition_columns import columns_of
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.table_files import UNFINISHED, locked, sync
 
@@ -54,7 +56,8 @@ REPORTS = pa.schema(_REPORT)
 class Compacted(msgspec.Struct):
     """What became of a table."""
 
-    kind: str
+    name: str
+    """Path of the table, or of a partition of it, in the folder of the tables."""
     files_before: int
     bytes_before: int
     files: int
@@ -62,11 +65,11 @@ class Compacted(msgspec.Struct):
 
 
 def tables_in(out: str) -> list[Path]:
-    """Return the folders of the tables in a folder. Raises OutputError when they cannot be compacted."""
+    """Return the folders of the tables in a folder, one for each kind. Raises OutputError when they cannot be compacted."""
     if "://" in out:
         raise OutputError(f"cannot compact {out}: an object store does not exchange folders; write --format delta there, and OPTIMIZE")
     root = Path(out).resolve()
-    tables = [root / kind for kind in sorted(ROWS) if any((root / kind).glob("*.parquet"))]
+    tables = [root / kind for kind in sorted(ROWS) if any((root / kind).rglob("*.parquet"))]
     if not tables:
         raise OutputError(f"cannot compact {out}: it has no tables of Parquet")
     for table in tables:
@@ -81,6 +84,7 @@ class _Table(msgspec.Struct):
     """Files of a table: small ones, which become others, and those that stay."""
 
     kind: str
+    name: str
     folder: Path
     small: list[Path]
     others: list[Path]
@@ -104,11 +108,10 @@ def compact(
     with locked(str(root)), write_errors(out):
         for left in root.glob(f"{_BESIDE}*"):  # of a process that was killed
             shutil.rmtree(left)
-        for folder in tables:
-            table = _look(folder, target)
+        for table in (_look(root, kind.name, folder, target) for kind in tables for folder in _with_files(kind)):
             rows = sum(parquet.read_metadata(path).num_rows for path in table.small)
             if rows and (len(table.small) > 1 or not table.small[0].name.startswith(_MADE)):
-                show_step(f"compacting {table.kind}")
+                show_step(f"compacting {table.name}")
                 beside = root / f"{_BESIDE}{table.kind}"
                 try:
                     changed.append(_compact(spark, table, beside, rows, target))
@@ -118,8 +121,13 @@ def compact(
     return changed
 
 
-def _look(folder: Path, target: int) -> _Table:
-    table = _Table(folder.name, folder, [], [])
+def _with_files(table: Path) -> list[Path]:
+    """Return the folders of a table that have files: its own, or those of its partitions."""
+    return sorted({path.parent for path in table.rglob("*.parquet")})
+
+
+def _look(root: Path, kind: str, folder: Path, target: int) -> _Table:
+    table = _Table(kind, folder.relative_to(root).as_posix(), folder, [], [])
     for path in sorted(folder.iterdir()):
         is_small = not path.name.startswith(_MADE) or path.stat().st_size < target // 2
         (table.small if is_small and path.suffix == ".parquet" and not path.name.startswith(UNFINISHED) else table.others).append(path)
@@ -130,8 +138,8 @@ def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target
     beside.mkdir()
     _give_access(beside, table.folder)
     size = sum(path.stat().st_size for path in table.small)
-    schema = merged_schema(table.kind, table.small)
-    frame = spark.read.schema(from_arrow_schema(schema)).parquet(*(path.as_uri() for path in table.small))
+    schema = merged_schema(table.kind, table.small, columns_of(table.name))
+    frame = spark.read.schema(from_arrow_schema(schema)).parquet(*map(_spark_path, table.small))
     count = max(1, round(size / target))
     ranges = frame.repartitionByRange(count, *ORDER) if count > 1 else frame.repartition(1)
     task = WriteSorted(table.kind, schema, str(beside))
@@ -152,7 +160,7 @@ def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target
     finished = table.finished
     before = sum(path.stat().st_size for path in finished)
     after = [path for path in beside.iterdir() if not path.name.startswith(UNFINISHED)]
-    done = Compacted(table.kind, len(finished), before, len(after), sum(path.stat().st_size for path in after))
+    done = Compacted(table.name, len(finished), before, len(after), sum(path.stat().st_size for path in after))
     sync(LocalFileSystem(), str(beside))
     exchange(table.folder, beside)
     sync(LocalFileSystem(), str(table.folder.parent))
@@ -168,12 +176,17 @@ def _give_access(path: Path, model: Path) -> None:
     path.chmod(stat.S_IMODE(status.st_mode))
 
 
-def merged_schema(kind: str, paths: Sequence[Path]) -> pa.Schema:
-    """Return the columns of this version and behind them those that only files of other versions have.
+def _spark_path(path: Path) -> str:
+    """Return a path as Spark takes it: unquoted, and as a pattern."""
+    return "file://" + re.sub(r"([][{}*?\\])", r"\\\1", str(path))
+
+
+def merged_schema(kind: str, paths: Sequence[Path], partition_by: Sequence[str] = ()) -> pa.Schema:
+    """Return the columns of this version but those of partitions, and behind them those that only files of other versions have.
 
     Raises OutputError when a file has a column of another type.
     """
-    schema = arrow_schema(kind)
+    schema = arrow_schema(kind, [name for name in arrow_schema(kind).names if name not in partition_by])
     for path in paths:
         for field in parquet.read_schema(path):
             at = schema.get_field_index(field.name)

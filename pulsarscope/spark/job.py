@@ -74,12 +74,14 @@ def run(
     table_format: str = "parquet",
     partitions: int | None = None,
     split: int | None = None,
+    partition_by: tuple[str, ...] = (),
     show_step: Callable[[str], None] = lambda _: None,
 ) -> Summary:
     """Decode captures into one table for each kind of record.
 
     `out` is their folder, or its URI; it must be empty (`table_files.require_empty`). The number of tasks that decode is `partitions`, by
     default one by the size of the captures; larger files than `split` bytes are read in portions of that size, if they can be.
+    `partition_by` are partition columns of tables in Parquet or JSON.
 
     Raises CaptureError when no input can be read as a capture, UsageError when the options cannot be combined or Spark lacks the format,
     OutputError when nothing can be written to `out`.
@@ -100,7 +102,7 @@ def run(
 
         begin("scanning the captures")
         scan = CaptureScan(spark, captures, options, split)
-        job = Job(captures, scan.options, scan.lossy, out if tasks_write else None, table_format)
+        job = Job(captures, scan.options, scan.lossy, out if tasks_write else None, table_format, partition_by)
         records = Records(scan.packed_segments(), job, partitions or task_count(spark, captures.sizes or 0))
         begin("decoding")
         reports, files = records.outcome()

@@ -62,6 +62,8 @@ class Job(msgspec.Struct, frozen=True):
     out: str | None = None
     """Folder in which tasks write their records; None to return them in packed batches."""
     table_format: str = "parquet"
+    partition_by: tuple[str, ...] = ()
+    """Partition columns of the tables."""
     progress: StreamProgress | None = None
     """Progress of the stream; None outside of streams."""
 
@@ -180,7 +182,7 @@ def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], numb
     collected = _Collected(number)
     buffer = ShuffleBuffer()
     encoder = BatchEncoder()
-    writer = None if job.out is None else TableWriter(job.out, job.table_format, job.kinds)
+    writer = None if job.out is None else TableWriter(job.out, job.table_format, job.kinds, job.partition_by)
     waiting: dict[str, list[Any]] = {}
     count = 0
 

@@ -79,8 +79,10 @@ class CaptureStream:
         table_format: str,
         partitions: int | None,
         on_batch: Callable[[BatchSummary], None],
+        partition_by: tuple[str, ...] = (),
     ) -> None:
         """Resume after the last commit. `table_format` is parquet or json, `partitions` None a number of tasks by the captures' size."""
+        self._partition_by = partition_by
         self._spark = spark
         self._checkpoint = checkpoint
         self._out = out
@@ -154,7 +156,8 @@ class CaptureStream:
         secrets = sorted(secret for summary in summaries for secret in summary.secrets)
         options = with_secrets(inputs, self._options, secrets)
         done = before.after(inputs, summaries)
-        job = Job(inputs, options, done.lossy, self._out, self._format, StreamProgress(dict(done.newest), ends))
+        progress = StreamProgress(dict(done.newest), ends)
+        job = Job(inputs, options, done.lossy, self._out, self._format, self._partition_by, progress)
         frames, facts = [], None
         if before.batch >= 0:
             state = self._spark.read.schema(spark_schema(shuffle_batches.SCHEMA)).parquet(self._checkpoint.open_state(before.batch))

@@ -19,6 +19,7 @@ from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.output.export.ndjson import JsonLines
 from pulsarscope.output.export.parquet import ParquetFile
 from pulsarscope.output.export.sink import Sink, write_errors
+from pulsarscope.spark.partition_columns import by_folder
 from pulsarscope.spark.remote_files import system_at
 
 UNFINISHED = "_"
@@ -27,13 +28,16 @@ UNFINISHED = "_"
 SUFFIXES = {"parquet": "parquet", "json": "ndjson"}
 """Suffix of the files by format."""
 
+OPEN_FILES_MAX = 16
+"""Files of a task that are open: each holds rows in memory."""
+
 
 class TableFile(msgspec.Struct):
     """File of a table."""
 
     kind: str
     name: str
-    """Name of the unfinished file."""
+    """Name of the unfinished file, below the folder of its kind."""
     rows: int
 
 
@@ -95,44 +99,57 @@ def make_folder(out: str) -> None:
 
 
 class TableWriter:
-    """Writer of the files of one task, one for each kind of which it has rows."""
+    """Writer of the files of one task: one for each kind of which it has rows, and for each value of partition columns."""
 
-    def __init__(self, out: str, table_format: str, kinds: tuple[str, ...]) -> None:
+    def __init__(self, out: str, table_format: str, kinds: tuple[str, ...], partition_by: tuple[str, ...] = ()) -> None:
+        self._partition_by = partition_by
+        self._finished: list[TableFile] = []
         self._system, self._path = locate(out)
         self._format = table_format
         self._lines = JsonLines(kinds, None)
-        self._writers: dict[str, _Writer] = {}
-        self._name = uuid4().hex
+        self._writers: dict[tuple[str, str], _Writer] = {}
 
     def put(self, kind: str, rows: list[Any]) -> None:
         """Write rows of one kind."""
-        if (writer := self._writers.get(kind)) is None:
-            folder = f"{self._path}/{kind}"
-            self._system.create_dir(folder)
-            name = f"{UNFINISHED}{self._name}.{SUFFIXES[self._format]}"
-            with write_errors(folder):
-                stream = cast("BinaryIO", self._system.open_output_stream(f"{folder}/{name}"))
-            sink = Sink(stream, folder)
-            encoder = _Parquet(kind, sink) if self._format == "parquet" else _Lines(self._lines, sink)
-            writer = self._writers[kind] = _Writer(encoder, sink, TableFile(kind, name, 0))
-        writer.file.rows += count_rows(rows)
-        writer.encoder.put(rows)
+        for folder, of_folder in by_folder(rows, self._partition_by).items() if self._partition_by else (("", rows),):
+            writer = self._writers.pop((kind, folder), None) or self._open(kind, folder)
+            self._writers[kind, folder] = writer  # the last one that was used
+            writer.file.rows += count_rows(of_folder)
+            writer.encoder.put(of_folder)
+
+    def _open(self, kind: str, folder: str) -> _Writer:
+        if len(self._writers) >= OPEN_FILES_MAX:
+            self._close(next(iter(self._writers)))
+        place = f"{self._path}/{kind}/{folder}".rstrip("/")
+        self._system.create_dir(place)
+        name = f"{folder}{UNFINISHED}{uuid4().hex}.{SUFFIXES[self._format]}"
+        with write_errors(place):
+            stream = cast("BinaryIO", self._system.open_output_stream(f"{self._path}/{kind}/{name}"))
+        sink = Sink(stream, place)
+        encoder = _Parquet(kind, sink, self._partition_by) if self._format == "parquet" else _Lines(self._lines, sink)
+        return _Writer(encoder, sink, TableFile(kind, name, 0))
+
+    def _close(self, key: tuple[str, str]) -> None:
+        writer = self._writers[key]
+        writer.encoder.close()
+        with write_errors(writer.sink.name):
+            writer.sink.file.close()
+        self._finished.append(self._writers.pop(key).file)
 
     def finish(self) -> list[TableFile]:
         """Complete the files, and return them."""
-        for writer in self._writers.values():
-            writer.encoder.close()
-            with write_errors(writer.sink.name):
-                writer.sink.file.close()
-        return [writer.file for writer in self._writers.values()]
+        for key in [*self._writers]:
+            self._close(key)
+        return self._finished
 
     def abandon(self) -> None:
         """Remove the files, as far as possible."""
         for writer in self._writers.values():
             with suppress(OSError):
                 writer.sink.file.close()
+        for file in [*self._finished, *(writer.file for writer in self._writers.values())]:
             with suppress(OSError):
-                self._system.delete_file(f"{self._path}/{writer.file.kind}/{writer.file.name}")
+                self._system.delete_file(f"{self._path}/{file.kind}/{file.name}")
 
 
 class _Writer(msgspec.Struct):
@@ -142,8 +159,9 @@ class _Writer(msgspec.Struct):
 
 
 class _Parquet:
-    def __init__(self, kind: str, sink: Sink) -> None:
-        self._batches = RecordBatches(kind)
+    def __init__(self, kind: str, sink: Sink, partition_by: tuple[str, ...]) -> None:
+        names = RecordBatches(kind).schema.names
+        self._batches = RecordBatches(kind, [name for name in names if name not in partition_by])
         self._file = ParquetFile(kind, self._batches.schema, sink)
 
     def put(self, rows: list[Any]) -> None:
@@ -174,14 +192,15 @@ def finish_tables(out: str, files: list[TableFile], kinds: tuple[str, ...]) -> N
 
 
 Names = list[tuple[str, str, str]]
-"""Kind, unfinished name and final name of each file."""
+"""Kind, unfinished name and final name of each file, below the folder of its kind."""
 
 
 def final_names(files: list[TableFile], batch: str = "") -> Names:
     """Return the final names of files: numbered by kind, after a prefix for the batch of a stream."""
     counts: dict[str, Iterator[int]] = {}
     numbered = [(file, next(counts.setdefault(file.kind, count()))) for file in files]
-    return [(file.kind, file.name, f"part-{batch}{number:05}.{file.name.rpartition('.')[2]}") for file, number in numbered]
+    named = [(file, *file.name.rpartition("/")[:2], f"part-{batch}{number:05}.{file.name.rpartition('.')[2]}") for file, number in numbered]
+    return [(file.kind, file.name, f"{folder}{slash}{final}") for file, folder, slash, final in named]
 
 
 def sync_files(out: str, names: Names) -> None:
@@ -190,8 +209,8 @@ def sync_files(out: str, names: Names) -> None:
     with write_errors(out):
         for kind, name, _ in names:
             sync(system, f"{path}/{kind}/{name}")
-        for kind in sorted({kind for kind, _, _ in names}):
-            sync(system, f"{path}/{kind}")
+        for folder in sorted({f"{path}/{kind}/{name}".rpartition("/")[0] for kind, name, _ in names}):
+            sync(system, folder)
 
 
 def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
@@ -201,12 +220,14 @@ def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool 
         for kind in kinds:
             folder = f"{path}/{kind}"
             system.create_dir(folder)
-            existing = {entry.base_name for entry in system.get_file_info(FileSelector(folder))}
+            entries = system.get_file_info(FileSelector(folder, recursive=True))
+            existing = {entry.path.removeprefix(folder).lstrip("/") for entry in entries if entry.is_file}
             for name, final in [(name, final) for file_kind, name, final in names if file_kind == kind]:
                 if name in existing or not again:
                     system.move(f"{folder}/{name}", f"{folder}/{final}")
                     existing.discard(name)
             for name in existing:
-                if name.startswith(UNFINISHED):
+                if name.rpartition("/")[2].startswith(UNFINISHED):
                     system.delete_file(f"{folder}/{name}")
-            sync(system, folder)
+            for each in [folder, *(entry.path for entry in entries if not entry.is_file)]:
+                sync(system, each)

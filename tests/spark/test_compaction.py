@@ -15,12 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from pulsarscope.capture import expand_inputs
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark.table_files import locked
 from tests.places import TESTS
+from tests.scenarios.options import Options
+from tests.spark.inside import SOURCE_PER_FILE, local, texts
 
 module = pytest.importorskip("pulsarscope.spark.compaction", reason="no pyspark: pip install -e '.[spark]'")
+job = pytest.importorskip("pulsarscope.spark.job")
 
 OLD = TESTS / "spark" / "tables-0.1.0"
 """Tables of ipv6.pcap, written by version 0.1.0."""
@@ -84,7 +88,7 @@ def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path) ->
     (tmp_path / "frame" / "part-00000.parquet").chmod(0o640)
     with reading(tmp_path / "frame") as seen:
         changed = module.compact(spark, str(tmp_path))
-    assert {table.kind: (table.files_before, table.files) for table in changed} == {kind: (3, 1) for kind in KINDS if want[kind]}
+    assert {table.name: (table.files_before, table.files) for table in changed} == {kind: (3, 1) for kind in KINDS if want[kind]}
     assert [*seen] == [len(want["frame"])]
     assert rows_in(tmp_path) == want
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS)
@@ -99,8 +103,31 @@ def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path) ->
     assert module.compact(spark, str(tmp_path)) == []
     shutil.copy(OLD / "frame.parquet", tmp_path / "frame" / "part-000003-00000.parquet")  # of a later batch
     (again,) = module.compact(spark, str(tmp_path), target=frames.stat().st_size // 2)
-    assert (again.kind, again.files_before) == ("frame", 2)
+    assert (again.name, again.files_before) == ("frame", 2)
     assert frames.exists()  # it is large enough
+
+
+def test_partitions_of_a_run_are_compacted_each_by_itself(spark: Any, captures: Path, tmp_path: Path) -> None:
+    """They have the rows of a run without any."""
+    paths = [str(captures / name) for name in ("errors.pcap", "ipv6.pcap")]
+    options = Options(frozenset({"exchange"}), rules=False, source_by=SOURCE_PER_FILE)
+    out = tmp_path / "o*t [1]"
+    job.run(spark, paths, str(out), options, partitions=3, partition_by=("date", "source"))
+    want = local(expand_inputs(paths, SOURCE_PER_FILE), options)["exchange"]
+    folders = {path.parent for path in (out / "exchange").rglob("*.parquet")}
+    assert {folder.name for folder in folders} == {"source=errors.pcap", "source=ipv6.pcap"}
+    assert all(folder.parent.name.startswith("date=20") for folder in folders)
+
+    def rows() -> list[str]:
+        read = spark.read.parquet(f"{tmp_path}/o?t */exchange").select(*arrow_schema("exchange").names)
+        return texts([read.toArrow()])
+
+    assert rows() == want
+    before = len([*out.rglob("*.parquet")])
+    changed = module.compact(spark, str(out))
+    assert {table.name for table in changed} == {folder.relative_to(out).as_posix() for folder in folders}
+    assert sum(table.files_before for table in changed) == before > len(folders) == len([*out.rglob("*.parquet")])
+    assert rows() == want
 
 
 @contextmanager

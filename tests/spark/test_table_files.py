@@ -3,9 +3,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyarrow.dataset import dataset
 
 from pulsarscope.model.errors import OutputError
-from pulsarscope.spark.table_files import Names, finish_files, locate, make_folder, require_empty
+from pulsarscope.model.records import ExchangeRow
+from pulsarscope.spark.table_files import (
+    OPEN_FILES_MAX,
+    Names,
+    TableWriter,
+    finish_files,
+    finish_tables,
+    locate,
+    make_folder,
+    require_empty,
+)
 
 NAMES: Names = [("frame", "_a", "part-0"), ("frame", "_b", "part-1")]
 
@@ -34,6 +45,35 @@ def test_files_that_have_their_names_may_be_taken_away(written: Path) -> None:
     (written / "frame" / "part-0").unlink()  # who reads the tables has moved it
     finish_files(str(written), NAMES, ("frame",), again=True)
     assert names(written) == ["part-1"]
+
+
+def test_files_of_partitions_get_their_names_where_they_are(tmp_path: Path) -> None:
+    """More partitions than a task may have open: some have several files."""
+    days = [*range(OPEN_FILES_MAX + 2), 0]
+    writer = TableWriter(str(tmp_path), "parquet", ("exchange",), ("date", "source"))
+    for number, day in enumerate(days):
+        writer.put("exchange", [exchange(day, number)])
+    files = writer.finish()
+    assert sum(file.rows for file in files) == len(files) == len(days)
+    (tmp_path / "exchange" / "date=1970-01-01" / "source=a%2Fb" / "_left.parquet").touch()
+    finish_tables(str(tmp_path), files, ("exchange",))
+    assert not [*(tmp_path / "exchange").rglob("_*")]
+    assert {path.name for path in (tmp_path / "exchange").iterdir()} == {f"date=1970-01-{day + 1:02}" for day in days}
+    assert len([*(tmp_path / "exchange" / "date=1970-01-01" / "source=a%2Fb").iterdir()]) == 2
+    rows = dataset(tmp_path / "exchange", partitioning="hive").to_table().to_pylist()
+    assert sorted((row["packet"], row["source"]) for row in rows) == [(number, "a/b") for number in range(len(days))]
+
+
+def test_what_a_task_has_written_goes_when_it_fails(tmp_path: Path) -> None:
+    writer = TableWriter(str(tmp_path), "parquet", ("exchange",), ("date",))
+    for day in range(OPEN_FILES_MAX + 2):
+        writer.put("exchange", [exchange(day, 1)])
+    writer.abandon()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def exchange(day: int, packet: int) -> ExchangeRow:
+    return ExchangeRow(file=0, packet=packet, sub=1, source="a/b", time=day * 86_400 * 10**9, key="k", request="SEND", status="ok")
 
 
 def test_a_file_that_is_lost_before_it_has_its_name_is_told(written: Path) -> None:

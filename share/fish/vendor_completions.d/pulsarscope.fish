@@ -600,6 +600,7 @@ complete -c pulsarscope -n '__pulsarscope_of live' -l format -d 'Write records f
 complete -c pulsarscope -n '__pulsarscope_of live' -l records -d 'Record kinds; text shows frames and findings by default.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s o -l output -d 'New folder, or URI, for a table of each kind.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s f -l format -d 'Format of the tables; the last two where Spark has them.' -x -a 'parquet json delta iceberg'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partition-by -d 'Folders of tables by day (UTC), by vantage point, or by both in this order.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l compact -d 'Make large files of the small ones of such tables, sorted by time, and exit.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s q -l quiet -d 'Omit progress and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l watch -d 'Experimental: decode the rotated captures that land in a folder, until Ctrl-C.' -x -a '(__fish_complete_directories (commandline -ct))'

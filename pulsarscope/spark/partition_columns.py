@@ -1,0 +1,58 @@
+"""Partition columns of tables, as Hive has them: `date=2026-05-01/source=host1` has the rows of a day and a vantage point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import EntryMessages
+from pulsarscope.model.text import hint_for
+
+DATE, SOURCE = "date", "source"
+
+COLUMNS = (DATE, SOURCE)
+"""Columns by which tables can be partitioned; date is that of the time in UTC."""
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_EPOCH = date(1970, 1, 1)
+_DAY_NANOSECONDS = 86_400 * 10**9
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
+"""Characters that readers of such folders find as % and two digits."""
+
+
+def partition_columns(text: str) -> tuple[str, ...]:
+    """Return the columns of a list with commas. Raises UsageError for a name that is unknown or comes twice."""
+    names = tuple(part.strip() for part in text.split(",")) if text else ()
+    for name in names:
+        if name not in COLUMNS or names.count(name) > 1:
+            raise UsageError(f"--partition-by {text}: give {' or '.join(COLUMNS)}, each once{hint_for(name, COLUMNS)}")
+    return names
+
+
+def by_folder(rows: Sequence[Any], columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Return rows by the relative path of their folder, which ends with a slash unless it is empty."""
+    folders: dict[tuple[int | None, str | None], list[Any]] = {}
+    has_date, has_source = DATE in columns, SOURCE in columns
+    for each in rows:
+        row = each.shared if type(each) is EntryMessages else each
+        day = row.time // _DAY_NANOSECONDS if has_date and row.time is not None else None
+        folders.setdefault((day, row.source if has_source else None), []).append(each)
+    return {_folder(columns, *key): of_folder for key, of_folder in folders.items()}
+
+
+def columns_of(folder: str) -> tuple[str, ...]:
+    """Return the partition columns in a path of folders."""
+    return tuple(name for part in folder.split("/") if (name := part.partition("=")[0]) in COLUMNS and "=" in part)
+
+
+def _folder(columns: Sequence[str], day: int | None, source: str | None) -> str:
+    texts = {DATE: None if day is None else (_EPOCH + timedelta(day)).isoformat(), SOURCE: source}
+    values = ((name, texts[name]) for name in columns)
+    return "".join(f"{name}={_ESCAPED.sub(_escape, text) if text else _NULL}/" for name, text in values)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
