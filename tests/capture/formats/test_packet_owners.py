@@ -32,6 +32,8 @@ def options(*comments: str, byte_order: str = "<") -> bytes:
         (("PID: x\nCmd: app",), None),
         (("PID:\nCmd:\n:",), None),
         (("PID: 7",), None),
+        (("PID: 7\nCmd: app" + " " * 60_000 + "x",), Owner("app (7)", None)),
+        (("PID: 7\nCmd: app\nArgs: " + "x" * 60_000 + "\nPodName: web-0",), Owner("app (7)", None)),
         ((), None),
     ],
 )
