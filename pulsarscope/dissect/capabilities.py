@@ -184,6 +184,8 @@ class ReportColumn(NamedTuple):
     """name, topic, text, count, duration (nanoseconds) or frame (a name of one)."""
     spare: bool = False
     """True for a column that is left out when the table does not fit."""
+    kept: bool = False
+    """True for a column that is shown, too, when it has nothing but zeros: they tell something."""
 
 
 class ReportFold(Protocol):

@@ -44,15 +44,17 @@ def statistics_text(
 def _protocol_table(report: TextReport, table: ReportTable, records: list[ReportRecord]) -> None:
     named = [record for record in records if not record.get("others")]
     shown = _head(report, table.title, named, table.note)
+    texts = [[_cell(report, column.form, record[column.key]) for record in shown] for column in table.columns]
     columns = [
         ReportColumn(
             column.heading,
-            [_cell(report, column.form, record[column.key]) for record in shown],
+            cells,
             right=column.form in ("count", "duration"),
             name=column.form in ("name", "topic"),
             spare=column.spare,
+            kept=column.kept and any(cells),
         )
-        for column in table.columns
+        for column, cells in zip(table.columns, texts, strict=True)
     ]
     report.table(columns, len(named) - len(shown), table.name.removesuffix("s"))
     for others in records[len(named) :]:

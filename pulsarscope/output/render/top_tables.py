@@ -118,7 +118,10 @@ _IDENTITY = {
 
 def columns_with(tables: Iterable[ReportTable]) -> Columns:
     """Return the columns of all views, those of tables of protocols included."""
-    return {**COLUMNS, **{table.name: tuple(TopColumn(*column) for column in table.columns) for table in tables}}
+    return {
+        **COLUMNS,
+        **{table.name: tuple(TopColumn(each.key, each.heading, each.form, each.spare) for each in table.columns) for table in tables},
+    }
 
 
 def identity(view: str, record: ReportRecord, columns: Columns = COLUMNS) -> tuple[Any, ...]:

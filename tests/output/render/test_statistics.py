@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
+from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.statistics import statistics_text
 from pulsarscope.output.render.text_report import ReportOptions
@@ -103,3 +105,12 @@ def test_names_off_the_wire_are_escaped() -> None:
 
 def test_quiet_leaves_out_the_headings_of_columns() -> None:
     assert "packet" not in shown([*sends(3), rows.connection()], "connections", quiet=True)
+
+
+def test_zeros_that_tell_something_are_shown_and_others_left_out() -> None:
+    columns = ReportColumn("name", "name", "name"), ReportColumn("permits", "permits", kept=True), ReportColumn("again", "again")
+    table = ReportTable("consumers", "Consumers", "", columns, Mock)
+    for permits, expected in ((0, ["name", "permits"]), (None, ["name"])):
+        records = [{"name": "c", "permits": permits, "again": 0}]
+        text = statistics_text({"consumers": records}, ReportOptions(), tables={"consumers": table}).decode()
+        assert text.splitlines()[1].split() == expected
