@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 
@@ -32,6 +33,7 @@ class _Lines:
 def _run(browsed: Browsed, rows: Sequence[FrameRow]) -> RunView:
     """Return the run as outputs see it, with the ends of connections that are closed by now."""
     run = browsed.run
+    shown = {row.connection for row in rows}
     return SimpleNamespace(
         endpoints=browsed.endpoints,
         start=run.start,
@@ -39,7 +41,7 @@ def _run(browsed: Browsed, rows: Sequence[FrameRow]) -> RunView:
         connections=run.connections,
         evaluates_rules=True,
         complete=browsed.ended,
-        severities={},
+        severities=Counter(finding.severity for finding in browsed.findings if finding.connection in shown),
         dissectors=run.dissectors,
         dissector_of={row.connection: row.dissector for row in rows},
     )

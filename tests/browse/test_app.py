@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
+from pulsarscope.browse.details import lane_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
 from pulsarscope.browse.lanes import Lanes, frame_of
 from pulsarscope.browse.pages import table_of
@@ -221,6 +222,15 @@ def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None
         assert app.query_one("#pages").active == "frames"
 
     on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_the_diagram_counts_the_findings_of_its_connection(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await until(lambda: len(app.browsed.findings) == 2, pilot)
+        last = [lane_lines(app.browsed, connection, 100)[-1] for connection in ("0:1", "0:15")]
+        assert last == ["1 connection · 2 warnings", "1 connection · no findings"]
+
+    on_screen(steps, captures / "stuck-consumer.pcap")
 
 
 def test_an_arrow_of_the_diagram_leads_to_its_frame(captures: Path) -> None:

@@ -241,9 +241,10 @@ class Top:
             report.paragraph(f"{keys:<{HELP_KEYS}}{text}", 2, hang=HELP_KEYS)
         report.lines.append("")
         report.paragraph(
-            "in: from clients, out: from servers. Rates and latencies are those of the last ten seconds, other numbers count", 2
+            "in: from clients, out: from servers. Rates and latencies are those of the last ten seconds, other numbers count "
+            "since the start. A connection that was open before is known by what it said since.",
+            2,
         )
-        report.paragraph("since the start. A connection that was open before is known by what it said since.", 2)
 
     def _footer(self, report: TextReport) -> str:
         if not self.keyboard:
