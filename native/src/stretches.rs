@@ -33,7 +33,7 @@ pub struct Published {
     peak: i64,
 }
 
-/// Ledger, entry and latency of a receipt, and the SEND that it answers.
+/// A receipt: its place in the stretch, the place of its producer among those, the SEND that it answers (file, packet, sub), and when.
 struct Receipt {
     place: usize,
     group: usize,
@@ -42,6 +42,7 @@ struct Receipt {
     time: i64,
 }
 
+/// SENDs and receipts of one connection, with the interface that rules have of them (`dissect.rules.ConnectionRule.columns`).
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct Stretch {
     frames: Py<Frames>,
@@ -50,7 +51,7 @@ pub struct Stretch {
     exchanges: bool,
     groups: Vec<Py<Published>>,
     receipts: Vec<Receipt>,
-    /// Place, time and end of the SEND that was published last before its capture, and the number of those with a time.
+    /// Place of the SEND that was captured soonest after its publish time, and their difference; and the number of SENDs with such a time.
     closest: Option<(usize, i64)>,
     timed: usize,
     largest: u32,
