@@ -131,10 +131,19 @@ def _records_of_pcap(stream: BinaryIO, head: bytes) -> Iterator[tuple[int, int, 
     byte_order, _, header_bytes = pcap.MAGICS[head[:4]]
     unpack, maximum = Struct(byte_order + "8xI4x").unpack_from, PACKET_MAX_BYTES
     position = len(head)
+    joined, link = head[:8], head[-4:]
     yield 0, position, HEADER
     while len(data := _read(stream, position, WALK_BYTES)) >= header_bytes:
         at, last = 0, len(data) - header_bytes
         while at <= last:
+            if data.startswith(pcap.STARTS, at):
+                behind = at + len(head)
+                if behind > len(data) and at:
+                    break  # with the next read it is whole
+                if not (data.startswith(joined, at) and data.startswith(link, behind - 4)):
+                    raise _IndivisibleError
+                at = behind
+                continue
             (captured,) = unpack(data, at)
             if captured > maximum:
                 raise _IndivisibleError

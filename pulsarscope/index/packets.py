@@ -8,6 +8,7 @@ from contextlib import closing
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,6 +47,8 @@ def selected_packets(index: Index, inputs: Inputs, selection: Selection, *, all_
 
     for (file, at), group in groupby(_wanted(index, selection, all_flags=all_flags), place):
         portion = portions[file][at] if at >= 0 else Portion(file)  # a compressed capture is read up to its last wanted packet
+        if at == len(portions[file]) - 1:
+            portion = msgspec.structs.replace(portion, end=None)  # it goes on where records could not be walked
         coming = iter(group)
         wanted = next(coming, None)
         reader = BlockReader(inputs.paths[file], file, records=True, by_interface=inputs.by_interface, portion=portion)

@@ -40,8 +40,11 @@ def records(draw: st.DrawFn) -> Record:
 
 @st.composite
 def pcaps(draw: st.DrawFn) -> bytes:
+    """Draw one file, or some joined by cat."""
     magic, byte_order = draw(st.sampled_from(MAGICS)), draw(st.sampled_from("<>"))
-    return pcap(draw(st.lists(records(), max_size=30)), magic=magic, byte_order=byte_order, snaplen=draw(st.sampled_from((250, 262_144))))
+    snaplen = draw(st.sampled_from((250, 262_144)))
+    files = draw(st.lists(st.lists(records(), max_size=30), min_size=1, max_size=3))
+    return b"".join(pcap(each, magic=magic, byte_order=byte_order, snaplen=snaplen) for each in files)
 
 
 @st.composite

@@ -76,7 +76,8 @@ def parts_of(path: Path, folder: Path, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["stuck-consumer.pcap", "rw-shuffle.pcap", "quickstart.pcapng", "go-nack-dlq-gz.pcap.gz", "a set of three"]
+    "name",
+    ["stuck-consumer.pcap", "rw-shuffle.pcap", "quickstart.pcapng", "go-nack-dlq-gz.pcap.gz", "a set of three", "a set joined by cat"],
 )
 def test_extract_gives_the_same_by_index(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, name: str
@@ -86,6 +87,9 @@ def test_extract_gives_the_same_by_index(
     for limit, value in (("INDEX_PORTION_BYTES", 3000), ("INDEXED_PACKETS_PER_CHUNK", 40)):
         monkeypatch.setattr(f"pulsarscope.index.writer.{limit}", value)
     files = parts_of(captures / "compress-zlib.pcap", tmp_path, 3) if name.startswith("a set") else [str(captures / name)]
+    if name.endswith("joined by cat"):
+        (tmp_path / "joined.pcap").write_bytes(b"".join(Path(file).read_bytes() for file in files))
+        files = [str(tmp_path / "joined.pcap")]
     frames = list(ps.open(*files).frames())
     middle = frames[len(frames) // 2]
     topic = next(frame.topic for frame in frames if frame.topic)

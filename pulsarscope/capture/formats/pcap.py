@@ -39,7 +39,7 @@ MAGICS: Mapping[bytes, tuple[str, int, int]] = {
 }
 """Byte order, nanoseconds per unit of the fraction, and bytes of a record header, by the first four bytes of the file."""
 
-_STARTS = tuple(magic + Struct(byte_order + "HH").pack(2, 4) for magic, (byte_order, *_) in MAGICS.items())
+STARTS = tuple(magic + Struct(byte_order + "HH").pack(2, 4) for magic, (byte_order, *_) in MAGICS.items())
 """First bytes of a file, by which another one is known behind `cat`: no packet has such a time before 2055."""
 
 
@@ -175,7 +175,7 @@ class PcapDecoder(Decoder):
         if len(data) - position < size:
             return position
         seconds, fraction, captured, wire_bytes = self._unpack_record(data, position)
-        if data.startswith(_STARTS, position):
+        if data.startswith(STARTS, position):
             behind = position + FILE_HEADER_BYTES
             return behind if data.startswith(self._start, position) and data.startswith(self._link, behind - 4) else position
         start = position + size
@@ -215,7 +215,7 @@ class PcapDecoder(Decoder):
         """Compute the size of the unfinished record at `position`, or stop when it cannot be a record."""
         self._bytes_needed = self._record_bytes
         if size - position >= self._record_bytes:
-            if data.startswith(_STARTS, position):
+            if data.startswith(STARTS, position):
                 self._bytes_needed = FILE_HEADER_BYTES
                 if size - position >= FILE_HEADER_BYTES:
                     self._note_damage("Another capture begins, of another link type or form: give it by itself", position)
