@@ -52,6 +52,8 @@ class ProducerSession(msgspec.Struct):
     epoch: int = 0
     named: bool = False
     """Its client gave the name, as one does that comes again."""
+    inferred: bool = False
+    """No PRODUCER is in the capture."""
     stored: int | None = None
     """PRODUCER_SUCCESS.last_sequence_id, the highest that the broker remembers; None or -1 when it remembers none."""
     first: int | None = None
@@ -149,10 +151,14 @@ class SequenceRule(ConnectionRule):
         fields, metadata = row.fields or {}, row.metadata or {}
         if len(metadata) > PLAIN_FIELDS or len(fields) > SEND_FIELDS:
             self._form.check(row, fields, metadata)
-        if (session := self._sessions.get(producer := fields.get("producer_id", -1))) is None:
-            if len(self._sessions) >= PRODUCERS_MAX or self._form.homeless(row, producer) or not self._context.lost:
+        session = self._sessions.get(producer := fields.get("producer_id", -1))
+        if (session is None or session.inferred) and self._form.homeless(row, producer):
+            return
+        if session is None:
+            if len(self._sessions) >= PRODUCERS_MAX:
                 return
-            session = self._sessions[producer] = ProducerSession(where_of(row), row.topic, metadata.get("producer_name"))
+            session = ProducerSession(where_of(row), row.topic, metadata.get("producer_name"), inferred=True)
+            self._sessions[producer] = session
         number = fields.get("sequence_id", -1)
         is_chunk = fields.get("is_chunk") or "chunk_id" in metadata
         session.sent = sent = session.sent + 1
@@ -246,7 +252,8 @@ class SequenceRule(ConnectionRule):
         ledger = topic_of_ledger({"ledgerId": session.head[0][1]}) if session.head else None
         if (topic := session.topic or ledger) is None:
             return
-        if session.sent and number not in self._form.batched and not session.name.startswith(REPLICATOR):
+        batches = number in self._form.batched or session.chunk is not None or session.name.startswith(REPLICATOR)
+        if session.sent and not batches:
             names = {"topic": topic, "producer_name": session.name}
             advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
         constant = session.first == session.highest and session.sent > 2  # a client that does not count
@@ -275,7 +282,7 @@ class SequenceRule(ConnectionRule):
             "tail": session.kept((*session.head, *session.tail)[-KEPT_MAX:]),
             "closed": closed,
             "twice": [] if constant else session.twice,
-            "lost": self._context.lost,
+            "lost": session.inferred or self._context.lost,
         }
         self._context.emit_fact(SESSIONS, f"{topic}\n{session.name}", where, "session", values)
         if session.named and ledger not in (None, topic):  # beside a session from before the capture
@@ -302,9 +309,13 @@ class SequenceRule(ConnectionRule):
             elif command == "SEND":
                 metadata, sent = row.metadata or NOTHING, session.sent + 1
                 is_plain = len(metadata) <= PLAIN_FIELDS and "chunk_id" not in metadata and len(fields) == SEND_FIELDS
+                if session.inferred:
+                    is_plain = is_plain and self._form.counts_homeless(fields["producer_id"])
                 if not is_plain or sent <= KEPT_MAX or not sent % KEPT_MAX or number <= session.highest:
                     handle(index)
                     continue
+                if session.inferred:
+                    self._form.count_homeless(1)
                 session.sent, session.chunk, session.highest = sent, None, number
             else:
                 handle(index)
@@ -320,7 +331,10 @@ class SequenceRule(ConnectionRule):
                 self._form.count_homeless(len(producer.sends))
                 continue
             sent, numbers = session.sent, producer.sequence_ids
-            for index in range(-(sent + 1) % KEPT_MAX, len(numbers), KEPT_MAX):  # those that are measured
+            measured = range(-(sent + 1) % KEPT_MAX, len(numbers), KEPT_MAX)
+            if session.inferred:
+                self._form.count_homeless(len(numbers) - len(measured))
+            for index in measured:
                 session.sent, session.chunk = sent + index, None
                 session.highest = numbers[index - 1] if index else session.highest
                 handle(producer.sends[index])
@@ -335,9 +349,9 @@ class SequenceRule(ConnectionRule):
         """Return True when SENDs in columns have ascending sequence ids, and they and their receipts are behind the first ones."""
         numbers = producer.sequence_ids
         if session is None:
-            counts = self._form.counts_homeless(producer.id) and len(self._sessions) < PRODUCERS_MAX and not self._context.lost
-            return not numbers or counts
+            return not numbers or (self._form.counts_homeless(producer.id) and len(self._sessions) >= PRODUCERS_MAX)
         plain = not numbers or (session.sent >= KEPT_MAX and producer.ascending and numbers[0] > session.highest)
+        plain = plain and not (session.inferred and numbers and not self._form.counts_homeless(producer.id))
         return plain and not (producer.receipts and (session.repeated or len(session.head) < KEPT_MAX))
 
     frames: ClassVar[Handlers] = {
