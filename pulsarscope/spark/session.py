@@ -45,6 +45,7 @@ OF_SESSIONS = "spark.sql."
 
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # the second compiler costs 12 s of a processor before it pays
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "64",
