@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pulsarscope.filter.field_columns import FieldColumns
 
 TRACES = ("otlp", "perfetto")
+"""The outputs of journeys alone, which put the rows of an entry together."""
 
 COLUMN_OUTPUTS = ("ndjson", "timeline")
 """Outputs that take frames in the columns of a compiled reader."""
-"""The outputs of journeys alone, which put the rows of an entry together."""
 
 PAYLOAD_FORM = "base64"
 """Form of payloads that only a field reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from pulsarscope.protocols import make_dissectors
@@ -77,6 +78,17 @@ def test_a_room_imports_only_the_rooms_it_may() -> None:
         return rooms - {room} - ROOMS[room].imports
 
     assert breaches(forbidden) == {}
+
+
+def test_no_modules_import_each_other() -> None:
+    modules = {name_of(path) for path in SOURCES}
+
+    def imported(path: Path) -> set[str]:
+        # A table names the modules that are made for it.
+        names = set(imports(path, top_level=name_of(path) in TABLES_OF_MODULES))
+        return (names | {name.rpartition(".")[0] for name in names - modules}) & modules - {name_of(path)}
+
+    TopologicalSorter({name_of(path): imported(path) for path in SOURCES}).prepare()  # raises CycleError, which names the modules
 
 
 def test_the_documentation_has_the_rooms() -> None:

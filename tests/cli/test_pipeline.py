@@ -14,16 +14,8 @@ from typer.testing import CliRunner
 
 from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
-from pulsarscope.cli.pipeline import (
-    PipelineRequest,
-    SparkOptions,
-    WatchOptions,
-    _split_bytes,
-    _summary_lines,
-    pipeline,
-    spark_settings,
-    write_tables,
-)
+from pulsarscope.cli.pipeline import _split_bytes, _summary_lines, pipeline, write_tables
+from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions, spark_settings
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark import session

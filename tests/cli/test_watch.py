@@ -6,7 +6,7 @@ import pytest
 
 from pulsarscope import __version__
 from pulsarscope.cli.options import ReadOptions
-from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, WatchOptions
+from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions
 from pulsarscope.cli.watch import _identity, _line, watch
 from pulsarscope.model.errors import UsageError
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.options import ReadOptions
-from pulsarscope.cli.pipeline import PipelineRequest, table_options
+from pulsarscope.cli.pipeline_request import PipelineRequest, table_options
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches
 from tests.scenarios import Conversation, write_pcap, write_pcapng
