@@ -146,7 +146,7 @@ class BrowseApp(SearchingApp):
         if self.list.paused:
             parts.append(f"paused, {len(browsed.frames) - self.list.shown_of_store:,} more")
         if self.payloads is not None:
-            parts.append(self.payloads.said)
+            parts.append(self.payloads.summary)
         if self.lines.time != TIMES[0]:
             parts.append(f"times: {self.lines.time}")
         self.query_one("#title", Static).update(escape("  ·  ".join(parts)))
@@ -170,15 +170,15 @@ class BrowseApp(SearchingApp):
         """Decode the messages, those that the filter passes where it is one for messages, too."""
         worker, pages = get_current_worker(), self.pages
         try:
-            for rows, said in self.browsed.messages(filter_text):
+            for rows, summary in self.browsed.messages(filter_text):
                 if worker.is_cancelled:
                     return
-                pages.messages_said = said
+                pages.messages_summary = summary
                 if not pages.add_messages(rows):
-                    pages.messages_said = f"the first {BROWSED_FINDINGS_MAX:,} messages; a filter shows others"
+                    pages.messages_summary = f"the first {BROWSED_FINDINGS_MAX:,} messages; a filter shows others"
                     return
         except PulsarscopeError as error:
-            pages.messages_said = "; ".join(error.lines)
+            pages.messages_summary = "; ".join(error.lines)
 
     # ---- the selected frame
 
@@ -327,10 +327,10 @@ class BrowseApp(SearchingApp):
     @work(thread=True, exclusive=True, group="write")
     def _write_packets(self, path: str, filter_text: str | None) -> None:
         try:
-            said = self.browsed.extract(filter_text, path)
+            text = self.browsed.extract(filter_text, path)
         except PulsarscopeError as error:
-            said = "; ".join(error.lines)
-        self.call_from_thread(self.notify, said, markup=False)
+            text = "; ".join(error.lines)
+        self.call_from_thread(self.notify, text, markup=False)
 
     # ---- the rest
 

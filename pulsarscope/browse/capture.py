@@ -233,13 +233,13 @@ class Browsed:
             self._options, records=frozenset({MessageRow.kind}), rules=False, rows_max=ROWS_MAX, payload="text", payloads=True
         )
         run, count = self.run.again(options), 0
-        chosen, said = self.message_filter(filter_text)
+        chosen, refusal = self.message_filter(filter_text)
         for batch in run:
             rows = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
             messages = [row for row in rows if isinstance(row, MessageRow)]
             count += len(messages)
-            yield messages, said or f"{count:,} messages so far"
-        yield [], said or f"{count:,} messages"
+            yield messages, refusal or f"{count:,} messages so far"
+        yield [], refusal or f"{count:,} messages"
 
     def raw(self, wanted: FrameRow, cancelled: Callable[[], bool]) -> RawFrame | None:
         """Return the bytes of a frame, by reading the captures again: near it where that is enough, else up to it; None: not found."""

@@ -50,17 +50,17 @@ class DetailPane(ContentSwitcher):
             self.current = FIELDS
             self._show_fields()
         else:
-            self._tell("reading the bytes of the frame …")
+            self._show_text("reading the bytes of the frame …")
             self._read_bytes(self.row)
 
     def _show_fields(self) -> None:
         if self.row is not None:
             try:
-                self._tell("\n".join(tree_lines(self._browsed, self.row)))
+                self._show_text("\n".join(tree_lines(self._browsed, self.row)))
             except Exception as error:  # noqa: BLE001 - a frame that cannot be shown leaves the others
-                self._tell(f"cannot show this frame: {error}")
+                self._show_text(f"cannot show this frame: {error}")
 
-    def _tell(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         self.query_one("#tree", Static).update(text)
 
     @work(thread=True, exclusive=True, group="bytes")
@@ -73,7 +73,7 @@ class DetailPane(ContentSwitcher):
     def _show_bytes(self, raw: RawFrame | None) -> None:
         if raw is None:
             self.current = FIELDS
-            self._tell("the bytes of this frame are not kept")
+            self._show_text("the bytes of this frame are not kept")
             return
         view = self.query_one(FrameBytes)
         view.show(raw)

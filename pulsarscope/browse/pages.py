@@ -41,7 +41,7 @@ class Pages:
         self.browsed = browsed
         self.messages: list[tuple[str, tuple[Text, ...]]] = []
         """Names of the frames of the messages of the page, and their cells."""
-        self.messages_said = ""
+        self.messages_summary = ""
         """What stands above them."""
         self._several_files = several_files
         self._shown = dict.fromkeys(("findings", "messages"), 0)
@@ -59,7 +59,7 @@ class Pages:
         """Give the pages, empty, and that of the diagram."""
         for number, name in enumerate(self.names, 2):
             table: DataTable[Text] = DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
-            above = [Static(id=f"{name}-said", markup=False)] if name in ("findings", "messages") else []
+            above = [Static(id=f"{name}-summary", markup=False)] if name in ("findings", "messages") else []
             yield TabPane(f"{number} {name.capitalize()}", *above, table, id=name)
         yield TabPane(f"{len(self.names) + 2} Follow", Lanes(id="lanes", markup=False), id="follow")
 
@@ -100,7 +100,7 @@ class Pages:
             del self.messages[:gone]
             table_of(app, "messages").clear()
             self._shown["messages"] = 0
-        self.messages_said = f"{self.browsed.live_messages:,} messages, the latest below. {self._why_all}"
+        self.messages_summary = f"{self.browsed.live_messages:,} messages, the latest below. {self._why_all}"
 
     def _message(self, row: MessageRow) -> tuple[Text, ...]:
         dissector = self.browsed.run.dissectors.get(row.dissector or "")
@@ -128,10 +128,10 @@ class Pages:
         browsed = self.browsed
         if page == "findings":
             text = verdict(browsed.diagnosis, browsed.run.packets)
-            app.query_one("#findings-said", Static).update(escape(text if browsed.ended else f"So far: {text}"))
+            app.query_one("#findings-summary", Static).update(escape(text if browsed.ended else f"So far: {text}"))
             self._add(app, page, browsed.findings, lambda row: tuple(map(cell, (row.severity, row.code, place(row), row.text))))
         elif page == "messages":
-            app.query_one("#messages-said", Static).update(escape(self.messages_said))
+            app.query_one("#messages-summary", Static).update(escape(self.messages_summary))
             self._add(app, page, self.messages, lambda row: row[1])
         elif page == "connections":
             self._fill_connections(table_of(app, page))

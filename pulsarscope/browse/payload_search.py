@@ -52,7 +52,7 @@ class PayloadSearch:
             return self._found[bisect_right(self._found, name) :]
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was searched, and what could not be."""
         parts = [f"{len(self._found):,} frames with it in {count_text(self._messages, 'message')}{'' if self.ended else ' so far'}"]
         if self._unread:

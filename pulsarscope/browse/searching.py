@@ -99,4 +99,4 @@ class SearchingApp(App[None]):
                 return
         if search.ended:
             search.awaited = False
-            self.notify(f"not found below this frame; {search.said}", markup=False)
+            self.notify(f"not found below this frame; {search.summary}", markup=False)

@@ -96,7 +96,7 @@ class LiveCapture:
             by_interface=options.by_interface,
             queue_bytes=None if request.capture_only else LIVE_QUEUE_MAX_BYTES,
             key_logs=key_logs,
-            tell=self._tell,
+            notify=self._notify,
         )
         self.feed.start()  # before any thread, which no fork survives
 
@@ -116,7 +116,7 @@ class LiveCapture:
         recorder = Recorder(request.write, section_block(f"pulsarscope {__version__}") + head, self.rotation, tail)
         return recorder if request.trigger is None else TriggeredRecorder(recorder, self._around / SECOND)
 
-    def _tell(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         """Write a line on standard error, unless it would spoil the screen, which says it itself."""
         if not (self._request.quiet or self._request.top):
             warn(line)
@@ -239,7 +239,7 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
         capture_filter=request.capture_filter,
         ring_bytes=_ring_bytes(request.buffer),
         waits=request.wait_for_interface,
-        tell=str if request.quiet else warn,
+        notify=str if request.quiet else warn,
     )
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pulsarscope import __version__
 from pulsarscope.cli.options import CommandRequest
-from pulsarscope.inputs.hex_dumps import Said, said_in
+from pulsarscope.inputs.hex_dumps import Turn, turns_in
 from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from pulsarscope.model.text import printable
@@ -37,16 +37,16 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
     if request.raw_streams:
         if len(request.files) > 2:
             raise UsageError("--raw takes the bytes that a client sent, and those that the server sent: give one or two files")
-        said = _in_turn([_content(file) for file in request.files])
+        turns = _in_turn([_content(file) for file in request.files])
     else:
-        said = [turn for file in request.files for turn in said_in(_content(file).decode("utf-8", "replace"))]
-    if not any(turn.data for turn in said):
+        turns = [turn for file in request.files for turn in turns_in(_content(file).decode("utf-8", "replace"))]
+    if not any(turn.data for turn in turns):
         what = "empty" if request.raw_streams else "no hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
         raise CaptureError(f"{printable(request.files[0])} is {what}")
     with ExitStack() as stack:
         try:
             place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "streams.pcapng"
-            place.write_bytes(capture_of(said, (request.reading.port or [SERVER[1]])[0]))
+            place.write_bytes(capture_of(turns, (request.reading.port or [SERVER[1]])[0]))
         except OSError as error:
             raise OutputError(f"cannot keep a temporary capture: {error.strerror}") from error
         yield [str(place)]
@@ -63,11 +63,11 @@ def _content(file: str) -> bytes:
     return data
 
 
-def _in_turn(streams: Sequence[bytes]) -> list[Said]:
+def _in_turn(streams: Sequence[bytes]) -> list[Turn]:
     """Return the first frames of both sides, then the rest of each stream, the client's first: requests stand before their answers."""
     heads = [stream[: _first_frame(stream)] for stream in streams]
     rests = [stream[len(head) :] for stream, head in zip(streams, heads, strict=True)]
-    return [Said(side == 0, data) for parts in (heads, rests) for side, data in enumerate(parts) if data]
+    return [Turn(side == 0, data) for parts in (heads, rests) for side, data in enumerate(parts) if data]
 
 
 def _first_frame(stream: bytes) -> int:
@@ -75,7 +75,7 @@ def _first_frame(stream: bytes) -> int:
     return 4 + int.from_bytes(stream[:4], "big")
 
 
-def capture_of(said: Sequence[Said], port: int = SERVER[1]) -> bytes:
+def capture_of(turns: Sequence[Turn], port: int = SERVER[1]) -> bytes:
     """Return a pcapng capture of a connection to a port."""
     client, server = CLIENT[0].packed, SERVER[0].packed
     ports = CLIENT[1].to_bytes(2, "big"), port.to_bytes(2, "big")
@@ -94,7 +94,7 @@ def capture_of(said: Sequence[Said], port: int = SERVER[1]) -> bytes:
     add(True, _SYN)
     add(False, _SYN | _ACK)
     add(True, _ACK)
-    for turn in said:
+    for turn in turns:
         for start in range(0, len(turn.data), SEGMENT_MAX_BYTES):
             add(turn.from_client, _PSH | _ACK, turn.data[start : start + SEGMENT_MAX_BYTES])
     return b"".join(parts)

@@ -115,8 +115,8 @@ def run_command(request: CommandRequest) -> int:
             code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, skip=skip)
             for line in row_options.fields.empty() if row_options.fields is not None and not request.quiet else ():
                 warn(line)
-            told = request.subject is not None or not request.quiet
-            if told and row_filter is not None and (absence := row_filter.absence()) is not None:
+            explains = request.subject is not None or not request.quiet
+            if explains and row_filter is not None and (absence := row_filter.absence()) is not None:
                 warn(absence)
             return code
 

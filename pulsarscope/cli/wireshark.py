@@ -85,13 +85,13 @@ def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """Return the folders of this user, as tshark tells them, else where they are by default."""
     user, home = _user(environment)
-    told = _told_folders(home, user)
+    folders = _folders_of_tshark(home, user)
     if sys.platform == "win32":
         own = Path(environment.get("APPDATA", ".")) / "Wireshark"
     else:
         own = home / ".local" / "lib" / "wireshark"
-    plugins = told.get("Personal Lua Plugins") or told.get("Personal Plugins") or str(own / "plugins")
-    extcap = told.get("Personal Extcap path") or told.get("Extcap path") or str(own / "extcap")
+    plugins = folders.get("Personal Lua Plugins") or folders.get("Personal Plugins") or str(own / "plugins")
+    extcap = folders.get("Personal Extcap path") or folders.get("Extcap path") or str(own / "extcap")
     return Folders(Path(plugins), Path(extcap), user)
 
 
@@ -104,14 +104,14 @@ def _user(environment: Mapping[str, str]) -> tuple[str | None, Path]:
     return None, Path.home()
 
 
-def _told_folders(home: Path, user: str | None) -> dict[str, str]:
+def _folders_of_tshark(home: Path, user: str | None) -> dict[str, str]:
     """Return what `tshark -G folders`, run by a user with this folder, tells; nothing without tshark."""
     program = next((found for name in _PROGRAMS if (found := shutil.which(name)) is not None), None)
     if program is None:
         return {}
     groups = None if user is None else _groups(user)
     try:
-        told = subprocess.run(  # noqa: S603 - Wireshark's own program, which runs the scripts of the user
+        output = subprocess.run(  # noqa: S603 - Wireshark's own program, which runs the scripts of the user
             [program, "-G", "folders"],
             capture_output=True,
             timeout=_FOLDERS_SECONDS,
@@ -123,7 +123,7 @@ def _told_folders(home: Path, user: str | None) -> dict[str, str]:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
-    lines = [line.partition(":") for line in os.fsdecode(told).splitlines()]
+    lines = [line.partition(":") for line in os.fsdecode(output).splitlines()]
     return {name.strip(): folder.strip() for name, _, folder in lines if folder.strip()}
 
 

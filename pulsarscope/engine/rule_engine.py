@@ -266,7 +266,7 @@ class RuleEngine:
             return
         early = {name.partition(":")[2]: number for name, number in sorted(parted.items())}
         rules = ", ".join(f"{name} {number:,}" for name, number in early.items())
-        text = f"{parted.total():,} stories told across connections were judged before their end" + (f" ({rules})" if rules else "")
+        text = f"{parted.total():,} subjects across connections were evaluated before their end" + (f" ({rules})" if rules else "")
         text += f"; of {unknown:,} more that is not known" if unknown else ""
         text += f": what waits for a verdict takes at most {self.facts.max_bytes >> 20} MiB."
         evidence = {JUDGED_EARLY: early, "unknown": unknown, "bytes": self.facts.max_bytes}

@@ -21,24 +21,24 @@ _SPOKEN = re.compile(r"\b(read|write): ", re.IGNORECASE)
 """The words of Netty's logs before a dump."""
 
 
-class Said(NamedTuple):
+class Turn(NamedTuple):
     """Bytes of one side; the side that speaks first is the client."""
 
     from_client: bool
     data: bytes
 
 
-def said_in(text: str) -> list[Said]:
+def turns_in(text: str) -> list[Turn]:
     """Return what a dump says, in its order; nothing when it is no dump. Raises UsageError for one that says too much."""
     first = next(filter(None, map(_LINE.fullmatch, text.splitlines())), None)
     if _DIGITS.fullmatch(text) and (first is None or int(first["offset"], 16)):
         digits = "".join(text.split())
-        return [Said(True, bytes.fromhex(digits))] if digits and len(digits) % 2 == 0 else []
+        return [Turn(True, bytes.fromhex(digits))] if digits and len(digits) % 2 == 0 else []
     turns = list(_turns(text.splitlines()))
     if not turns:
         return []
     client = turns[0][0]
-    return [Said(side == client, data) for side, data in turns]
+    return [Turn(side == client, data) for side, data in turns]
 
 
 def _turns(lines: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -43,7 +43,7 @@ class LiveFeed:
         by_interface: bool = False,
         queue_bytes: int | None = LIVE_QUEUE_MAX_BYTES,
         key_logs: Sequence[str] = (),
-        tell: Callable[[str], object] = str,
+        notify: Callable[[str], object] = str,
         records: bool = False,
         forks: bool = True,
     ) -> None:
@@ -76,7 +76,7 @@ class LiveFeed:
         self._next_report = 0.0
         self._late = False
         self._down = False
-        self._tell = tell
+        self._notify = notify
         self.steps = self._captured()
         """The capture in steps, for who decodes them in other processes."""
 
@@ -188,7 +188,7 @@ class LiveFeed:
         """Tell when the interface goes down or up."""
         if (down := self.state.down) != self._down:
             self._down = down
-            self._tell(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
+            self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
     def _report(self, *, at_end: bool = False) -> Iterator[Step]:
         """Yield a step with findings on losses and delay, if there are any."""

@@ -46,14 +46,14 @@ def open_source(
     capture_filter: str | None = None,
     ring_bytes: int = LIVE_RING_BYTES,
     waits: bool = False,
-    tell: Callable[[str], object] = str,
+    notify: Callable[[str], object] = str,
 ) -> PacketSource:
     """Open an interface for packets of TCP ports, all without any, or those that a filter of tcpdump passes.
 
-    With `waits` it may come later, of which `tell` gets a line. Raises UsageError when it cannot be opened.
+    With `waits` it may come later, of which `notify` gets a line. Raises UsageError when it cannot be opened.
     """
     try:
-        interface = _awaited(name, tell) if waits else find_interface(name)
+        interface = _awaited(name, notify) if waits else find_interface(name)
     except OSError as error:
         if Path(name).is_file():
             raise UsageError(f"{name} is a file: use pulsarscope decode") from error
@@ -79,15 +79,15 @@ def open_source(
         raise UsageError(f"cannot capture on {name}: {error.strerror or error}") from error
 
 
-def _awaited(name: str, tell: Callable[[str], object]) -> NetworkInterface:
+def _awaited(name: str, notify: Callable[[str], object]) -> NetworkInterface:
     """Return the interface, once there is one."""
-    told = False
+    notified = False
     while True:
         with suppress(OSError):
             return find_interface(name)
-        if not told:
-            tell(f"waiting for interface {name}")
-        told = True
+        if not notified:
+            notify(f"waiting for interface {name}")
+        notified = True
         time.sleep(WAIT_SECONDS)
 
 

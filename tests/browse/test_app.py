@@ -369,7 +369,7 @@ def test_the_bytes_of_credentials_are_dots(captures: Path) -> None:
 def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("3")
-        await until(lambda: "messages" in app.pages.messages_said and "so far" not in app.pages.messages_said, pilot)
+        await until(lambda: "messages" in app.pages.messages_summary and "so far" not in app.pages.messages_summary, pilot)
         await until(lambda: table_of(app, "messages").row_count == len(app.pages.messages) > 10, pilot)
         assert '"name":"gamma"' in text_of(app)
         await pilot.press("down", "enter")
@@ -383,9 +383,9 @@ def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: 
 def test_messages_are_those_of_the_filter_where_it_is_one_for_them(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("3")
-        await until(lambda: app.pages.messages_said.startswith("all messages: "), pilot)
+        await until(lambda: app.pages.messages_summary.startswith("all messages: "), pilot)
         app._filter('topic contains "31"')
-        await until(lambda: app.pages.messages and not app.pages.messages_said.startswith("all"), pilot)
+        await until(lambda: app.pages.messages and not app.pages.messages_summary.startswith("all"), pilot)
 
     on_screen(steps, captures / "java-schemas.pcap", filter="command == SEND")
 

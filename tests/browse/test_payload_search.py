@@ -15,7 +15,7 @@ def test_frames_are_found_in_order_once_and_what_could_not_be_read_is_said() -> 
     search.feed([rows.message(packet=6, sub=1, payload=None, status="encrypted")])
     assert list(search.behind((0, 0, 0))) == [(0, 4, 2), (0, 9, 1)]
     assert list(search.behind((0, 4, 2))) == [(0, 9, 1)]
-    assert search.said == "2 frames with it in 5 messages so far; 1 could not be read: encrypted, cut or damaged"
+    assert search.summary == "2 frames with it in 5 messages so far; 1 could not be read: encrypted, cut or damaged"
 
 
 def test_a_search_that_finds_too_much_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,4 +23,4 @@ def test_a_search_that_finds_too_much_ends_and_says_so(monkeypatch: pytest.Monke
     search = PayloadSearch("a")
     search.feed(rows.message(packet=packet, sub=1, payload="a") for packet in range(3))
     assert search.ended
-    assert search.said.endswith("the rest is not searched")
+    assert search.summary.endswith("the rest is not searched")

@@ -12,7 +12,7 @@ import pytest
 import pulsarscope
 from pulsarscope.cli import raw_input
 from pulsarscope.cli.raw_input import capture_of
-from pulsarscope.inputs.hex_dumps import Said
+from pulsarscope.inputs.hex_dumps import Turn
 from tests.scenarios.command_line import run
 from tests.scenarios.commands import CONNECT, CONNECTED, created, producer, send
 
@@ -54,7 +54,7 @@ def test_a_hex_dump_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_long_stream_is_cut_into_packets() -> None:
-    said = [Said(True, CONNECT), Said(False, CONNECTED), Said(True, producer() + send(payload=b"x" * 500_000))]
+    said = [Turn(True, CONNECT), Turn(False, CONNECTED), Turn(True, producer() + send(payload=b"x" * 500_000))]
     rows = list(pulsarscope.open(capture_of(said)).frames())
     assert [row.command for row in rows] == ["CONNECT", "CONNECTED", "PRODUCER", "SEND"]
     assert rows[-1].checksum is not None

@@ -108,9 +108,9 @@ def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_orde
     assert counts == [2, 3]
 
 
-def bounded(monkeypatch: pytest.MonkeyPatch, stories: int) -> None:
-    """Facts of so many stories of one fact have room."""
-    monkeypatch.setattr(module, "FACTS_MAX_BYTES", stories * (PendingFacts(pack(fact(0, 0)), 0).size + len("key 10")))
+def bounded(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+    """So many keys of one fact have room."""
+    monkeypatch.setattr(module, "FACTS_MAX_BYTES", keys * (PendingFacts(pack(fact(0, 0)), 0).size + len("key 10")))
 
 
 def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

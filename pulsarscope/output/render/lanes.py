@@ -84,8 +84,8 @@ class LanesOutput:
         lines: list[str] = []
         if not self._started:
             self._start(lines)
-        told = [] if self._contents is None else self._contents.lines(self._view)
-        self._view.emit([*lines, *told, *self._view.closing([])])
+        contents = [] if self._contents is None else self._contents.lines(self._view)
+        self._view.emit([*lines, *contents, *self._view.closing([])])
 
     def _introduce(self, row: FrameRow) -> None:
         """Introduce the connection of a frame while its endpoints are known, and hold its heading."""

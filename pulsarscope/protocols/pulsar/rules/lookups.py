@@ -121,7 +121,7 @@ class LookupRule(ConnectionRule):
             "asked": self._context.server,
             "authoritative": authoritative,
             "response": fields.get("response", "Connect"),
-            "told_authoritative": bool(fields.get("authoritative")),
+            "answered_authoritative": bool(fields.get("authoritative")),
             "url": fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls"),
             "error": fields.get("error"),
             "answered": row.time,
@@ -218,7 +218,7 @@ def _judge_followers(client: str, topic: str, hops: Sequence[Fact], report: Repo
     """Report an authoritative redirect that the next lookup follows without the flag."""
     for position, redirect in enumerate(hops):
         values = redirect.values
-        if values["response"] != "Redirect" or not values["told_authoritative"]:
+        if values["response"] != "Redirect" or not values["answered_authoritative"]:
             continue
         followers = [
             hop for hop in hops[position + 1 :] if hop.where.time >= values["answered"] and _may_lead_to(redirect, hop.values["asked"])

@@ -54,8 +54,8 @@ WANTED_WINDOW_NS = 60_000_000_000
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
 
-TOLD_MAX = 100
-"""Addresses told on one connection that are followed; a cluster has fewer brokers."""
+ADVERTISED_MAX = 100
+"""Addresses advertised on one connection that are followed; a cluster has fewer brokers."""
 
 _BRIDGE = IPv4Network("172.17.0.0/16")
 """Network of Docker's default bridge, which exists on every such host."""
@@ -63,32 +63,37 @@ _LOOPBACK = "127.0.0.1"
 
 
 class ReachRule(ConnectionRule):
-    """Source of the facts on the brokers that a client was told and reached."""
+    """Source of the facts on the brokers that a client was sent to, and reached."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._told: set[tuple[str, ...]] = set()
+        self._advertised: set[tuple[str, ...]] = set()
         self._used = False
         """True when the client did more here than ask."""
 
     def _use(self, _row: FrameRow) -> None:
         self._used = True
 
-    def _tell(self, row: FrameRow) -> None:
+    def _advertise(self, row: FrameRow) -> None:
         if row.direction != SERVER:
             return
         fields = row.fields or {}
         names = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
         addresses = tuple(address for name in names if (address := _address(fields.get(name))))
-        if fields.get("proxy_through_service_url") or not addresses or addresses in self._told or len(self._told) >= TOLD_MAX:
+        if (
+            fields.get("proxy_through_service_url")
+            or not addresses
+            or addresses in self._advertised
+            or len(self._advertised) >= ADVERTISED_MAX
+        ):
             return
-        self._told.add(addresses)
+        self._advertised.add(addresses)
         client, asked = host(self._context.client), self._context.server
-        told = {"addresses": list(addresses), "asked": asked, "client": client, "topic": row.topic, "command": row.command}
-        self._context.emit_fact(REACH, client, where_of(row), "told", told)
+        advertised = {"addresses": list(addresses), "asked": asked, "client": client, "topic": row.topic, "command": row.command}
+        self._context.emit_fact(REACH, client, where_of(row), "advertised", advertised)
         if client != _LOOPBACK and any(_is_loopback(host(address)) for address in addresses):
             # What the client does with such an address is seen on its own host only.
-            self._context.emit_fact(REACH, _LOOPBACK, where_of(row), "told", told)
+            self._context.emit_fact(REACH, _LOOPBACK, where_of(row), "advertised", advertised)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Emit whether the server answered."""
@@ -97,7 +102,7 @@ class ReachRule(ConnectionRule):
         self._context.emit_fact(REACH, host(self._context.client), where_of(row), "spoken", values)
 
     frames: ClassVar[Handlers] = {
-        **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _tell),
+        **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _advertise),
         **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _use),
     }
 
@@ -123,7 +128,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _may_be(address: str, server: str) -> bool:
-    """Return True when a told address may lead to this endpoint: a host name may stand for any host."""
+    """Return True when an advertised address may lead to this endpoint: a host name may stand for any host."""
     if address.rpartition(":")[2] != server.rpartition(":")[2]:
         return False
     name, literal = host(address), _literal(host(address))
@@ -142,10 +147,10 @@ def _failure(fact: Fact) -> str | None:
     return "closed at once" if values["closed"] == "fin" else "reset" if values["client_bytes"] else "refused"
 
 
-def _reached(told: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> bool:
+def _reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> bool:
     """Return True when a connection to this server, or to another address of the same answers, lived after the last failure."""
-    addresses = {address for fact in told for address in fact.values["addresses"]}
-    asked = {fact.values["asked"] for fact in told}
+    addresses = {address for fact in advertised for address in fact.values["addresses"]}
+    asked = {fact.values["asked"] for fact in advertised}
     for fact in spoken:
         reached = fact.values["server"]
         # The broker that told the address is asked again and again: it stands for a name only when it was tried instead.
@@ -156,15 +161,15 @@ def _reached(told: Sequence[Fact], server: str, spoken: Sequence[Fact], failures
 
 
 def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report failed handshakes, told addresses that nobody answers at, and odd ones."""
-    told = [fact for fact in facts if fact.what == "told"]
+    """Report failed handshakes, advertised addresses that nobody answers at, and odd ones."""
+    advertised = [fact for fact in facts if fact.what == "advertised"]
     hosts = {host(fact.values["server"]) for fact in facts if fact.what == "spoken"}
-    addresses = {address for fact in told for address in fact.values["addresses"]}
+    addresses = {address for fact in advertised for address in fact.values["addresses"]}
 
     def is_broker(server: str) -> bool:
         return host(server) in hosts or any(_may_be(address, server) for address in addresses)
 
-    connections = [fact for fact in facts if fact.what not in ("told", WANTED)]
+    connections = [fact for fact in facts if fact.what not in ("advertised", WANTED)]
     judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     failed: dict[str, list[Fact]] = {}
     spoken = []
@@ -176,24 +181,26 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     for server, failures in failed.items():
         _judge_outages(client, server, failures, [fact for fact in spoken if fact.values["server"] == server], report)
-        named = [fact for fact in told if any(_may_be(address, server) for address in fact.values["addresses"])]
+        named = [fact for fact in advertised if any(_may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
         if led and _is_certain(led, thresholds.ns("broker-unreachable-seconds")) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
-    _report_odd(client, [fact for fact in told if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report)
+    _report_odd(
+        client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
+    )
 
 
 def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], report: ReportFinding) -> None:
     """Report brokers that a proxy did not reach for a client, once for each."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for fact in wanted:
         target, proxy, begun = fact.values["target"], fact.values["proxy"], fact.where.time
         for server, failures in failed.items():
             tried = [failure for failure in failures if begun <= failure.where.time <= begun + WANTED_WINDOW_NS]
-            if server in told or not tried or not _may_be(target.partition("://")[2] or target, server):
+            if server in reported or not tried or not _may_be(target.partition("://")[2] or target, server):
                 continue
-            told.add(server)
+            reported.add(server)
             kinds = " or ".join(dict.fromkeys(_failure(failure) or "" for failure in tried))
             answer = f"answers CONNECT {fact.where.name} with {fact.values['answer']}" if fact.values["answer"] else "does not connect it"
             text = (
@@ -237,10 +244,10 @@ def _is_certain(failures: Sequence[Fact], least_ns: int) -> bool:
 
 
 def _report_unreachable(
-    client: str, server: str, told: Sequence[Fact], failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding
+    client: str, server: str, advertised: Sequence[Fact], failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding
 ) -> None:
     first, last = failures[0], failures[-1]
-    source = max((fact for fact in told if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
+    source = max((fact for fact in advertised if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
     address = next(address for address in source.values["addresses"] if _may_be(address, server))
     kinds = list(dict.fromkeys(_failure(fact) or "" for fact in failures))
     worked = any(fact.values["server"] == server for fact in spoken)
@@ -252,7 +259,7 @@ def _report_unreachable(
         f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}."
     )
     evidence = {
-        "frames": frame_names(fact.where.name for fact in (source, *told)),
+        "frames": frame_names(fact.where.name for fact in (source, *advertised)),
         "connections": [fact.where.connection for fact in failures[:DIAGNOSIS_NAMES_MAX]],
         "address": address,
         "server": server,
@@ -265,14 +272,14 @@ def _report_unreachable(
     report("broker-unreachable", source.where, text, evidence)
 
 
-def _oddities(told: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the told addresses that are of no use to the client, each with the reason."""
-    client, asked = _literal(told.values["client"]), _literal(host(told.values["asked"]))
+def _oddities(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the advertised addresses that are of no use to the client, each with the reason."""
+    client, asked = _literal(advertised.values["client"]), _literal(host(advertised.values["asked"]))
     if client is None or client == asked or client.is_loopback:
         return
-    for address in told.values["addresses"]:
+    for address in advertised.values["addresses"]:
         literal = _literal(host(address))
-        if any(_may_be(address, server) for server in reached if server != told.values["asked"]) or literal == asked:
+        if any(_may_be(address, server) for server in reached if server != advertised.values["asked"]) or literal == asked:
             continue
         if _is_loopback(host(address)):
             yield address, "a loopback address, though the client is on another host"
@@ -288,9 +295,9 @@ def _oddities(told: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]
             yield address, f"an IPv{literal.version} address, though the client came by IPv{client.version} and did not connect to it"
 
 
-def _report_odd(client: str, told: Sequence[Fact], reached: Collection[str], report: ReportFinding) -> None:
+def _report_odd(client: str, advertised: Sequence[Fact], reached: Collection[str], report: ReportFinding) -> None:
     odd: dict[tuple[str, str, str], list[Fact]] = {}
-    for fact in told:
+    for fact in advertised:
         for address, reason in _oddities(fact, reached):
             odd.setdefault((fact.values["asked"], address, reason), []).append(fact)
             break

@@ -66,8 +66,8 @@ class UnreadEntries:
 
     def observe(self, command: str, fields: dict[str, Any]) -> list[Late]:
         """What a command tells of schemas; those that waited for it."""
-        told = self._values.observe(command, fields)
-        return [] if told is None else self._read(told)
+        schema = self._values.observe(command, fields)
+        return [] if schema is None else self._read(schema)
 
     def finish(self) -> list[Late]:
         """No schema will come: all."""
