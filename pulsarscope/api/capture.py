@@ -368,7 +368,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         names: files of pulsar-admin topics stats-internal, which tell the topics of ledgers.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
         thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
-        redact: read redacted copies, as `pulsarscope extract --redact` makes them, under a key of chance, or of these bytes or this file
+        redact: read redacted copies, as `pulsarscope extract --redact` makes them, under a random key, or under these bytes or this file
             (16 bytes or more). Filters and `follow` take the real names.
         jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
 

@@ -15,7 +15,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.indexes import find_index, prune
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, QuietOption, ReadOptions
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, UsageError
@@ -102,7 +102,7 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
         folds = {table.name: table.make() for table in browsed_tables(run.dissectors.values())}
         with ExitStack() as stack:
             stack.callback(writer.abandon)
-            progress = stack.enter_context(_progress(request, run))
+            progress = stack.enter_context(reading_progress(run.inputs, quiet=request.quiet))
             for batch in run:
                 if not request.quiet:
                     warn_of(damage(batch.rows), run.inputs.paths)
@@ -111,7 +111,7 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
                     for fold in folds.values():
                         fold.feed(batch.rows, run.endpoints)
                 progress.advance(batch.file, batch.bytes_read)
-            progress = stack.enter_context(_progress(request, run))
+            progress = stack.enter_context(reading_progress(run.inputs, quiet=request.quiet))
             for packets_read in packets(run.inputs):
                 with output.interrupts.deferred():
                     writer.add_packets(packets_read)
@@ -121,7 +121,3 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
             return writer.frames
     except OSError as error:
         raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error
-
-
-def _progress(request: IndexRequest, run: AnyRun) -> Progress:
-    return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

@@ -20,7 +20,7 @@ from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.options import CommandRequest
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.run_command import limited_rows
@@ -62,13 +62,13 @@ def write_packets(request: ExtractRequest) -> int:
             options = _options(request, kinds, row_filter)
             redaction = None
             run: RowsRun
-            packets: Iterable[SelectedPackets]
+            copied: Iterable[SelectedPackets]
             # No index has the bytes of frames, nor tells which findings a run gives that a limit ends.
             indexed = key is None and request.limit is None
             if indexed and (by_index := run_from_index(files, options, row_filter, quiet=request.quiet)) is not None:
                 run, sink = by_index, output.open(request, by_index.inputs.paths)
                 selection = _select(request, kinds, row_filter, by_index, None)
-                packets = by_index.selected(selection, all_flags=request.context)
+                copied = by_index.selected(selection, all_flags=request.context)
             else:
                 run = first = start_run(files, options, request.jobs)
                 redaction = None if key is None else Redaction(key, first, kept)
@@ -78,8 +78,8 @@ def write_packets(request: ExtractRequest) -> int:
                     _select_fragments(request, first, selection)
                 if redaction is not None:
                     _redact(request, first, selection, redaction)
-                packets = _selected(first, selection, redaction)
-            _copy(request, run, selection, sink, packets, redaction)
+                copied = _selected(first, selection, redaction)
+            _copy(request, run, selection, sink, copied, redaction)
             if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
                 warn(absence)
         return exit_code(request.fail_on, run)
@@ -108,7 +108,7 @@ def _select(
     """Read the capture for the rows that select packets, and again if they only name frames or stand for many."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
     selection = PacketSelection(opening if request.context else None)
-    with _progress(request, first) as progress:
+    with reading_progress(first.inputs, quiet=request.quiet) as progress:
         for batch, rows in limited_rows(first, kinds, row_filter, request.limit):
             for row in others(batch.rows):
                 if isinstance(row, FindingRow) and redaction is None:  # its text quotes what was sent
@@ -123,7 +123,7 @@ def _select(
     if selection.needs_frames:
         options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
         second = first.again(options)
-        with _progress(request, first) as progress:
+        with reading_progress(first.inputs, quiet=request.quiet) as progress:
             for batch in second:
                 for row in batch.rows:
                     if isinstance(row, FrameRow):
@@ -145,7 +145,7 @@ def _redact(request: CommandRequest, first: AnyRun, selection: PacketSelection, 
         _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=True
     )
     run = first.again(options)
-    with _progress(request, first) as progress:
+    with reading_progress(first.inputs, quiet=request.quiet) as progress:
         for batch in run:
             redaction.add(batch, run, selection.carries)
             progress.advance(batch.file, batch.bytes_read)
@@ -156,7 +156,7 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
     file = 0
     fragments = array("q")  # of that file
     selected: set[int] = set()
-    with _progress(request, first) as progress:
+    with reading_progress(first.inputs, quiet=request.quiet) as progress:
         for batch in packets(first.inputs):
             if batch.file != file:
                 selection.select_packets(file, fragments)
@@ -193,14 +193,14 @@ def _copy(
     run: RowsRun,
     selection: PacketSelection,
     sink: Sink,
-    packets: Iterable[SelectedPackets],
+    copied: Iterable[SelectedPackets],
     redaction: Redaction | None,
 ) -> None:
     """Write the selected packets, finish the output, and write a summary to standard error."""
     writer = PcapngWriter(sink, f"pulsarscope {__version__}", COMMENT if redaction is not None else "")
     read = written = 0
-    with _progress(request, run) as progress:
-        for batch in packets:
+    with reading_progress(run.inputs, quiet=request.quiet) as progress:
+        for batch in copied:
             read += batch.read
             written += len(batch.packets)
             for record, lines in batch.packets:
@@ -223,7 +223,3 @@ def _copy(
         plain = f"{sink.name} holds payloads and credentials: share a copy made with --redact"
         for line in ([plain] if written else []) if redaction is None else redaction.notes():
             warn(line)
-
-
-def _progress(request: CommandRequest, run: RowsRun) -> Progress:
-    return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

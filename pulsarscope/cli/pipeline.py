@@ -86,7 +86,7 @@ def explain(request: PipelineRequest) -> int:
 
 def write_tables(request: PipelineRequest) -> int:
     """Write the tables in a session of Spark, and return the exit code. Raises UsageError, CaptureError or OutputError."""
-    from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - as above
+    from pulsarscope.spark.session import require_distributions  # noqa: PLC0415 - as above
 
     options = table_options(request)
     _split_bytes(request.spark.split)
@@ -100,11 +100,7 @@ def write_tables(request: PipelineRequest) -> int:
     if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
         require_empty(out)
     try:
-        with (
-            Interrupts(),
-            session(request.spark.master, spark_settings(request.spark)) as spark,
-            _progress(spark, enabled=not request.quiet) as show,
-        ):
+        with _session(request) as (spark, show):
             return run_job(spark, request, options, show)
     except KeyboardInterrupt:
         return interrupted()
@@ -112,7 +108,7 @@ def write_tables(request: PipelineRequest) -> int:
 
 def compact_tables(request: PipelineRequest, out: str) -> int:
     """Compact tables in a session of Spark, and return the exit code. Raises UsageError or OutputError."""
-    from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - as above
+    from pulsarscope.spark.session import require_distributions  # noqa: PLC0415 - as above
 
     if request.files or request.out or request.watching != WatchOptions():
         raise UsageError("--compact DIR takes the folder of tables alone, neither captures nor another folder")
@@ -121,11 +117,7 @@ def compact_tables(request: PipelineRequest, out: str) -> int:
 
     tables_in(out)
     try:
-        with (
-            Interrupts(),
-            session(request.spark.master, spark_settings(request.spark)) as spark,
-            _progress(spark, enabled=not request.quiet) as show,
-        ):
+        with _session(request) as (spark, show):
             changed = compact(spark, out, show_step=show)
     except KeyboardInterrupt:
         return interrupted()
@@ -162,6 +154,19 @@ def _split_bytes(size_text: str | None) -> int | None:
     if size < SPLIT_LEAST_BYTES:
         raise UsageError(f"--split {size_text}: at least {SPLIT_LEAST_BYTES >> 10}KiB; or off")
     return size
+
+
+@contextmanager
+def _session(request: PipelineRequest) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
+    """Yield a session of Spark and the function that shows a step on the terminal. A signal raises KeyboardInterrupt."""
+    from pulsarscope.spark.session import session  # noqa: PLC0415 - Spark is an extra
+
+    with (
+        Interrupts(),
+        session(request.spark.master, spark_settings(request.spark)) as spark,
+        _progress(spark, enabled=not request.quiet) as show,
+    ):
+        yield spark, show
 
 
 @contextmanager

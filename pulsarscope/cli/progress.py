@@ -6,9 +6,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.output.render.style import is_terminal
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Inputs
 
 DELAY_SECONDS = 0.5
 """Shorter work shows no bar."""
@@ -67,6 +70,11 @@ class Progress:
         self._bar = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
+
+
+def reading_progress(inputs: Inputs, *, quiet: bool) -> Progress:
+    """Return the bar of one reading of a run's inputs."""
+    return Progress(inputs.paths, inputs.sizes, enabled=not quiet)
 
 
 def _size(path: str) -> int:

@@ -15,7 +15,7 @@ from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.options import AnyRequest, CommandRequest, ReadOptions
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.row_batch import RowBatch
@@ -82,7 +82,7 @@ def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, o
     for learning in (True, False) if row_filter.learn is not None else (False,):
         run = start_run(files, options, request.jobs)
         row_filter.begin(run)
-        with _progress(request, run) as progress:
+        with reading_progress(run.inputs, quiet=request.quiet) as progress:
             for batch in run:
                 if learning and row_filter.learn is not None:
                     row_filter.learn(batch.rows)
@@ -98,7 +98,7 @@ def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -
     from pulsarscope.redaction.copies import options_to_copy, write_copies  # noqa: PLC0415 - as above
 
     run = start_run(files, options_to_copy(engine_options(request.reading)), request.jobs)
-    with _progress(request, run) as progress:
+    with reading_progress(run.inputs, quiet=request.quiet) as progress:
 
         def watch(batch: RowBatch | PacketBatch) -> None:
             if isinstance(batch, RowBatch) and not request.quiet:
@@ -109,7 +109,3 @@ def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -
     for note in () if request.quiet else copies.notes:
         warn(note)
     return run, copies.paths
-
-
-def _progress(request: CommandRequest, run: AnyRun) -> Progress:
-    return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

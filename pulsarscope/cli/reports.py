@@ -17,7 +17,7 @@ from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
 from pulsarscope.cli.options import CommandRequest
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
@@ -91,7 +91,7 @@ def read_all(
     With `interrupts`, a first signal stops the run, which then gives what it has; a pipe may never give more, and is left at once.
     """
     noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
-    with noted, Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
+    with noted, reading_progress(run.inputs, quiet=request.quiet) as progress:
         for batch in run:
             if interrupts is not None and interrupts.pending and not run.stopped:
                 run.stop()

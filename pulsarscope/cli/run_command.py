@@ -18,7 +18,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.growing_input import check_growing, growing_run
 from pulsarscope.cli.options import NEVER, AnyRequest, CommandRequest
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.signals import Interrupts
@@ -162,8 +162,7 @@ def write_rows(
     `skip` so many rows at the beginning.
     """
     flush = watch is not None or request.follow_file or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
-    shows_progress = not (flush or request.quiet) and _allows_progress(request)
-    progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=shows_progress)
+    progress = reading_progress(run.inputs, quiet=flush or request.quiet or not _allows_progress(request))
     try:
         with progress, closing(limited_rows(run, kinds, row_filter, request.limit, once, watch, skip)) as batches:
             for batch, rows in batches:

@@ -30,7 +30,7 @@ from pulsarscope.cli.options import (
     ReadOptions,
     SecretsOption,
 )
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.reports import report_options
 from pulsarscope.model.errors import UsageError
@@ -94,7 +94,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
             rules=FindingRow.kind in kinds,
         )
         run = start_run(request.files, options, request.jobs)
-        with Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
+        with reading_progress(run.inputs, quiet=request.quiet) as progress:
             for batch in run:
                 if not request.quiet:
                     warn_of(damage(batch.rows), run.inputs.paths)

@@ -35,7 +35,7 @@ def filler(names: MaskedNames, payload: bytes, distinct: int = DISTINCT_BYTES[0]
     return names.noise(payload, min(len(payload), distinct)).ljust(len(payload), b"\0")
 
 
-class Budget:
+class CompressionBudget:
     """Bytes that may yet be compressed and decompressed: small frames of hostile content would take hours."""
 
     def __init__(self, size: int = FITTED_MAX_BYTES) -> None:
@@ -47,7 +47,7 @@ class Budget:
 
 
 def fitted(
-    names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int, budget: Budget
+    names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int, budget: CompressionBudget
 ) -> bytes | None:
     """Return compressed content of exactly `size` bytes, by as much noise in the payloads as that takes; None when none has it.
 

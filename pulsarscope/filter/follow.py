@@ -184,14 +184,14 @@ class JoinedFilter:
 
 def _refusal(refusals: Mapping[str, str]) -> str:
     """Return one sentence for what each protocol says of a name: the first, and the forms of others that differ."""
-    said = ""
+    sentence = ""
     for name, text in refusals.items():
         form = text.rpartition(": give ")[2]
-        if not said:
-            said = text
-        elif form.partition(",")[0] not in said:
-            said += f"; in {name}, {form}"
-    return said
+        if not sentence:
+            sentence = text
+        elif form.partition(",")[0] not in sentence:
+            sentence += f"; in {name}, {form}"
+    return sentence
 
 
 UserFilter = Filter | FollowFilter | JoinedFilter

@@ -162,12 +162,12 @@ class Filter:
         """Return in words which names of the filter there are not, and which instead, when nothing has passed; else None."""
         if any(self.kept.values()):
             return None
-        said = []
+        absences = []
         for column, names in self._asked.items():
             there = self._there[column]
             if (missing := [name for name in names if name not in there]) and len(missing) == len(names):
-                said.append(_missing_connection(missing, there) if column == "connection" else _missing_name(column, missing, there))
-        return "; ".join(said) or None
+                absences.append(_missing_connection(missing, there) if column == "connection" else _missing_name(column, missing, there))
+        return "; ".join(absences) or None
 
     def _collect(self, rows: Sequence[Any]) -> None:
         for column, there in self._there.items():

@@ -18,7 +18,7 @@ from pulsarscope.index.reader import Index
 from pulsarscope.index.writer import PLACE
 
 
-class Selection(Protocol):
+class FrameSelection(Protocol):
     """Frames whose packets are wanted, as `analysis.PacketSelection`."""
 
     def carries(self, connection: str | None) -> bool:
@@ -34,7 +34,7 @@ class _Wanted(NamedTuple):
     comment: list[str]
 
 
-def selected_packets(index: Index, inputs: Inputs, selection: Selection, *, all_flags: bool) -> Iterator[SelectedPackets]:
+def selected_packets(index: Index, inputs: Inputs, selection: FrameSelection, *, all_flags: bool) -> Iterator[SelectedPackets]:
     """Give the selected packets in order; those without bytes are looked for with `all_flags` only. Frames alone are selected.
 
     Raises CaptureError where the index is damaged.
@@ -64,7 +64,7 @@ def selected_packets(index: Index, inputs: Inputs, selection: Selection, *, all_
                     break
 
 
-def _wanted(index: Index, selection: Selection, *, all_flags: bool) -> Iterator[_Wanted]:
+def _wanted(index: Index, selection: FrameSelection, *, all_flags: bool) -> Iterator[_Wanted]:
     """Give file, number and comment of the selected packets."""
     carrying: dict[str | None, bool] = {}
     for chunk in index.packet_chunks:

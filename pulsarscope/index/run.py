@@ -15,7 +15,7 @@ from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import JUDGED_EARLY
 from pulsarscope.filter import Filter, FollowFilter, JoinedFilter
 from pulsarscope.index.candidates import candidates, opening
-from pulsarscope.index.packets import Selection, selected_packets
+from pulsarscope.index.packets import FrameSelection, selected_packets
 from pulsarscope.index.reader import Index
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 
@@ -60,7 +60,7 @@ class IndexRun(Totals):
         commands = frozenset[str]().union(*(dissector.opening for dissector in self.dissectors.values()))
         return IndexRun(self._index, self.inputs, options, opening(self._index, commands))
 
-    def selected(self, selection: Selection, *, all_flags: bool) -> Iterator[SelectedPackets]:
+    def selected(self, selection: FrameSelection, *, all_flags: bool) -> Iterator[SelectedPackets]:
         """Give the packets of selected frames in order; see `selected_packets`."""
         return selected_packets(self._index, self.inputs, selection, all_flags=all_flags)
 

@@ -11,7 +11,7 @@ LEAST_KEY_BYTES = 16
 
 
 def mask_key(option: str, file: str | None) -> bytes:
-    """Return the bytes of the file that an option names, or of chance for None. Raises UsageError."""
+    """Return the bytes of the file that an option names, random ones for None. Raises UsageError."""
     if file is None:
         return os.urandom(LEAST_KEY_BYTES)
     try:

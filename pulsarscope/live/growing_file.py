@@ -1,4 +1,4 @@
-"""Captures that other programs still write: read to the end, and on when there is more."""
+"""Captures that other programs still write: each is read as it grows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD_BYTES = 256
 
 
 class GrowingFile:
-    """A stream of the bytes of a file. It ends when it is stopped, and where the file is cut short or replaced, which it tells."""
+    """A stream of the bytes of a file. It ends when it is stopped, or when the file is cut short or replaced."""
 
     def __init__(self, path: str, stop: Event, renewed: Callable[[str], None]) -> None:
         """Read nothing; `renewed` gets what has happened to the file, in words."""

@@ -49,7 +49,7 @@ def options_of_copies(options: Options) -> Options:
     )
 
 
-class Copies(NamedTuple):
+class RedactedCopies(NamedTuple):
     """Redacted copies of captures, in their order."""
 
     paths: list[str]
@@ -57,7 +57,7 @@ class Copies(NamedTuple):
     """What a user must know of them."""
 
 
-def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatch | PacketBatch], None]) -> Copies:
+def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatch | PacketBatch], None]) -> RedactedCopies:
     """Write the copies of a run with `options_to_copy` into a folder, with masks under a key.
 
     `watch` gets the batches of both readings: of rows, then of packets. Raises OutputError.
@@ -85,7 +85,7 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
                         following = next(by_file, None)
     except OSError as error:
         raise OutputError(f"cannot keep redacted copies: {error.strerror or error}") from error
-    return Copies(paths, list(redaction.notes()))
+    return RedactedCopies(paths, list(redaction.notes()))
 
 
 def _write(batch: PacketBatch, redaction: Redaction, connections: Collection[str | None], writer: PcapngWriter) -> None:

@@ -7,6 +7,7 @@ the folder has either all old files or all new ones, wherever this process is ki
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import shutil
@@ -224,7 +225,7 @@ class WriteSorted(msgspec.Struct, frozen=True):
 
 def exchange(one: Path, other: Path) -> None:
     """Exchange the names of two folders in one step. Raises OutputError when the file system cannot do so."""
-    failure = os.strerror(95)
+    failure = os.strerror(errno.EOPNOTSUPP)
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None, use_errno=True)
         paths = os.fsencode(one), os.fsencode(other)

@@ -7,7 +7,16 @@ from functools import partial
 from itertools import islice
 from zlib import crc32
 
-from pulsarscope.dissect.blank_content import DISTINCT_BYTES, FITTED_MAX_BYTES, Area, Budget, Compress, deflations, filler, fitted
+from pulsarscope.dissect.blank_content import (
+    DISTINCT_BYTES,
+    FITTED_MAX_BYTES,
+    Area,
+    Compress,
+    CompressionBudget,
+    deflations,
+    filler,
+    fitted,
+)
 from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
 from pulsarscope.inputs.xerial import compress_xerial
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
@@ -47,12 +56,12 @@ class Kafka07Redaction:
     def __init__(self, names: MaskedNames) -> None:
         self._names = names
         self._kept = True
-        self._budget = Budget()
+        self._budget = CompressionBudget()
 
     def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
         """See `dissect.capabilities.Redact`."""
         self._kept = True
-        self._budget = Budget(FITTED_MAX_BYTES + FITTED_FACTOR * len(data))
+        self._budget = CompressionBudget(FITTED_MAX_BYTES + FITTED_FACTOR * len(data))
         writer = _Writer(data)
         writer.copy(HEADER_BYTES + 2)  # the type, or the error
         command = shape(data, 0, len(data)) if row.command == RESPONSE else row.command

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Budget, Compress, deflations, filler, fitted
+from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Compress, CompressionBudget, deflations, filler, fitted
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.compression import decompress
@@ -190,7 +190,7 @@ class PulsarRedaction:
                 areas = self._batch(opened.data, content, distinct)
             if codec == "NONE":
                 return bytes(content)
-            if (found := fitted(self._names, compressors, bytes(content), areas, len(payload), Budget())) is not None:
+            if (found := fitted(self._names, compressors, bytes(content), areas, len(payload), CompressionBudget())) is not None:
                 return found
         return None
 
