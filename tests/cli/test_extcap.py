@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -60,27 +62,40 @@ def test_packets_carry_names_of_frames_and_findings(captures: Path, tmp_path: Pa
 
 
 @needs_capturing
-def test_a_capture_reaches_the_pipe_until_it_is_stopped(captures: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--any-port",
+        pytest.param("--extcap-capture-filter", marks=pytest.mark.skipif(not which("tcpdump"), reason="tcpdump compiles filters")),
+    ],
+)
+def test_a_capture_reaches_the_pipe_until_it_is_stopped(captures: Path, tmp_path: Path, option: str) -> None:
     port, fifo = free_port(), tmp_path / "fifo"
     os.mkfifo(fifo)
-    command = [sys.executable, "-m", "pulsarscope.cli.extcap", "--capture", "--fifo", str(fifo), "--interface", "lo"]
-    with subprocess.Popen([*command, "--extcap-capture-filter", f"tcp port {port}"]) as process:
-        read = bytearray()
+    pipe = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)  # so that nothing waits for a program that does not start
+    command = [sys.executable, "-m", "pulsarscope.cli.extcap", "--capture", "--fifo", str(fifo), "--interface", "lo", option]
+    if option != "--any-port":
+        command.append(f"tcp port {port}")
+    read = bytearray()
 
-        def drain() -> None:
-            with fifo.open("rb", buffering=0) as pipe:
-                while piece := pipe.read(1 << 16):
-                    read.extend(piece)
+    def commands() -> list[str | None]:
+        return [row.command for row in pulsarscope.open(bytes(read)).frames(filter=f"port == {port}")] if read else []
 
-        reader = threading.Thread(target=drain)
-        reader.start()
-        while not read:  # the head is written once the capture has started
-            time.sleep(0.05)
-        replay(said_in(captures / "quickstart.pcapng")[:1], port)
-        while b"SEND_RECEIPT" not in read:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
-        reader.join()
-    commands = [row.command for row in pulsarscope.open(bytes(read)).frames()]
-    assert commands[:2] == ["CONNECT", "CONNECTED"]
+    with subprocess.Popen(command) as process:
+
+        def read_until(done: Callable[[], bool]) -> None:
+            while process.poll() is None and not done():
+                time.sleep(0.05)
+                with suppress(BlockingIOError):
+                    read.extend(os.read(pipe, 1 << 20))
+
+        try:
+            read_until(lambda: bool(read))  # the head is written once the capture has started
+            replay(said_in(captures / "quickstart.pcapng")[:1], port)
+            read_until(lambda: "SEND_RECEIPT" in commands())
+        finally:
+            process.send_signal(signal.SIGTERM)
+        read_until(lambda: False)
+        assert process.returncode == 0
+    os.close(pipe)
+    assert commands()[:2] == ["CONNECT", "CONNECTED"]

@@ -165,6 +165,9 @@ def machines(can_run: None, tmp_path: Path) -> Iterator[Machines]:  # noqa: ARG0
         started.stop()
 
 
+ATTEMPTS = 4
+
+
 class Killer(Thread):
     """Thread that kills an executor after a number of further tasks."""
 
@@ -221,14 +224,19 @@ def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path:
         assert written(tmp_path / "undisturbed") == want
         tasks = tasks_done(tracker)
         for third in range(3):
-            progress = int(tasks * chance.uniform(third, third + 0.8) / 3)
-            out = tmp_path / f"out{third}"
-            killer = Killer(machines, tracker, progress)
-            killer.start()
-            run(spark, [str(folder)], str(out), EVERYTHING, partitions=8)
-            killer.end()
-            assert killer.killed, f"not after {progress} of {tasks} tasks"
-            assert written(out) == want, f"killed after {progress} of {tasks} tasks"
+            disturbed = False
+            for attempt in range(ATTEMPTS):  # Spark counts tasks late: a run may be over before its killer sees the last ones
+                progress = int(tasks * chance.uniform(third, third + 0.8) / 3 * (1 - attempt / ATTEMPTS))
+                out = tmp_path / f"out{third}.{attempt}"
+                killer = Killer(machines, tracker, progress)
+                killer.start()
+                run(spark, [str(folder)], str(out), EVERYTHING, partitions=8)
+                killer.end()
+                assert written(out) == want, f"killed after {progress} of {tasks} tasks"
+                disturbed = bool(killer.killed)
+                if disturbed:
+                    break
+            assert disturbed
 
 
 @pytest.mark.usefixtures("can_run")
