@@ -33,7 +33,7 @@ from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import boundary
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, FAMILIES
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
-from pulsarscope.protocols.pulsar.frame.protobuf import Plans
+from pulsarscope.protocols.pulsar.frame.protobuf import shared_plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
@@ -61,7 +61,7 @@ class PulsarDissector(Dissector):
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)
         self._senders = {command.name: command.sender for command in self._decoder.commands.values()}
-        self._single_plan = Plans(show_secrets).named("SingleMessageMetadata")
+        self._single_plan = shared_plans(show_secrets).named("SingleMessageMetadata")
         self.layouts = self._decoder.layouts
         if (native := load_native()[0]) is not None:
             from pulsarscope.protocols.pulsar.frame.compiled import compiled_reader  # noqa: PLC0415 - only where it is installed

@@ -5,6 +5,7 @@ Facts are from the binary protocol specification of the Pulsar documentation; `s
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from pulsarscope.dissect.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
@@ -86,6 +87,7 @@ def _sender(name: str) -> str | None:
     return SERVER if name in _FROM_SERVER or (name.endswith("_RESPONSE") and name != "AUTH_RESPONSE") else CLIENT
 
 
+@cache
 def command_table(plans: Plans) -> dict[int, Command]:
     """Return the commands by type number; the sub-message of a type is the field of BaseCommand that has the type's number."""
     bodies = {number: (field, message) for number, field, _, _, message in MESSAGES["BaseCommand"]}

@@ -13,7 +13,7 @@ from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.model.records import Checksum, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
-from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, Plans
+from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, shared_plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 from pulsarscope.protocols.pulsar.metadata_fields import QUIET, RARE, WRAPPED
 from pulsarscope.protocols.pulsar.session.sends import Sent
@@ -34,7 +34,7 @@ class CompiledReader(NamedTuple):
 @cache
 def compiled_reader(module: Any) -> CompiledReader:
     """Return the compiled reader with the tables of the commands it reads. `module` is that of pulsarscope-native."""
-    plans = Plans(show_secrets=False)
+    plans = shared_plans(show_secrets=False)
     numbers: dict[str, int] = {}
     tables: list[Any] = []
 

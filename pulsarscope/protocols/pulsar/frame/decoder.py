@@ -14,7 +14,7 @@ from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, Reader
 from pulsarscope.protocols.pulsar.frame.payload_head import PayloadHeadReader, read_payload_head
-from pulsarscope.protocols.pulsar.frame.protobuf import INT32, Plan, Plans, WireError, varint, walk
+from pulsarscope.protocols.pulsar.frame.protobuf import INT32, Plan, Plans, WireError, shared_plans, varint, walk
 from pulsarscope.protocols.pulsar.frame.repeated import REPEATED_COMMANDS, RepeatedFrames
 from pulsarscope.protocols.pulsar.frame.templates import MAKERS, keep_template, learn
 
@@ -38,7 +38,7 @@ class FrameDecoder:
     """Decodes frames; holds nothing but tables."""
 
     def __init__(self, show_secrets: bool = False) -> None:
-        plans = Plans(show_secrets)
+        plans = shared_plans(show_secrets)
         self.commands = command_table(plans)
         self.payload_heads = PayloadHeadReader(plans)
         self.base_plan = self._base_plan(plans)

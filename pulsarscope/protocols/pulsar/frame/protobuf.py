@@ -8,6 +8,7 @@ IsInitialized; see docs/measurements.md), and upb reads an unknown command type 
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Note
@@ -111,6 +112,12 @@ class Plans:
             plan.doubles[number] = name
         else:
             plan.rows[number << 3 | (VARINT_WIRE if kind <= ENUM else LENGTH_WIRE)] = row
+
+
+@cache
+def shared_plans(show_secrets: bool) -> Plans:
+    """Return the plans that all decoders of a process share: making them takes as long as decoding a hundred frames."""
+    return Plans(show_secrets)
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
