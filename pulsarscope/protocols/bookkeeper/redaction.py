@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from struct import Struct
 
 from pulsarscope.dissect.capabilities import RedactStored
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.bookkeeper.binary import ANSWER, BATCH, BATCH_ANSWER, BODY, IDS, LENGTH_BYTES, SIZE, batch_entries
@@ -24,6 +27,8 @@ from pulsarscope.protocols.bookkeeper.protobuf import (
 BLANK, UNREADABLE = b"x", b"\xff"
 """Bytes of secrets, and of data that no protocol reads."""
 
+_NUMBER = Struct(">q")
+
 _AUTH_BODY = 102
 _LAC_BYTES = 16
 """Ledger and last add confirmed in the body of a WRITE_LAC, before a digest."""
@@ -40,6 +45,22 @@ _NUMBERS = {
 _PLUGINS = frozenset({b"AuthDisabledPlugin", b"TLS", b"sasl"})
 _LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
 """Names of plug-ins are known by their letters."""
+
+
+_ID_MAX = 1 << 40
+"""Ids are given one by one from 0: none of a cluster is as large, and eight bytes of text are larger."""
+
+
+def _believable_bytes(head: bytes) -> int:
+    """Return the bytes of a ledger entry's head, perhaps cut, up to the first number that a client could not have written.
+
+    Without a digest that fits, any bytes may stand there.
+    """
+    numbers: list[int] = [value for (value,) in _NUMBER.iter_unpack(head[: len(head) // _NUMBER.size * _NUMBER.size])]
+    entry = numbers[1] if len(numbers) > 1 else 0
+    bounds = ((0, _ID_MAX), (0, _ID_MAX), (-1, entry), (0, (entry + 1) * FRAME_HARD_MAX_BYTES))
+    within = (least <= value <= most for value, (least, most) in zip(numbers, bounds, strict=False))
+    return _NUMBER.size * len([*takewhile(bool, within)])
 
 
 class BookkeeperRedaction:
@@ -111,8 +132,10 @@ class BookkeeperRedaction:
     def _entry(self, data: bytes, start: int, end: int, out: bytearray) -> None:
         """Redact the ledger entry data[start:end], whose end may be missing."""
         at = start + HEAD.size
-        out[start : min(at, end, len(data))] = data[start : min(at, end, len(data))]
-        if end > len(data) or (entry := read_entry(data, start, end, self._digests)) is None or entry.data_at is None:
+        entry = read_entry(data, start, end, self._digests) if end <= len(data) else None
+        known = at if entry is not None and entry.checksum.status == "good" else start + _believable_bytes(data[start : min(at, end)])
+        out[start:known] = data[start:known]
+        if entry is None or entry.data_at is None or known < at:
             return
         content = data[entry.data_at : end]
         for redact in self._stored:

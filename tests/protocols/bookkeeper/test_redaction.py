@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.bookkeeper.binary import BATCH_ANSWER, IDS, SIZE
+from pulsarscope.protocols.bookkeeper.binary import ANSWER, BATCH_ANSWER, IDS, SIZE
 from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
 from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, keyed
 from pulsarscope.protocols.bookkeeper.redaction import BookkeeperRedaction
@@ -67,6 +67,38 @@ def test_what_is_no_known_field_is_blank(frame: bytes) -> None:
     redacted, _ = REDACTION.redact(FrameRow(command=decoded[0]), frame)
     new = FrameDecoder(False).decode(redacted, 0, len(redacted))
     assert (new[0], new[1], new[-2:]) == (decoded[0], decoded[1], decoded[-2:])
+    assert b"secret" not in redacted
+
+
+TEXT = b"a password, and another one, each of them ours and of nobody else"
+
+
+@pytest.mark.parametrize("size", [8, 12, 31, 32, 40, len(TEXT)])
+@pytest.mark.parametrize(
+    ("command", "operation", "before"),
+    [
+        ("READ_RESPONSE", 2, ANSWER.pack(0, 7, 0)),
+        ("ADD", 1, MASTER_KEY),
+        ("BATCH_READ_RESPONSE", 7, BATCH_ANSWER.pack(0, 7, 0, 1)),
+    ],
+)
+def test_what_is_no_ledger_entry_is_blank(command: str, operation: int, before: bytes, size: int) -> None:
+    content = TEXT[:size]
+    if operation == 7:
+        before += SIZE.pack(size)
+    frame = frame_of(operation, before + content)
+    for data in (frame, frame[:-3]):
+        redacted, _ = REDACTION.redact(FrameRow(command=command), data)
+        behind = redacted[8 + len(before) :]
+        assert behind == b"\xff" * len(behind)
+
+
+@pytest.mark.parametrize("head", [(7, 3, 2, 1_000), (1 << 33, 0, -1, 0), (0, 0, 0, 1 << 25)])
+@pytest.mark.parametrize("cut", [0, 1, 29])
+def test_the_head_of_an_entry_stays_where_its_digest_cannot_be_checked(head: tuple[int, int, int, int], cut: int) -> None:
+    frame = frame_of(2, ANSWER.pack(0, *head[:2]) + HEAD.pack(*head) + b"secret data of another ledger")
+    redacted, _ = REDACTION.redact(FrameRow(command="READ_RESPONSE"), frame[: len(frame) - cut])
+    assert redacted[: 8 + ANSWER.size + HEAD.size] == frame[: 8 + ANSWER.size + HEAD.size][: len(frame) - cut]
     assert b"secret" not in redacted
 
 
