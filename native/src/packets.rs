@@ -15,6 +15,7 @@ use crate::pieces::{item, Piece, Pieces};
 const IPV4_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
 const CONTROL_FLAGS: u8 = 0x07;
+const SYN: u8 = 0x02;
 const SECOND: i64 = 1_000_000_000;
 
 /// `capture.Segment`.
@@ -116,6 +117,26 @@ impl Segments {
         self.segments.iter().map(|segment| segment.time).max().unwrap_or(0)
     }
 
+    /// Packet, flags, start and end of the segments with bytes in some ranges of their stream, as `tcp.placement` finds them.
+    ///
+    /// `sequence`, `length`: position of the stream behind the block; `farthest`: bytes from there to the last that belong to it; `starts`,
+    /// `ends`: of the ranges, in their order, as integers of 64 bits.
+    fn carriers(&self, sequence: i64, length: i64, farthest: i64, starts: &[u8], ends: &[u8]) -> Vec<(i64, u8, i64, i64)> {
+        let mut found = Vec::new();
+        for segment in self.segments.iter().filter(|segment| segment.payload.1 > segment.payload.0) {
+            let own = i64::from(segment.sequence) + i64::from(segment.flags & SYN != 0);
+            let distance = i64::from(own.wrapping_sub(sequence) as i32);
+            if distance.abs() <= farthest {
+                let start = length + distance;
+                let end = start + i64::from(segment.payload.1 - segment.payload.0);
+                if count_below(ends, start + 1) < count_below(starts, end) {
+                    found.push((segment.packet, segment.flags, start, end));
+                }
+            }
+        }
+        found
+    }
+
     /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a
     /// closer look, as a closed window or sequence numbers that wrap do. With them their size and, of the last one that brings data,
     /// identification, size and options.
@@ -147,6 +168,17 @@ impl Segments {
         let buffers = self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect();
         Some((Pieces { buffers, pieces }, size, identification, last, options))
     }
+}
+
+/// Return how many of some packed integers, in ascending order, are below a bound.
+fn count_below(packed: &[u8], bound: i64) -> usize {
+    let (mut low, mut high) = (0, packed.len() / 8);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let below = packed[8 * middle..].first_chunk().is_some_and(|each| i64::from_ne_bytes(*each) < bound);
+        (low, high) = if below { (middle + 1, high) } else { (low, middle) };
+    }
+    low
 }
 
 /// Flow keys in the order of their first packets, and their segments.

@@ -1,6 +1,6 @@
 //! Rows of several connections in the order of their moments, some of them in columns.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -11,6 +11,7 @@ use crate::counts::Counts;
 use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
 use crate::mask::{Mask, Matcher};
+use crate::places::FramePlaces;
 use crate::stretches::{is_quiet, Stretch};
 use crate::timeline::{Lines, Look};
 
@@ -179,6 +180,25 @@ impl OrderedRows {
                 part.end_rows(py)?;
             }
             Ok(parts.into_iter().map(|part| (self.names.names[part.connection as usize].as_str(), part.items)).collect())
+        })
+    }
+
+    /// Return where the frames in columns lie, by stream; see `places::FramePlaces`.
+    fn frame_places<'py>(&self, py: Python<'py>, sub_bits: u32) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        caught(|| {
+            let batches = self.borrowed(py)?;
+            let mut streams: BTreeMap<(u32, bool), FramePlaces> = BTreeMap::new();
+            for (_, of) in &self.order {
+                let Of::Frame(batch, index) = of else { continue };
+                let frames: &Frames = &batches[*batch as usize];
+                if let Entry::Frame(frame) = &frames.entries[*index as usize] {
+                    let connection = self.of_batches[*batch as usize];
+                    let places = streams.entry((connection, frames.is_client(frame))).or_insert_with(FramePlaces::new);
+                    places.add(py, frames, frame, sub_bits)?;
+                }
+            }
+            let names = &self.names.names;
+            streams.iter().map(|((connection, client), places)| places.columns(py, &names[*connection as usize], *client)).collect()
         })
     }
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from pulsarscope.model.byte_ranges import ByteRanges, Ranges
 from pulsarscope.model.flow import CLIENT
-from pulsarscope.model.frame_name import FrameName, frame_name
+from pulsarscope.model.frame_name import FrameName
 from pulsarscope.model.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import escape
@@ -23,6 +24,8 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 _SUB_BITS = 24
 """Bits of sub in a number of packet and sub: no packet completes 2^24 frames. Sub 0 names the packet itself."""
 
+_SUB_MAX = (1 << _SUB_BITS) - 1
+
 
 class FramePlaces(Protocol):
     """Places of frames in TCP streams, where their rows do not say: inside TLS."""
@@ -30,18 +33,15 @@ class FramePlaces(Protocol):
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return the start and the end of a frame."""
 
+    def in_tls(self, connection: str) -> bool:
+        """Return True when the frames of a connection are inside TLS."""
+
     def preamble(self, connection: str) -> tuple[int, int]:
         """Return the bytes at the start of the client's and of the server's stream without which a connection cannot be decrypted."""
 
 
-class _FrameInPacket(NamedTuple):
-    """A selected frame with bytes in a packet."""
-
-    file: int
-    name: int
-    command: int
-    ends: bool
-    """True when the packet carried its last byte."""
+_FrameInPacket = tuple[int, int, int, int]
+"""A selected frame with bytes in a packet: file, name, command, and the end of its bytes in the stream."""
 
 
 class _SelectedFrames:
@@ -77,6 +77,18 @@ class _SelectedFrames:
         self._insert(at, start, end, file, name, command)
         return True
 
+    def extend(self, packed: Sequence[bytes], commands: Sequence[int]) -> bool:
+        """Add frames behind all others and return True, or False where others lie behind them.
+
+        `packed`: starts, in ascending order, ends, files and names.
+        """
+        if self._starts and array("q", packed[0][:8])[0] <= self._starts[-1]:
+            return False
+        for column, values in zip((self._starts, self._ends, self._files, self._names), packed, strict=True):
+            column.frombytes(values)
+        self._commands.extend(commands)
+        return True
+
     def _insert(self, at: int, start: int, end: int, file: int, name: int, command: int) -> None:
         self._starts.insert(at, start)
         self._ends.insert(at, end)
@@ -84,10 +96,14 @@ class _SelectedFrames:
         self._names.insert(at, name)
         self._commands.insert(at, command)
 
-    def within(self, start: int, end: int) -> Iterator[_FrameInPacket]:
-        """Yield the frames with bytes from `start` to `end`."""
-        for at in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
-            yield _FrameInPacket(self._files[at], self._names[at], self._commands[at], self._ends[at] <= end)
+    def ranges(self) -> ByteRanges:
+        """Return the bytes of all frames."""
+        return ByteRanges(self._starts, self._ends, (self._starts.tobytes(), self._ends.tobytes()))
+
+    def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:
+        """Return the frames with bytes from `start` to `end`."""
+        some = slice(bisect_right(self._ends, start), bisect_left(self._starts, end))
+        return [*zip(self._files[some], self._names[some], self._commands[some], self._ends[some], strict=True)]
 
 
 class _SelectedStreams(NamedTuple):
@@ -145,6 +161,24 @@ class PacketSelection:
             if isinstance(row, ExchangeRow):
                 self._add_name(row.response_file, row.response_packet, row.response_sub)
 
+    def select_columns(self, ordered: Any, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces) -> bool:
+        """Select the packets of the frames in columns of ordered rows (`model.ordered_rows`); return False where some are inside TLS."""
+        if any(map(places.in_tls, ordered.connections())):
+            return False
+        for connection, client, ascending, packed, numbers, names in ordered.frame_places(_SUB_BITS):
+            if self._opening is not None:
+                self._connections.add(connection)
+            frames = self._stream(connection, endpoints, None, client=client)
+            of_number = {number: self._command_number(name) for number, name in names.items()}
+            commands = [of_number[number] for number in numbers]
+            all_named = self.frames - self.unnamed + len(commands) <= EXTRACT_NAMED_FRAMES_MAX
+            if ascending and all_named and frames.extend(packed, commands):
+                self.frames += len(commands)
+                continue
+            for place in zip(*(array("q", column) for column in packed), commands, strict=True):
+                self._add_place(frames, *place)
+        return True
+
     def select_packets(self, file: int, packets: Iterable[int]) -> None:
         """Select packets of a file by their numbers."""
         for packet in packets:
@@ -184,22 +218,30 @@ class PacketSelection:
         return at < len(names) and names[at] == name
 
     def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None) -> None:
-        connection = row.connection or ""
+        frames = self._stream(row.connection or "", endpoints, places, client=row.direction == CLIENT)
+        start = row.offset or 0
+        start, end = (start, start + (row.size or 0)) if places is None else places.place(row)
         name, command = (row.packet or 0) << _SUB_BITS | (row.sub or 0), self._command_number(row.command or row.status or "")
+        self._add_place(frames, start, end, row.file or 0, name, command)
+
+    def _add_place(self, frames: _SelectedFrames, start: int, end: int, file: int, name: int, command: int) -> None:
         if self.frames - self.unnamed >= EXTRACT_NAMED_FRAMES_MAX:
             name = 0
-        if connection not in self._streams:
+        if frames.add(start, end, file, name, command):
+            self.frames += 1
+            self.unnamed += not name
+
+    def _stream(
+        self, connection: str, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None, *, client: bool
+    ) -> _SelectedFrames:
+        """Return the selected frames of one side of a connection."""
+        if (streams := self._streams.get(connection)) is None:
             streams = self._streams[connection] = _SelectedStreams(endpoints[connection][0], _SelectedFrames(), _SelectedFrames())
             preamble = (0, 0) if places is None else places.preamble(connection)
             for frames, end in zip((streams.from_client, streams.from_server), preamble, strict=True):
                 if end:
                     frames.add(0, end, 0, 0, 0)
-        frames = self._streams[connection].of(client=row.direction == CLIENT)
-        start = row.offset or 0
-        place = (start, start + (row.size or 0)) if places is None else places.place(row)
-        if frames.add(*place, row.file or 0, name, command):
-            self.frames += 1
-            self.unnamed += not name
+        return streams.of(client=client)
 
     def _command_number(self, command: str) -> int:
         if (number := self._commands.get(command)) is None:
@@ -213,6 +255,22 @@ class PacketSelection:
             bool(self._names) or connection in self._complete_connections or connection in self._connections or connection in self._streams
         )
 
+    def ranges(self) -> Ranges | None:
+        """Return the ranges of streams whose bytes select packets; None when other packets are selected, too. Call it as `carries`."""
+        if self.needs_frames:
+            return None
+        kept: dict[int, ByteRanges] = {}
+
+        def ranges_of(connection: str, source: str) -> ByteRanges | None:
+            if (streams := self._streams.get(connection)) is None:
+                return None
+            sent = streams.from_client if source == streams.client else streams.from_server
+            if id(sent) not in kept:
+                kept[id(sent)] = sent.ranges()
+            return kept[id(sent)]
+
+        return ranges_of
+
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
         """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
         lines: list[str] = []
@@ -221,18 +279,23 @@ class PacketSelection:
             selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
             if (streams := self._streams.get(connection)) is not None and start < end:
                 sent = streams.from_client if source == streams.client else streams.from_server
-                for frame in sent.within(start, end):
-                    selected = True
-                    if frame.name:
-                        lines += self._lines(frame)
+                frames = sent.within(start, end)
+                selected = selected or bool(frames)
+                lines = self._lines(frames, end)
         if not selected:
             return None
         return lines + self._findings.get((file, packet << _SUB_BITS), [])
 
-    def _lines(self, frame: _FrameInPacket) -> list[str]:
-        packet, sub = divmod(frame.name, 1 << _SUB_BITS)
-        line = f"{frame_name(frame.file, packet, sub)} {self._command_names[frame.command]}"
-        return [line, *self._findings.get((frame.file, frame.name), [])] if frame.ends else [line]
+    def _lines(self, frames: Sequence[_FrameInPacket], end: int) -> list[str]:
+        """Return the lines on frames with bytes in a packet whose bytes end there, which has the findings of those that it completes."""
+        lines = []
+        commands, findings = self._command_names, self._findings
+        for file, name, command, frame_end in frames:
+            if name:
+                lines.append(f"{file}:{name >> _SUB_BITS}.{name & _SUB_MAX} {commands[command]}")  # as `frame_name`, without the call
+                if findings and frame_end <= end:
+                    lines += findings.get((file, name), ())
+        return lines
 
     def _opens_or_closes(self, connection: str, source: str, flags: int) -> bool:
         """Return True for a packet of the handshake, a FIN or a RST of a selected connection."""

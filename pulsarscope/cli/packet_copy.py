@@ -115,8 +115,11 @@ def _select(
                     selection.annotate(row)
             if not request.quiet:
                 warn_of(damage(others(batch.rows)), first.inputs.paths)
-            ordered, following = split(rows)
-            for row in rows if ordered is None else [*ordered.all(), *following]:
+            ordered, selected = split(rows)
+            if ordered is not None:  # a filter has passed what is in columns
+                in_columns = redaction is None and selection.select_columns(ordered, first.endpoints, first)
+                selected = [*(ordered.others() if in_columns else ordered.all()), *selected]
+            for row in selected:
                 if isinstance(row, Row) and row.kind in kinds and _may_select(row, row_filter, first, redaction):
                     selection.select(row, first.endpoints, first)
             progress.advance(batch.file, batch.bytes_read)
@@ -172,7 +175,7 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
 
 def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
     """Read the inputs once more for the selected packets; redacted ones are made anew."""
-    for batch in packets(first.inputs):
+    for batch in packets(first.inputs, selection.ranges() if redaction is None else None):
         made = None if redaction is None else {packet.number: packet for packet in redaction.packets(batch)}
         found = []
         for record, place in batch.packets:
@@ -180,7 +183,7 @@ def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | 
                 continue
             if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
                 found.append((record if made is None else _redacted(record, made[record.number]), lines))
-        yield SelectedPackets(batch.file, batch.bytes_read, len(batch.packets), found)
+        yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found)
 
 
 def _redacted(record: PacketRecord, packet: RedactedPacket) -> PacketRecord:

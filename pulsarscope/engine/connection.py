@@ -243,6 +243,10 @@ class Timeline:
             return start, end
         return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
 
+    def in_tls(self) -> bool:
+        """Return True when the stream of TCP is TLS."""
+        return self._tls is not None
+
     def preamble(self) -> tuple[int, int]:
         """Return the size of the TLS handshake at the start of the client's and of the server's stream; 0 without TLS."""
         tls, client = self._tls, self._client()

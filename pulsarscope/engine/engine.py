@@ -247,6 +247,10 @@ class Engine:
         """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
         return self._timelines.recognised[row.connection or ""].place(row)
 
+    def in_tls(self, connection: str) -> bool:
+        """Return True when the frames of a connection are inside TLS."""
+        return self._timelines.recognised[connection].in_tls()
+
     def preamble(self, connection: str) -> tuple[int, int]:
         """Return how much of the streams of client and server is needed to read anything of a connection; see `Timeline.preamble`."""
         return self._timelines.recognised[connection].preamble()

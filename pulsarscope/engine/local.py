@@ -9,6 +9,7 @@ from pulsarscope.capture import BlockReader, Blocks, Inputs, PacketRecord, Segme
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
+from pulsarscope.model.byte_ranges import Ranges
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import refuse_unknown
 from pulsarscope.tcp import Assembler, Place, Placement
@@ -59,6 +60,7 @@ class Run(Totals):
         self.dissector_of = self.engine.dissector_of
         """Name of the dissector of each of them."""
         self.place = self.engine.place
+        self.in_tls = self.engine.in_tls
         self.preamble = self.engine.preamble
         self._read = read
 
@@ -117,6 +119,8 @@ class PacketBatch(NamedTuple):
 
     file: int
     bytes_read: int
+    read: int
+    """Number of packets in the block."""
     packets: list[tuple[PacketRecord, Place | None]]
     """As they stand in the file; with their place in a TCP connection, if they have one."""
     fragments: list[tuple[int, int]]
@@ -137,16 +141,17 @@ class SelectedPackets(NamedTuple):
     """With the lines of their comments."""
 
 
-def packets(inputs: Inputs) -> Iterator[PacketBatch]:
-    """Read the inputs of a run once more, for who copies their packets."""
+def packets(inputs: Inputs, ranges: Ranges | None = None) -> Iterator[PacketBatch]:
+    """Read the inputs of a run once more, for who copies their packets: all, or those with bytes in some ranges of streams."""
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
         if index and not inputs.continues(index):
             assembler, placement = Assembler(), Placement()
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
-            places = placement.feed(block, assembler.feed(block, inputs.following_start(index)))
-            located = [(record, places.get(record.number)) for record in block.records]
-            yield PacketBatch(index, block.bytes_read, located, block.fragments, block.flows)
+            places = placement.feed(block, assembler.feed(block, inputs.following_start(index)), ranges)
+            records = block.records if ranges is None else [record for record in block.records if record.number in places]
+            located = [(record, places.get(record.number)) for record in records]
+            yield PacketBatch(index, block.bytes_read, len(block.records), located, block.fragments, block.flows)
 
 
 def run(inputs: Sequence[str], options: Options) -> Run:

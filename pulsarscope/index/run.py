@@ -69,6 +69,10 @@ class IndexRun(Totals):
         start = row.offset or 0
         return start, start + (row.size or 0)
 
+    def in_tls(self, _connection: str) -> bool:
+        """Return False: there is no index of what is inside TLS."""
+        return False
+
     def preamble(self, _connection: str) -> tuple[int, int]:
         """Return none: nothing is needed to read a connection without TLS."""
         return 0, 0

@@ -6,9 +6,10 @@ segments and segments that the assembler ignored have a place, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pulsarscope.model.byte_ranges import ByteRanges, Ranges
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.tcp.sequence import sequence_difference
@@ -41,8 +42,11 @@ class Placement:
         self._connections: dict[bytes, Connection] = {}
         """Unfinished connections by the flow key of either direction."""
 
-    def feed(self, block: Block, events: Sequence[ConnectionEvents]) -> Mapping[int, Place]:
-        """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block."""
+    def feed(self, block: Block, events: Sequence[ConnectionEvents], ranges: Ranges | None = None) -> Mapping[int, Place]:
+        """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block.
+
+        With `ranges`, only those of packets with bytes in these.
+        """
         opened: dict[bytes, list[Connection]] = {}
         for event in events:
             if event.opened:
@@ -54,13 +58,19 @@ class Placement:
             rest = iter(opened.get(key, ()))
             following = next(rest, None)
             source = source_endpoint(key)
+            if following is None and ranges is not None:
+                if connection is not None and (looked_for := ranges(connection.name, source)) is not None:
+                    for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for):
+                        places[packet] = Place(connection.name, source, flags, start, end)
+                continue
             for segment in segments:
                 while following is not None and following.packet <= segment[0]:
                     connection = following
                     following = next(rest, None)
                 if connection is not None:
-                    stream = connection.streams[0 if key == connection.key else 1]
-                    places[segment[0]] = Place(connection.name, source, segment[4], *_bytes_of(segment, stream))
+                    place = Place(connection.name, source, segment[4], *_bytes_of(segment, _stream(connection, key)))
+                    if ranges is None or ((looked_for := ranges(place.connection, source)) and looked_for.meet(place.start, place.end)):
+                        places[segment[0]] = place
         for key, connections in opened.items():
             self._connections[key] = connections[-1]
         self.forget(events)
@@ -73,6 +83,23 @@ class Placement:
                 for stream in event.connection.streams:
                     if self._connections.get(stream.key) is event.connection:
                         del self._connections[stream.key]
+
+
+def _stream(connection: Connection, key: bytes) -> Stream:
+    """Return the stream that a flow brings."""
+    return connection.streams[0 if key == connection.key else 1]
+
+
+def _carriers(segments: Sequence[Segment], stream: Stream, ranges: ByteRanges) -> Iterable[tuple[int, int, int, int]]:
+    """Return packet, flags, start and end of the segments with bytes in some ranges of their stream."""
+    compiled: Any = getattr(segments, "carriers", None)
+    if compiled is not None:
+        found: list[tuple[int, int, int, int]] = []
+        if stream.sequence != UNKNOWN:
+            found = compiled(stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES, *ranges.packed)
+        return found
+    placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments if segment[6])
+    return [place for place in placed if ranges.meet(place[2], place[3])]
 
 
 def _bytes_of(segment: Segment, stream: Stream) -> tuple[int, int]:

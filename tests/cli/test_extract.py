@@ -28,6 +28,7 @@ from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from tests.places import CAPTURES
+from tests.scenarios.both_readers import reader
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
@@ -35,6 +36,7 @@ from tests.scenarios.commands import CONNECT, CONNECTED, PING, receipt
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.pcapng_blocks import blocks, comments
+from tests.scenarios.publishers import Publishers
 from tests.scenarios.recapture import Segment, doubled, packets_of, segments_of, shuffled
 from tests.scenarios.streams import frames_of
 from tests.scenarios.tls.feeding import packets_of as tls_packets
@@ -479,13 +481,28 @@ def test_the_command_line_takes_it_all(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(("raised", "code"), [(BrokenPipeError(), 0), (KeyboardInterrupt(), 5)])
 def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int) -> None:
-    def packets(_: Any) -> Any:
+    def packets(*_: Any) -> Any:
         raise raised
 
     monkeypatch.setattr("pulsarscope.cli.packet_copy.packets", packets)
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     assert write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "out.pcapng"))) == code
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
+
+
+@pytest.mark.parametrize("text", ["command == SEND_RECEIPT", "packet > 40 && size < 60", "status == ok", "latency_ns >= 40ms"])
+@pytest.mark.parametrize("oddity", [0.0, 0.1])
+def test_the_compiled_reader_selects_the_same_packets(tmp_path: Path, text: str, oddity: float) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    path = write_pcap(tmp_path / "in.pcap", Publishers(Random(7), oddity=oddity).publish(40).packets)  # noqa: S311 - repeatable
+    copies = []
+    for choice in ("off", "require"):
+        out = tmp_path / f"{choice}.pcapng"
+        with reader(choice):
+            write_packets(ExtractRequest(files=[str(path)], filter=text, out=str(out), quiet=True))
+        copies.append(out.read_bytes())
+    assert copies[0] == copies[1]
+    assert len(comments(copies[0])) > 10
 
 
 def test_the_section_names_this_tool(extracted: Extract, tmp_path: Path) -> None:

@@ -79,6 +79,10 @@ class ParallelRun(Totals):
         start = row.offset or 0
         return self._places.get((row.file, row.packet, row.sub), (start, start + (row.size or 0)))
 
+    def in_tls(self, connection: str) -> bool:
+        """Return True when some bytes of a connection of the latest batch are needed to read anything of it."""
+        return connection in self._preambles
+
     def preamble(self, connection: str) -> tuple[int, int]:
         """Return how much of both streams is needed to read anything of a connection; see `Timeline.preamble`."""
         return self._preambles.get(connection, (0, 0))
