@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import msgspec
@@ -64,10 +64,11 @@ class RuleSet:
         self.dissector = dissector
         self.codes = {**GENERIC_CODES, **rules.codes}
         self.thresholds = Thresholds(rules.thresholds, thresholds)
-        self._deciding = {
-            code: self.thresholds.evidence(*(threshold.name for threshold in rules.thresholds if code in threshold.codes))
-            for code in {code for threshold in rules.thresholds for code in threshold.codes}
-        }
+        deciding: dict[str, list[str]] = {}
+        for threshold in rules.thresholds:
+            for code in threshold.codes:
+                deciding.setdefault(code, []).append(threshold.name)
+        self._deciding = {code: self.thresholds.evidence(*names) for code, names in deciding.items()}
         self.wants_messages = rules.messages
         self.unread = rules.unread
         self.describe_legs = rules.legs
@@ -79,8 +80,7 @@ class RuleSet:
         self.other_keys = rules.other_keys
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
-        self.frames = _Calls([rule.frames for rule in rules.connection])
-        self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
+        self.frames, self.exchanges = _calls_of(rules.connection)
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
 
@@ -159,6 +159,12 @@ class _Calls(dict[str, Calls]):
 
     def __missing__(self, name: str) -> Calls:
         return self["*"]
+
+
+@lru_cache(maxsize=16)
+def _calls_of(rules: tuple[type[ConnectionRule], ...]) -> tuple[_Calls, _Calls]:
+    """Return the handlers of frames and of exchanges: of all rules of a dissector they take longer than a small capture."""
+    return _Calls([rule.frames for rule in rules]), _Calls([rule.exchanges for rule in rules])
 
 
 class RuleOutput(Protocol):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from functools import cache
+from ipaddress import ip_address
 
 FIN = 0x01
 SYN = 0x02
@@ -14,6 +15,12 @@ ACK = 0x10
 TCP_PROTOCOL = 6
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
+
+
+@cache
+def _address(text: str) -> bytes:
+    """The bytes of an address: those of a conversation are in each of its packets."""
+    return ip_address(text).packed
 
 
 def tcp_segment(
@@ -74,8 +81,8 @@ def ipv4(
         64,
         protocol,
         0,
-        IPv4Address(source).packed,
-        IPv4Address(destination).packed,
+        _address(source),
+        _address(destination),
     )
     header += options
     return header[:10] + struct.pack(">H", _checksum(header)) + header[12:] + body
@@ -84,12 +91,12 @@ def ipv4(
 def ipv6(source: str, destination: str, body: bytes, *, next_header: int = TCP_PROTOCOL) -> bytes:
     """An IPv6 packet; extension headers are part of `body`, with `next_header` naming the first."""
     header = struct.pack(">IHBB", 6 << 28, len(body), next_header, 64)
-    return header + IPv6Address(source).packed + IPv6Address(destination).packed + body
+    return header + _address(source) + _address(destination) + body
 
 
 def ip_packet(source: str, destination: str, segment: bytes, identification: int = 0) -> bytes:
     """A TCP segment in the IP version of its addresses."""
-    if ip_address(source).version == 4:
+    if len(_address(source)) == 4:
         return ipv4(source, destination, segment, identification=identification)
     return ipv6(source, destination, segment)
 
