@@ -14,11 +14,12 @@ from pulsarscope.analysis.baseline import Baseline
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
-from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, failing_severities, findings_exit_code
+from pulsarscope.cli.growing_input import check_growing
 from pulsarscope.cli.options import (
     FailOnOption,
     Files,
+    FollowReportOption,
     RedactKeyOption,
     RedactRowsOption,
     ReportRequest,
@@ -28,7 +29,7 @@ from pulsarscope.cli.options import (
 )
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.redacted_input import shared_input
-from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, finish_report, read_all, report_options, run_options
+from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, finish_report, read_all, report_options, report_run, run_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.parallel import AnyRun
 from pulsarscope.model.errors import UsageError
@@ -58,6 +59,7 @@ class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
         str | None,
         typer.Option("--baseline", metavar="FILE", help="Leave out the findings that this file accepts: --format json of a diagnosis."),
     ] = None
+    follow_file: FollowReportOption = False
     redact: RedactRowsOption = False
     mask_key: RedactKeyOption = None
     quiet: VerdictOption = False
@@ -69,6 +71,7 @@ def diagnose(request: DiagnoseRequest) -> int:
 
     A verdict, then the findings by kind, the worst first.
     """
+    check_growing(request)
 
     def run_diagnosis(output: CommandOutput) -> int:
         row_filter = filter_of(request, (FindingRow.kind,))
@@ -82,35 +85,35 @@ def diagnose(request: DiagnoseRequest) -> int:
         chosen = row_filter is not None or baseline is not None
         engine_options = run_options(request, EXPLAINING_KINDS, rules=True)
         engine_options = msgspec.structs.replace(engine_options, columns=request.jobs == 1)
-        run = start_run(request.files, engine_options, request.jobs)
-        sink = output.open(request, run.inputs.paths)
-        diagnosis, once = diagnosis_of(run, engine_options), CountedOnce()
-        if row_filter is not None:
-            row_filter.begin(run)
+        with report_run(request, engine_options) as run:
+            sink = output.open(request, run.inputs.paths)
+            diagnosis, once = diagnosis_of(run, engine_options), CountedOnce()
+            if row_filter is not None:
+                row_filter.begin(run)
 
-        def consume(rows: Sequence[Any]) -> None:
-            rows = rows if row_filter is None else row_filter.select(rows, once.endpoints)
-            diagnosis.feed(rows if baseline is None else baseline.others(rows))
+            def consume(rows: Sequence[Any]) -> None:
+                rows = rows if row_filter is None else row_filter.select(rows, once.endpoints)
+                diagnosis.feed(rows if baseline is None else baseline.others(rows))
 
-        read_all(run, request, consume, once, warns=request.format is not None, interrupts=output.interrupts)
-        diagnosis.start = diagnosis.start if run.start is None else run.start
-        if run.stopped:
-            diagnosis.coverage.stopped = run.packets
-        if request.format is None:
-            if chosen:
-                which = "that match the filter" if baseline is None else "that the baseline does not accept"
-                sink.write(f"Findings {which}: ".encode())
-            options = report_options(request, run.inputs.paths, run.dissectors.values())
-            sink.write(diagnosis_text(diagnosis, options, run.packets, filtered=chosen))
-        else:
-            sink.write(_for_programs(request, diagnosis, run, filtered=chosen))
-        if (incomplete := finish_report(sink, run)) is not None:
-            return incomplete
-        if baseline is not None:
-            _warn_of(baseline, request)
-        if chosen and not run.damaged:
-            return findings_exit_code(request.fail_on, diagnosis.severities)
-        return exit_code(request.fail_on, run)
+            read_all(run, request, consume, once, warns=request.format is not None, interrupts=output.interrupts)
+            diagnosis.start = diagnosis.start if run.start is None else run.start
+            if run.stopped:
+                diagnosis.coverage.stopped = run.packets
+            if request.format is None:
+                if chosen:
+                    which = "that match the filter" if baseline is None else "that the baseline does not accept"
+                    sink.write(f"Findings {which}: ".encode())
+                options = report_options(request, run.inputs.paths, run.dissectors.values())
+                sink.write(diagnosis_text(diagnosis, options, run.packets, filtered=chosen))
+            else:
+                sink.write(_for_programs(request, diagnosis, run, filtered=chosen))
+            if (incomplete := finish_report(sink, run)) is not None:
+                return incomplete
+            if baseline is not None:
+                _warn_of(baseline, request)
+            if chosen and not run.damaged:
+                return findings_exit_code(request.fail_on, diagnosis.severities)
+            return exit_code(request.fail_on, run)
 
     return run_with_output(run_diagnosis)
 

@@ -11,6 +11,7 @@ from pulsarscope.cli.options import (
     CommandRequest,
     Files,
     FilterOption,
+    FollowFileOption,
     LimitOption,
     NoColorOption,
     OutOption,
@@ -49,6 +50,7 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     time: TimeOption = "relative"
     show_secrets: SecretsOption = False
     no_color: NoColorOption = False
+    follow_file: FollowFileOption = False
     redact: RedactRowsOption = False
     mask_key: RedactKeyOption = None
     limit: LimitOption = None

@@ -36,7 +36,9 @@ def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
 
 
 def check_growing(request: CommandRequest) -> None:
-    """Raise UsageError when an option cannot be combined with --follow-file."""
+    """Raise UsageError when --follow-file is given with an option that cannot be combined with it."""
+    if not request.follow_file:
+        return
     others = {
         "--jobs": request.jobs != 1,
         "--tail": request.tail is not None,

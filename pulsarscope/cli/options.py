@@ -32,14 +32,12 @@ def filter_option(example: str) -> Any:
     return typer.Option("-Y", "--filter", metavar="FILTER", help=f"Only records that match, as in '{example}'; see help filter.")
 
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...",
-        help="Captures: pcap or pcapng, plain or compressed; folders, patterns, or - for standard input.",
-        show_default=False,
-    ),
-]
+CAPTURES = typer.Argument(
+    metavar="FILE...",
+    help="Captures: pcap or pcapng, plain or compressed; folders, patterns, or - for standard input.",
+    show_default=False,
+)
+Files = Annotated[list[str], CAPTURES]
 RowFormatOption = Annotated[RowFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
 DecodeFormatOption = Annotated[
     DecodeFormat | None,
@@ -58,6 +56,9 @@ LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", 
 TailOption = Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N records.")]
 FollowFileOption = Annotated[
     bool, typer.Option("--follow-file", help="Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.")
+]
+FollowReportOption = Annotated[
+    bool, typer.Option("--follow-file", help="Go on when the capture grows, and report at Ctrl-C; a new file in its place is the next one.")
 ]
 RawStreamsOption = Annotated[
     bool, typer.Option("--raw", help="The files are no captures but what a client sent, and what the server sent.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ import msgspec
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage, warn_of
+from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
+from pulsarscope.cli.growing_input import growing_run
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options
@@ -32,7 +34,7 @@ from pulsarscope.output.render.view import count_text
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.options import Options
-    from pulsarscope.engine.parallel import AnyRun
+    from pulsarscope.engine.parallel import AnyRun, Prepare
 
 COUNTED_KINDS = (FrameRow.kind, ExchangeRow.kind)
 """Kinds of the rows that statistics count, and that a filter selects."""
@@ -70,6 +72,16 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
         rules=rules,
         anchors=True,
     )
+
+
+@contextmanager
+def report_run(request: CommandRequest, options: Options, prepare: Prepare | None = None) -> Iterator[AnyRun]:
+    """Yield the run of a report, which with --follow-file goes on until a signal. Raises UsageError or CaptureError."""
+    if request.follow_file:
+        with growing_run(request, options) as run:
+            yield run
+    else:
+        yield start_run(request.files, options, request.jobs, prepare)
 
 
 def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:

@@ -58,8 +58,7 @@ def run_command(request: CommandRequest) -> int:
     kinds = kinds_of(request)
     request = with_payload(request, kinds)
     name = output_name(request, kinds)
-    if request.follow_file:
-        check_growing(request)
+    check_growing(request)
 
     def run_rows(command_output: CommandOutput) -> int:
         with _captures_of(request) as files:

@@ -19,8 +19,8 @@ from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import (
+    CAPTURES,
     CommandRequest,
-    Files,
     JobsOption,
     ListFormatOption,
     NoColorOption,
@@ -52,7 +52,7 @@ LINES_TOGETHER = 10_000
 class SqlRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `sql`."""
 
-    files: Files
+    files: Annotated[list[str], CAPTURES] = msgspec.field(default_factory=list)  # the query may be missing: it takes the last argument
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A query in the SQL of DuckDB.", show_default=False)]
     format: ListFormatOption = None
     out: OutOption = None

@@ -12,12 +12,13 @@ import typer
 from pulsarscope.analysis.sections import Sections
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
-from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
+from pulsarscope.cli.growing_input import check_growing
 from pulsarscope.cli.options import (
     NEVER,
     FailOnOption,
     Files,
+    FollowReportOption,
     ListFormatOption,
     QuietOption,
     RedactKeyOption,
@@ -27,7 +28,16 @@ from pulsarscope.cli.options import (
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
 from pulsarscope.cli.redacted_input import shared_input
-from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, finish_report, read_all, report_options, run_options
+from pulsarscope.cli.reports import (
+    COUNTED_KINDS,
+    EXPLAINING_KINDS,
+    CountedRows,
+    finish_report,
+    read_all,
+    report_options,
+    report_run,
+    run_options,
+)
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
@@ -64,6 +74,7 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
         str | None,
         typer.Option("--plot", metavar="FILE.svg", help="Draw the percentiles of the latencies of each request into this file, besides."),
     ] = None
+    follow_file: FollowReportOption = False
     redact: RedactRowsOption = False
     mask_key: RedactKeyOption = None
     format: ListFormatOption = None
@@ -84,6 +95,8 @@ def stats(request: StatsRequest) -> int:
     if request.format == "csv" and len(sections) > 1:
         report_bytes(dict.fromkeys(sections, ()), "csv")  # refuses before anything is read
 
+    check_growing(request)
+
     def run_statistics(output: CommandOutput) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
         with shared_input(request, output, row_filter, lambda each: run_options(each, COUNTED_KINDS, rules=False)) as shared:
@@ -93,26 +106,26 @@ def stats(request: StatsRequest) -> int:
         counted = Sections(sections, tables, interval=interval, selection=row_filter)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
         options = msgspec.structs.replace(options, columns=counted.takes_columns and request.jobs == 1)
-        run = start_run(request.files, options, request.jobs, CountedRows() if counted.plain else None)
-        if row_filter is not None:
-            row_filter.begin(run)
-        sink = output.open(request, run.inputs.paths)
-        read_all(run, request, counted.feed, counted.once, interrupts=output.interrupts)
-        if request.plot is not None:
-            _draw(request, counted.statistics, run.inputs.paths)
-        records = counted.records()
-        if request.format is not None:
-            records = {name: section[: request.limit] for name, section in records.items()}
-            sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
-        else:
-            from pulsarscope.output.render.statistics import statistics_text  # noqa: PLC0415 - for text only
-
-            note = ""
+        with report_run(request, options, CountedRows() if counted.plain else None) as run:
             if row_filter is not None:
-                note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
-            sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
-        incomplete = finish_report(sink, run)
-        return exit_code(request.fail_on, run) if incomplete is None else incomplete
+                row_filter.begin(run)
+            sink = output.open(request, run.inputs.paths)
+            read_all(run, request, counted.feed, counted.once, interrupts=output.interrupts)
+            if request.plot is not None:
+                _draw(request, counted.statistics, run.inputs.paths)
+            records = counted.records()
+            if request.format is not None:
+                records = {name: section[: request.limit] for name, section in records.items()}
+                sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
+            else:
+                from pulsarscope.output.render.statistics import statistics_text  # noqa: PLC0415 - for text only
+
+                note = ""
+                if row_filter is not None:
+                    note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
+                sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
+            incomplete = finish_report(sink, run)
+            return exit_code(request.fail_on, run) if incomplete is None else incomplete
 
     return run_with_output(run_statistics)
 

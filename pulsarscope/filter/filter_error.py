@@ -15,12 +15,12 @@ Place = tuple[int, int]
 
 
 class FilterError(UsageError):
-    """An invalid filter. Its text has three lines: the reason, the filter, and a mark under the place."""
+    """An invalid filter. Its text has three lines: the reason, the filter, and a mark under the place; of an empty one, one."""
 
     def __init__(self, reason: str, text: str, place: Place) -> None:
         self.reason = reason
         self.place = place
-        self._lines = (escape(reason), *_marked(text, place))
+        self._lines = (escape(reason), *(_marked(text, place) if text.strip() else ()))
         super().__init__("\n".join(self._lines))
 
     @property

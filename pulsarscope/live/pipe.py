@@ -5,6 +5,7 @@ No packets are skipped: when decoding is too slow the pipe fills, and the other 
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -40,7 +41,8 @@ class PipeFeed:
         """Prepare to read a pipe, or standard input for "-", as `LiveFeed` does; the first iteration opens it."""
         self.packets = 0
         self.lag = 0.0
-        """Age of the last decoded packets, seconds."""
+        """Delay of the last decoded packets beyond the least so far, seconds: a clock elsewhere, or an old capture, is no delay."""
+        self._least_delay = math.inf
         self._failure: PulsarscopeError | None = None
         self._path = path
         self._key_logs = KeyLogFollower(key_logs)
@@ -92,7 +94,10 @@ class PipeFeed:
                 key: within for key, segments in block.flows.items() if (within := [segment for segment in segments if segment[0] <= limit])
             }
         self.packets = block.last_packet if limit is None else min(block.last_packet, limit)
-        self.lag = max(time.time() - block.last_time / SECOND, 0.0) if block.packets else self.lag
+        if block.packets:
+            delay = time.time() - block.last_time / SECOND
+            self._least_delay = min(self._least_delay, delay)
+            self.lag = delay - self._least_delay
         self._secrets += self._reader.take_secrets()
         if lines := self._key_logs.read():
             self._secrets.append((0, lines))

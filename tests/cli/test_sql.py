@@ -55,6 +55,15 @@ def test_tables_hold_the_rows_of_the_table_of_the_library(kind: str) -> None:
     assert sorted(({name: row[name] for name in plain.column_names} for row in found), key=key) == sorted(plain.to_pylist(), key=key)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((QUICKSTART,), "is a file: the query comes last, behind the captures"), (("SELECT 1",), "no capture given")],
+)
+def test_a_capture_and_a_query_are_needed(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(*arguments)
+
+
 def test_kinds_are_joined_and_only_those_that_are_named_are_decoded() -> None:
     query = "SELECT e.request, f.command FROM exchange e JOIN frame f ON e.packet = f.packet AND e.sub = f.sub WHERE e.request = 'PRODUCER'"
     assert rows(QUICKSTART, query) == [{"request": "PRODUCER", "command": "PRODUCER"}] * 2

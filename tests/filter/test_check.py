@@ -79,7 +79,6 @@ ERRORS = [
     ("len(5) == 1", "the name of a field is expected here", "5"),
     ("all(topic)", "an operator is expected here", ")"),
     ("any(size == 5", "a closing parenthesis is missing", ""),
-    ("", "the filter is empty", ""),
     ("command ==", "a value is expected here", ""),
     ("command = SEND", "= is not an operator: write == to compare", "="),
     ("command === SEND", "= is not an operator", "="),
@@ -101,6 +100,13 @@ ERRORS = [
     ("command == SEND &&", "the name of a field is expected here", ""),
     ("# all", "the name of a field is expected here", "#"),
 ]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\t\n"])
+def test_of_an_empty_filter_nothing_is_shown(text: str) -> None:
+    with pytest.raises(FilterError, match="the filter is empty") as refused:
+        make(text, "frame")
+    assert refused.value.lines == (refused.value.reason,)
 
 
 @pytest.mark.parametrize(("text", "reason", "marked"), ERRORS, ids=[text for text, _, _ in ERRORS])
@@ -198,6 +204,8 @@ def test_any_text_is_a_filter_or_is_refused_in_one_line_with_a_mark(text: str) -
     try:
         made = Filter(text, KINDS, CATALOGUE)
     except FilterError as error:
+        if not text.strip():
+            return
         first, shown, mark = error.lines
         assert first.isprintable()
         assert first

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -73,6 +75,34 @@ def test_it_stops_after_so_many_packets(captures: Path, tmp_path: Path) -> None:
     end()
     assert feed.packets == 20
     assert max(segment[0] for block in blocks for segments in block.flows.values() for segment in segments) == 20
+
+
+class Arriving:
+    """Blocks of packets that came so many seconds before, by the clock that reads them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, delays: Sequence[float]) -> None:
+        self._delays = iter(delays)
+        self._now = 1_700_000_000.0
+        monkeypatch.setattr("pulsarscope.live.pipe.time.time", lambda: self._now)
+
+    def __next__(self) -> Any:
+        self._now += 1
+        last_time = round((self._now - next(self._delays)) * 1e9)
+        return SimpleNamespace(packets=1, last_packet=1, last_time=last_time, records=[], flows={}, findings=[])
+
+    def take_secrets(self) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.2, 86_400.0 * 365, -3_600.0], ids=["here", "network", "old-capture", "clock-ahead"])
+def test_delay_counts_from_the_least_so_far(offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = PipeFeed("unused")
+    feed._reader = Arriving(monkeypatch, [offset + delay for delay in (0, 3, 1, -2, 0)])  # type: ignore[assignment]
+    lags = []
+    for _ in range(5):
+        next(feed)
+        lags.append(feed.lag)
+    assert lags == pytest.approx([0, 3, 1, 0, 2], abs=1e-3)
 
 
 def test_a_pipe_that_says_nothing_more_is_left_when_asked(captures: Path, tmp_path: Path) -> None:

@@ -224,6 +224,8 @@ def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[File
         if folder:
             raise UsageError("several kinds of records need a folder: give one with -o")
         return StandardOutput()
+    if not path:
+        raise UsageError("-o is empty: name a file, or leave it out for standard output")
     place = Path(path)
     with write_errors(path):
         if folder:

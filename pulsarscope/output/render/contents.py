@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from textwrap import wrap
 
 from pulsarscope.model.records import Checksum, FrameRow
 from pulsarscope.output.render.cell_text import escape
@@ -45,8 +46,16 @@ class Contents:
             counts = Counter(command for command, _, _ in self._frames)
             kinds = ", ".join(f"{number} {command}" if number > 1 else command for command, number in counts.items())
             text = f"the same bytes at each of {count_text(len(self._frames), 'hop')}: {kinds} (CRC32-C {self._frames[0][2].stored})"
-            return ["", f"{look.good}{marks.good}{look.reset} {escape(text)}"]
-        return ["", f"{look.bad}{marks.bad}{look.reset} {escape(text)}"]
+            return ["", *_in_lines(marks.good, look.good, text, view)]
+        return ["", *_in_lines(marks.bad, look.bad, text, view)]
+
+
+def _in_lines(mark: str, color: str, text: str, view: View) -> list[str]:
+    """Return a text behind a mark, in as many lines as the terminal needs."""
+    hang = " " * (len(mark) + 1)
+    lines = [escape(text)] if view.width is None else wrap(escape(text), view.width - len(hang), break_on_hyphens=False)
+    first, *rest = lines
+    return [f"{color}{mark}{view.palette.reset} {first}", *(f"{hang}{line}" for line in rest)]
 
 
 def _names(frames: list[tuple[str, str, Checksum]]) -> str:

@@ -76,6 +76,10 @@ UNICODE = Symbols()
 STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
 """UNICODE with control characters, which no escaped text has, for the frequent marks: ASCII text is faster until it is encoded."""
 ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<", "*")
+_TO_ASCII = str.maketrans(
+    {"–": "-", "−": "-", "×": "x", "↑": "^", "↓": "v", "━": "-", "•": "*", "▌": "|"}
+    | dict(zip(msgspec.structs.astuple(UNICODE)[::-1], msgspec.structs.astuple(ASCII)[::-1], strict=True))  # of two for one, the first
+)
 
 
 def palette(color: bool) -> Palette:
@@ -104,6 +108,14 @@ def symbols(encoding: str) -> Symbols:
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return UNICODE
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    """Return text that others wrote in an encoding: with the ASCII symbols where it lacks ours, and escapes for all else."""
+    marks = symbols(encoding)
+    if marks is not UNICODE:
+        text = text.translate(_TO_ASCII)
+    return text.encode(encoding, "backslashreplace")
 
 
 def wants_color(stream: TextIO | None, environment: Mapping[str, str], no_color: bool) -> bool:

@@ -513,7 +513,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the byte
 complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all; and journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp, perfetto: journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
-complete -c pulsarscope -n '__pulsarscope_of decode messages' -l follow-file -d 'Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages follow' -l follow-file -d 'Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'The files are no captures but what a client sent, and what the server sent.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty\'s logs.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow' -l redact -d 'Show what a copy made by extract --redact would: blank credentials and payloads, masked names.'
@@ -547,6 +547,7 @@ complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 
 complete -c pulsarscope -n '__pulsarscope_of stats' -l by -d 'Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); consumers, backlog, keys, transactions, lookups, schemas, journeys; legs, bookies, ledgers.' -x -a '(__pulsarscope_several sections "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of stats' -l interval -d 'Add a time series with intervals of this length, as in 1s; backlog has them, too.' -x
 complete -c pulsarscope -n '__pulsarscope_of stats' -l plot -d 'Draw the percentiles of the latencies of each request into this file, besides.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of stats diagnose' -l follow-file -d 'Go on when the capture grows, and report at Ctrl-C; a new file in its place is the next one.'
 complete -c pulsarscope -n '__pulsarscope_of stats sql registry fields' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv'
 complete -c pulsarscope -n '__pulsarscope_of stats compare registry' -l limit -d 'Show at most N rows of each list; 10 by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of diagnose' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson sarif junit'

@@ -179,6 +179,8 @@ def test_files_and_folders_are_not_mixed_up(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is a folder: name a file"):
         open_sink(str(tmp_path))
+    with pytest.raises(UsageError, match="-o is empty: name a file"):
+        open_sink("")
     with pytest.raises(UsageError, match="is a file, and a folder is needed"):
         open_sink(str(tmp_path / "file"), folder=True)
     with pytest.raises(UsageError, match="give one with -o"):

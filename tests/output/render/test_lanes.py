@@ -194,3 +194,17 @@ def test_it_is_said_whether_all_hops_have_the_same_bytes(checksums: list[tuple[s
     lines = lanes(some, subject="message")
     assert [line for line in lines if line.startswith(("✓", "✗"))] == ([] if words is None else [words])
     assert not [line for line in lanes(some, subject="topic") if line.startswith(("✓", "✗"))]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("status", ["good", "bad"])
+def test_what_is_said_of_the_bytes_fits_the_terminal(width: int, status: str) -> None:
+    some = [rows.send(checksum=Checksum(status, "1f2e3d4c"))]
+    some += [delivered(7 + number, checksum=Checksum("good", "1f2e3d4c")) for number in range(5)]
+    said = lanes(some, subject="message", width=width)
+    start = next(number for number, line in enumerate(said) if line.startswith(("✓", "✗")))
+    end = said.index("", start)
+    assert max(map(len, said[start:end])) <= width
+    assert end - start > 1 or width >= 80
+    assert end - start == 1 or width < 200
+    assert all(line.startswith("  ") for line in said[start + 1 : end])

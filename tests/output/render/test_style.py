@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from pulsarscope.output.render.style import ASCII, COLORED, PLAIN, UNICODE, is_terminal, palette, symbols, wants_color
+from pulsarscope.output.render.style import ASCII, COLORED, PLAIN, UNICODE, encoded, is_terminal, palette, symbols, wants_color
 
 
 class Terminal(io.StringIO):
@@ -51,3 +51,9 @@ def test_connections_keep_their_colour() -> None:
     assert COLORED.connection(1) == COLORED.connection(1 + len(COLORED.connections))
     assert COLORED.connection(1) != COLORED.connection(2)
     assert PLAIN.connection(7) == ""
+
+
+def test_pages_are_written_in_any_encoding() -> None:
+    text = "a → b · 5 µs … 2^64−1 ─ ж"
+    assert encoded(text, "utf-8").decode() == text
+    assert encoded(text, "ascii") == b"a -> b | 5 us ... 2^64-1 - \\u0436"
