@@ -27,7 +27,7 @@ Command = tuple[str, str, bool]
 """Name, sender, and False when frames are not whole or not well formed."""
 
 
-class Mark(msgspec.Struct):
+class ActivityMark(msgspec.Struct):
     """The frames of one command on one connection within a bin."""
 
     frames: int = 0
@@ -39,7 +39,7 @@ class Mark(msgspec.Struct):
     first: str = ""
     """Its name."""
 
-    def join(self, later: Mark) -> None:
+    def join(self, later: ActivityMark) -> None:
         """Add those of the next bin."""
         self.frames += later.frames
         self.messages += later.messages
@@ -51,7 +51,7 @@ class Activity:
     """A fold over frame and exchange rows."""
 
     def __init__(self) -> None:
-        self.marks = Bins[tuple[str, Command], Mark](ACTIVITY_CELLS_MAX, Mark, Mark.join)
+        self.marks = Bins[tuple[str, Command], ActivityMark](ACTIVITY_CELLS_MAX, ActivityMark, ActivityMark.join)
         self.latencies = Bins[str, Latencies](LATENCY_CELLS_MAX, Latencies, Latencies.merge)
         """By request; an exchange belongs to the time of its request."""
         self.connections: dict[str, None] = {}

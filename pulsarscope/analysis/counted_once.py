@@ -54,7 +54,7 @@ _OF_THE_LEG = frozenset({"capture", "tcp", "tls"})
 """Layers of findings about one leg, whatever it carries."""
 
 
-class Mark(NamedTuple):
+class Fingerprint(NamedTuple):
     """What tells whether a row comes a second time."""
 
     connection: str | None
@@ -79,7 +79,7 @@ class CountedOnce:
         shown: frozenset[str] = frozenset(),
         holds: bool = False,
         waits: bool = True,
-        mark: Callable[[Any], Mark] | None = None,
+        mark: Callable[[Any], Fingerprint] | None = None,
     ) -> None:
         """Begin.
 
@@ -227,7 +227,7 @@ class CountedOnce:
         """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""
         name = row.connection
         content = DELIVER, row.command, row.size, row.payload_size, row.num_messages, row.producer_name
-        if row.direction == SERVER and self._must_wait(row, Mark(name, content, row.time, row.size or 0)):
+        if row.direction == SERVER and self._must_wait(row, Fingerprint(name, content, row.time, row.size or 0)):
             return True
         self._frames[name] = number = self._frames.get(name, 0) + 1
         if number >= EARLY_MESSAGES_MAX:
@@ -235,7 +235,7 @@ class CountedOnce:
             self._carried.add(name)
         return False
 
-    def _must_wait(self, row: Any, mark: Mark) -> bool:
+    def _must_wait(self, row: Any, mark: Fingerprint) -> bool:
         """Look ahead until it is known whether a message comes a second time; put it back and return True where more rows are needed."""
         connection, message, *_ = mark
         if message is None or message[0] != DELIVER or connection is None or connection in self._settled or connection in self.outer_of:
@@ -258,7 +258,7 @@ class CountedOnce:
         """Return True when it is known whether a connection is the outer leg of one on which a message came first."""
         return first == second or first in self.outer_of or (first, second) in self._strangers
 
-    def _look_ahead(self, mark: Mark, first: str, second: str) -> bool:
+    def _look_ahead(self, mark: Fingerprint, first: str, second: str) -> bool:
         """Take anchors that come behind a message until it is decided about two connections, or too late; return False for too early."""
         looked, unseen = self._looked, self._unseen
         while self._looked_bytes <= UNDECIDED_MAX_BYTES and len(looked) < UNDECIDED_ROWS_MAX:
@@ -286,7 +286,7 @@ class CountedOnce:
             remember(self._strangers, (first, second), None, LEGS_MAX)
         return True
 
-    def _repeats(self, mark: Mark) -> bool:
+    def _repeats(self, mark: Fingerprint) -> bool:
         """Return True for a row that another leg brings, too, and for a copy of a message in a storage."""
         connection, message, *_ = mark
         if connection is None:
@@ -342,13 +342,13 @@ class CountedOnce:
         return self.selected(())
 
 
-def mark_of(row: Any) -> Mark:
+def mark_of(row: Any) -> Fingerprint:
     """Return what tells whether a row comes a second time."""
     kind = type(row)
     if kind is RawFrame:
-        return Mark(None, None, 0, len(row.data))
+        return Fingerprint(None, None, 0, len(row.data))
     if kind is EntryMessages or row.kind == MessageRow.kind:
         shared = row.shared if kind is EntryMessages else row
-        return Mark(shared.connection, _identity(shared), shared.time, shared.payload_size or 0)
+        return Fingerprint(shared.connection, _identity(shared), shared.time, shared.payload_size or 0)
     own = row.kind == ConnectionRow.kind or (row.kind == FindingRow.kind and row.layer in _OF_THE_LEG)
-    return Mark(None if own else row.connection, None, row.time, row.size or 0 if kind is FrameRow else 0)
+    return Fingerprint(None if own else row.connection, None, row.time, row.size or 0 if kind is FrameRow else 0)

@@ -9,7 +9,7 @@ from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.model.findings import Finding
 
 
-class Step(msgspec.Struct):
+class LiveStep(msgspec.Struct):
     """What comes next of a live capture: the content of one block."""
 
     data: bytes = b""
@@ -37,7 +37,7 @@ class StepDecoder:
         """Return the time of the first packet, None before it came."""
         return self._decoder.first_time
 
-    def block(self, step: Step) -> Block:
+    def block(self, step: LiveStep) -> Block:
         """Return the block of a step."""
         if step.skipped:
             self._decoder.skip(step.skipped)

@@ -17,7 +17,7 @@ from pulsarscope.cli.reports import report_options
 from pulsarscope.inputs.config_files import ConfigFile, Setting, config_paths
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, hint_for
-from pulsarscope.output.render.text_report import ReportColumn, TextReport
+from pulsarscope.output.render.text_report import TextColumn, TextReport
 
 DEFAULT = "default"
 
@@ -64,7 +64,7 @@ def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
         cells = [[escape(cell) for cell in column] for column in zip(*lines, strict=True)] or [[]] * len(_Line._fields)
         report.table(
             [
-                ReportColumn(name, column, right=False, name=name in {"value", "from"}, kept=True)
+                TextColumn(name, column, right=False, name=name in {"value", "from"}, kept=True)
                 for name, column in zip(("command", "option", "value", "from"), cells, strict=True)
             ]
         )

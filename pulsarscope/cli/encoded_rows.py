@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.analysis.counted_once import CountedOnce, Mark, mark_of
+from pulsarscope.analysis.counted_once import CountedOnce, Fingerprint, mark_of
 from pulsarscope.cli.rereadable import name_of
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.legs import AnchorRow
@@ -112,7 +112,7 @@ class OnceEncoding:
         return self._encoding.join([line for _, line in self._once.rest_of_selected()])
 
 
-def _of_all_legs(row: Any) -> Mark:
+def _of_all_legs(row: Any) -> Fingerprint:
     return mark_of(row)._replace(connection=None, message=None)
 
 

@@ -94,7 +94,7 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
     """Read the captures into an index, and return the number of frames."""
     from pulsarscope.browse.capture import browsed_tables  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.engine.local import packets  # noqa: PLC0415 - as above
-    from pulsarscope.index.writer import IndexWriter, Totals  # noqa: PLC0415 - an extra
+    from pulsarscope.index.writer import IndexTotals, IndexWriter  # noqa: PLC0415 - an extra
 
     assert identity is not None  # noqa: S101 - place_of raises
     try:
@@ -116,7 +116,7 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
                 with output.interrupts.deferred():
                     writer.add_packets(packets_read)
                 progress.advance(packets_read.file, packets_read.bytes_read)
-            writer.finish(Totals.of(run), [(name, fold.records()) for name, fold in folds.items()])
+            writer.finish(IndexTotals.of(run), [(name, fold.records()) for name, fold in folds.items()])
             prune(place.parent)
             return writer.frames
     except OSError as error:

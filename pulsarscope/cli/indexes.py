@@ -79,7 +79,7 @@ class IndexKeeper:
     def finish(self, browsed: Browsed, cancelled: Callable[[], bool]) -> None:
         """Put the index in its place, unless it is cancelled before."""
         from pulsarscope.engine.local import packets  # noqa: PLC0415 - help stays quick without it
-        from pulsarscope.index.writer import Totals  # noqa: PLC0415 - an extra
+        from pulsarscope.index.writer import IndexTotals  # noqa: PLC0415 - an extra
 
         run, writer = browsed.run, self._writer
         with self._noting():
@@ -88,7 +88,7 @@ class IndexKeeper:
                     if cancelled():
                         return
                     writer.add_packets(batch)
-                writer.finish(Totals.of(run), [(name, browsed.table(name)) for name in browsed.tables])
+                writer.finish(IndexTotals.of(run), [(name, browsed.table(name)) for name in browsed.tables])
                 self._writer = None
                 prune(writer.path.parent)
 

@@ -19,7 +19,7 @@ DELAY_SECONDS = 0.5
 REFRESH_SECONDS = 0.1
 
 
-class Progress:
+class ProgressBar:
     """A bar of the bytes read, of all bytes. Enter it around the work."""
 
     def __init__(self, paths: Sequence[str], total: int | None, *, enabled: bool) -> None:
@@ -32,7 +32,7 @@ class Progress:
         self._task: Any = None
         self._next = time.monotonic() + DELAY_SECONDS if enabled and is_terminal(sys.stderr) else None
 
-    def __enter__(self) -> Progress:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+    def __enter__(self) -> ProgressBar:  # noqa: PYI034 - typing.Self is newer than Python 3.10
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,9 +72,9 @@ class Progress:
         self._bar.start()
 
 
-def reading_progress(inputs: Inputs, *, quiet: bool) -> Progress:
+def reading_progress(inputs: Inputs, *, quiet: bool) -> ProgressBar:
     """Return the bar of one reading of a run's inputs."""
-    return Progress(inputs.paths, inputs.sizes, enabled=not quiet)
+    return ProgressBar(inputs.paths, inputs.sizes, enabled=not quiet)
 
 
 def _size(path: str) -> int:

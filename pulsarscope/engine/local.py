@@ -12,7 +12,7 @@ from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
 from pulsarscope.model.byte_ranges import Ranges
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import refuse_unknown
-from pulsarscope.tcp import Assembler, Place, Placement
+from pulsarscope.tcp import Assembler, PacketPlace, Placement
 
 __all__ = [
     "ALL_RECORDS",
@@ -121,7 +121,7 @@ class PacketBatch(NamedTuple):
     bytes_read: int
     read: int
     """Number of packets in the block."""
-    packets: list[tuple[PacketRecord, Place | None]]
+    packets: list[tuple[PacketRecord, PacketPlace | None]]
     """As they stand in the file; with their place in a TCP connection, if they have one."""
     fragments: list[tuple[int, int]]
     """As `Block.fragments`: packets whose bytes have their place with another one."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pulsarscope.capture.portions import Portion
 from pulsarscope.index.identity import Identity
-from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, Totals
+from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, IndexTotals
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import INDEX_CHUNKS_CACHED, INDEXED_FRAMES_PER_CHUNK
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
@@ -63,7 +63,7 @@ class Index:
         """Records of tables of statistics, by name."""
         self.portions: list[Portion] = []
         """Where captures can be read from; empty for compressed ones."""
-        totals: Totals | None = None
+        totals: IndexTotals | None = None
         for other in others:
             kind, data = other["record"], other["row"]
             if kind == TABLE:
@@ -72,7 +72,7 @@ class Index:
             elif kind == PORTION:
                 self.portions.append(msgspec.msgpack.decode(data, type=Portion))
             elif kind == TOTALS:
-                totals = msgspec.msgpack.decode(data, type=Totals)
+                totals = msgspec.msgpack.decode(data, type=IndexTotals)
                 self._count = int(other["at"])
             else:
                 self.others.append((other["at"], decoders[kind].decode(data)))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pulsarscope.capture.portions import Portion, portions
 from pulsarscope.engine.local import PacketBatch
-from pulsarscope.engine.row_batch import Totals as RunTotals
+from pulsarscope.engine.row_batch import Totals
 from pulsarscope.index.identity import Identity
 from pulsarscope.model.limits import INDEX_PORTION_BYTES, INDEXED_FRAMES_PER_CHUNK, INDEXED_PACKETS_PER_CHUNK
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -53,7 +53,7 @@ IDENTITY = b"pulsarscope"
 """Key of the identity in the metadata."""
 
 
-class Totals(msgspec.Struct):
+class IndexTotals(msgspec.Struct):
     """What a run says at its end."""
 
     packets: int
@@ -63,7 +63,7 @@ class Totals(msgspec.Struct):
     fragmented: bool
 
     @classmethod
-    def of(cls, run: RunTotals) -> Totals:
+    def of(cls, run: Totals) -> IndexTotals:
         """Return those of a run."""
         return cls(run.packets, run.connections, run.damaged, run.start, run.fragmented)
 
@@ -113,7 +113,7 @@ class IndexWriter:
         if len(waiting["file"]) >= INDEXED_PACKETS_PER_CHUNK:
             self._write_packets()
 
-    def finish(self, totals: Totals, tables: Iterable[tuple[str, Any]] = ()) -> None:
+    def finish(self, totals: IndexTotals, tables: Iterable[tuple[str, Any]] = ()) -> None:
         """Write the rest, and put the index in its place. Raises OSError when it cannot be written."""
         if self._waiting:
             self._write_frames()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from pulsarscope.capture import Block
-from pulsarscope.capture.steps import Step, StepDecoder
+from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.key_log_follower import KeyLogFollower
@@ -152,9 +152,9 @@ class LiveFeed:
         self.steps.close()
         self._worker.join()
 
-    def _captured(self) -> Generator[Step, None, None]:
+    def _captured(self) -> Generator[LiveStep, None, None]:
         self.start()
-        yield Step(section_block("") + self._interfaces)
+        yield LiveStep(section_block("") + self._interfaces)
         skipped = 0
         while (entry := self._worker.take(WAIT_SECONDS)) is not None:
             if isinstance(entry, int):
@@ -181,8 +181,8 @@ class LiveFeed:
             last.findings = [CAPTURE_CODES["interface-gone"].at(text, {"interface": self.name}, file=0)]
         yield last
 
-    def _step(self, data: bytes = b"", **values: Any) -> Step:
-        return Step(data, self._bytes, secrets=self._key_logs.read(), **values)
+    def _step(self, data: bytes = b"", **values: Any) -> LiveStep:
+        return LiveStep(data, self._bytes, secrets=self._key_logs.read(), **values)
 
     def _watch_interface(self) -> None:
         """Tell when the interface goes down or up."""
@@ -190,7 +190,7 @@ class LiveFeed:
             self._down = down
             self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
-    def _report(self, *, at_end: bool = False) -> Iterator[Step]:
+    def _report(self, *, at_end: bool = False) -> Iterator[LiveStep]:
         """Yield a step with findings on losses and delay, if there are any."""
         now = time.monotonic()
         if now < self._next_report and not at_end:

@@ -26,7 +26,7 @@ KNOWN_FLOWS_MAX = 1 << 17
 """Flows of which it is remembered whether they are kept."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class FlowShare(msgspec.Struct, frozen=True):
     """Connections of some successive captures: those whose flow key falls to one of several numbers."""
 
     first: int
@@ -63,13 +63,13 @@ def capture_sets(inputs: Inputs) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], files], strict=True))
 
 
-def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None) -> list[Share]:
+def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None) -> list[FlowShare]:
     """Return the shares of sets of captures: `count` of each, by default a number by their size."""
     size = (inputs.sizes or 0) / max(len(inputs.paths), 1)
     shares = []
     for first, end in sets:
         own = count or min(max(round(size * (end - first)) // SHARE_BYTES, 1), SHARES_MAX)
-        shares += [Share(first, end, number, own) for number in range(own)]
+        shares += [FlowShare(first, end, number, own) for number in range(own)]
     return shares
 
 
@@ -116,7 +116,9 @@ class ShareBlocks:
 class KeptFlows:
     """The flows of a share, of which only some may be wanted."""
 
-    def __init__(self, inputs: Inputs, share: Share, wanted: Wanted, files: Sequence[bool] | None = None, times_location: str = "") -> None:
+    def __init__(
+        self, inputs: Inputs, share: FlowShare, wanted: Wanted, files: Sequence[bool] | None = None, times_location: str = ""
+    ) -> None:
         """Read some of the captures, by default all; note their times in a folder, unless its name is empty."""
         self._inputs = inputs
         self._files = files

@@ -35,7 +35,7 @@ SHUFFLED = 1.05
 """Bytes of packed segments in a shuffle, for each byte of a plain capture."""
 
 
-class Plan(msgspec.Struct):
+class PipelinePlan(msgspec.Struct):
     """What a run will do."""
 
     files: int
@@ -68,13 +68,13 @@ class Plan(msgspec.Struct):
         return self.expanded * self.bytes * SHUFFLED
 
 
-def make_plan(arguments: Sequence[str], options: Options, split: int | None) -> Plan:
+def make_plan(arguments: Sequence[str], options: Options, split: int | None) -> PipelinePlan:
     """Return the plan of a run. Raises CaptureError when no argument leads to a capture."""
     inputs = expand_inputs(arguments, options.source_by, list_files, open_path)
     sizes = [_size(path) for path in inputs.paths]
     packed = [_is_compressed(path) for path in inputs.paths]
     whole = split is None
-    plan = Plan(
+    plan = PipelinePlan(
         len(inputs.paths),
         sum(sizes),
         max(len(set(inputs.sources)), 1),
@@ -90,7 +90,7 @@ def make_plan(arguments: Sequence[str], options: Options, split: int | None) -> 
     return plan
 
 
-def _measure(inputs: Inputs, sizes: Sequence[int], options: Options, plan: Plan) -> None:
+def _measure(inputs: Inputs, sizes: Sequence[int], options: Options, plan: PipelinePlan) -> None:
     """Decode the beginnings of the largest captures."""
     began = time.process_time()
     payload = 0
@@ -116,7 +116,7 @@ def _measure(inputs: Inputs, sizes: Sequence[int], options: Options, plan: Plan)
         plan.rows = {kind: rows / plan.sampled for kind, rows in plan.rows.items()}
 
 
-def plan_lines(plan: Plan, tasks: int, cores: int | None) -> Iterator[str]:
+def plan_lines(plan: PipelinePlan, tasks: int, cores: int | None) -> Iterator[str]:
     """Yield the plan in words; `tasks` decode, on so many cores if that is known."""
     size, largest = plan.bytes / 1e6, plan.largest / 1e6
     captures = f"{plural(plan.files, 'capture')} of {plural(plan.sources, 'vantage point')}"
@@ -143,7 +143,7 @@ def local_cores(master: str | None) -> int | None:
     return int(match[1] or 1) if match else None
 
 
-def planned_tasks(plan: Plan, cores: int | None) -> int:
+def planned_tasks(plan: PipelinePlan, cores: int | None) -> int:
     """Return the number of tasks that decode, as `tables.task_count` does."""
     return max(plan.bytes // TASK_BYTES, TASKS_PER_CORE * (cores or 1))
 

@@ -16,7 +16,7 @@ from pulsarscope.filter import Filter
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, MessageRow, count_rows
 from pulsarscope.output.export.arrow import RecordBatches
-from pulsarscope.spark.flow_shares import KeptFlows, Share, Wanted, capture_sets, shares_of
+from pulsarscope.spark.flow_shares import FlowShare, KeptFlows, Wanted, capture_sets, shares_of
 from pulsarscope.spark.partition import COLLECT_EVERY_OBJECTS
 from pulsarscope.spark.row_filters import RowFilters
 from pulsarscope.spark.source_options import ACROSS_CONNECTIONS, SourceOptions
@@ -29,7 +29,7 @@ class SharePartition(InputPartition):  # type: ignore[misc]  # pyspark is untype
     """Partition of a share of the connections."""
 
 
-class RecordReader(DataSourceReader):  # type: ignore[misc]
+class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
     """Reader with a task for each share of the connections."""
 
     def __init__(self, options: SourceOptions, inputs: Inputs, columns: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         inputs = self._inputs
         sets = capture_sets(inputs)
         if self._options.kind in ACROSS_CONNECTIONS:
-            return [SharePartition(Share(0, len(inputs.paths)))]
+            return [SharePartition(FlowShare(0, len(inputs.paths)))]
         files = self._passing_files()
         sets = [(first, end) for first, end in sets if any(files[first:end])]
         if len(sets) > 1:  # then vantage points are those of files
@@ -67,7 +67,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         """Yield the rows of a share."""
         return iter(()) if partition.value is None else self._batches(partition.value)
 
-    def _batches(self, share: Share) -> Iterator[pa.RecordBatch]:
+    def _batches(self, share: FlowShare) -> Iterator[pa.RecordBatch]:
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         options, filters = self._options, self._filters
         display_filter = options.make_filter()
@@ -94,7 +94,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         if waiting:
             yield made.batch(waiting)
 
-    def _flows(self, share: Share) -> KeptFlows:
+    def _flows(self, share: FlowShare) -> KeptFlows:
         """Return the flows of a share that may have a row that passes the filters."""
         filters, wanted = self._filters, Wanted()
         if self._options.kind == ConnectionRow.kind:
@@ -108,7 +108,7 @@ class RecordReader(DataSourceReader):  # type: ignore[misc]
         return flows
 
 
-class FilteredRecordReader(RecordReader):
+class FilteredRecordReader(RecordSourceReader):
     """Reader that takes filters from Spark, where `spark.sql.python.filterPushdown.enabled` allows it."""
 
     def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802 - Spark calls it so

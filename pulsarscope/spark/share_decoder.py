@@ -22,7 +22,7 @@ from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.model.records import FindingRow, JourneyRow
 from pulsarscope.model.text import printable
-from pulsarscope.spark.flow_shares import KeptFlows, Share, Wanted
+from pulsarscope.spark.flow_shares import FlowShare, KeptFlows, Wanted
 from pulsarscope.spark.shuffle_batches import fact_batch, facts_in, stream_bytes
 
 Secret = tuple[tuple[int, int], bytes]
@@ -117,7 +117,7 @@ class ShareDecoder:
         engine = self._engine(source)
         self._warn_of_loss(engine, file)
         batch = self._batch
-        share = Share(batch.first, len(self._paths) - 1, batch.number, batch.count)
+        share = FlowShare(batch.first, len(self._paths) - 1, batch.number, batch.count)
         blocks = KeptFlows(self._inputs(source), share, Wanted()).read(path, file)
         lossy = False
         for block in blocks:

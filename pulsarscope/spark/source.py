@@ -12,7 +12,7 @@ from pulsarscope.capture import Inputs, Portion
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
-from pulsarscope.spark.record_source import FilteredRecordReader, RecordReader
+from pulsarscope.spark.record_source import FilteredRecordReader, RecordSourceReader
 from pulsarscope.spark.source_options import PACKET, known_columns, source_options, table_options
 from pulsarscope.spark.stream_source import stream_reader
 from pulsarscope.spark.tables import spark_schema
@@ -52,7 +52,7 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         if checked.kind == PACKET:
             return CaptureDataReader(inputs, checked.reads(inputs))
         columns = known_columns(checked.kind, tuple(schema.names))
-        return (FilteredRecordReader if checked.pushdown else RecordReader)(checked, inputs, columns)
+        return (FilteredRecordReader if checked.pushdown else RecordSourceReader)(checked, inputs, columns)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
         """Return a reader of the captures that land in a folder."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from pulsarscope.tcp.assembler import Assembler
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.pieces import Data, Gap, Item, Piece
-from pulsarscope.tcp.placement import Place, Placement
+from pulsarscope.tcp.placement import PacketPlace, Placement
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import Stream
 
@@ -33,8 +33,8 @@ __all__ = [
     "Data",
     "Gap",
     "Item",
+    "PacketPlace",
     "Piece",
-    "Place",
     "Placement",
     "Stream",
     "sequence_difference",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.connection import Connection, ConnectionEvents
 
 
-class Place(NamedTuple):
+class PacketPlace(NamedTuple):
     """Position of one packet's payload in a stream."""
 
     connection: str
@@ -42,7 +42,7 @@ class Placement:
         self._connections: dict[bytes, Connection] = {}
         """Unfinished connections by the flow key of either direction."""
 
-    def feed(self, block: Block, events: Sequence[ConnectionEvents], ranges: Ranges | None = None) -> Mapping[int, Place]:
+    def feed(self, block: Block, events: Sequence[ConnectionEvents], ranges: Ranges | None = None) -> Mapping[int, PacketPlace]:
         """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block.
 
         With `ranges`, only those of packets with bytes in these.
@@ -52,7 +52,7 @@ class Placement:
             if event.opened:
                 for stream in event.connection.streams:
                     opened.setdefault(stream.key, []).append(event.connection)
-        places: dict[int, Place] = {}
+        places: dict[int, PacketPlace] = {}
         for key, segments in block.flows.items():
             connection = self._connections.get(key)
             rest = iter(opened.get(key, ()))
@@ -61,14 +61,14 @@ class Placement:
             if following is None and ranges is not None:
                 if connection is not None and (looked_for := ranges(connection.name, source)) is not None:
                     for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for):
-                        places[packet] = Place(connection.name, source, flags, start, end)
+                        places[packet] = PacketPlace(connection.name, source, flags, start, end)
                 continue
             for segment in segments:
                 while following is not None and following.packet <= segment[0]:
                     connection = following
                     following = next(rest, None)
                 if connection is not None:
-                    place = Place(connection.name, source, segment[4], *_bytes_of(segment, _stream(connection, key)))
+                    place = PacketPlace(connection.name, source, segment[4], *_bytes_of(segment, _stream(connection, key)))
                     if ranges is None or ((looked_for := ranges(place.connection, source)) and looked_for.meet(place.start, place.end)):
                         places[segment[0]] = place
         for key, connections in opened.items():

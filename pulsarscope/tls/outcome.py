@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsarscope.tls.handshake import TLS_1_3
-from pulsarscope.tls.record_layer import APPLICATION_DATA, CHANGE_CIPHER_SPEC, Waiting
+from pulsarscope.tls.record_layer import APPLICATION_DATA, CHANGE_CIPHER_SPEC, WaitingRecord
 
 _ALERT_BYTES = 19
 """Size of an encrypted alert: two bytes, its type, and the authentication tag of 16. A Finished has 53 or more."""
 
 
-def unfinished(version: int | None, client: Sequence[Waiting], server: Sequence[Waiting]) -> str | None:
+def unfinished(version: int | None, client: Sequence[WaitingRecord], server: Sequence[WaitingRecord]) -> str | None:
     """Return how a handshake failed: refused by the client or the server, or unfinished; None when it may have succeeded.
 
     The records are those of each side behind the last cleartext one, encrypted unless they change the cipher.

@@ -38,7 +38,7 @@ class TlsRecord(NamedTuple):
     end: int
 
 
-class Waiting(NamedTuple):
+class WaitingRecord(NamedTuple):
     """Record that is not read yet; `mark` names the packet that completed it."""
 
     kind: int
@@ -179,7 +179,7 @@ class RecordReader:
         end = min(start + _HEADER.size + length, self._end)
         return TlsRecord(kind, header, self._data[self._position + _HEADER.size : end - self._base], start, end)
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingRecord]:
         """Return the complete records from the next one on."""
         self._join()
         records = []
@@ -191,7 +191,7 @@ class RecordReader:
             position += _HEADER.size + size
             if position > len(self._data):
                 break
-            records.append(Waiting(kind, size, self._marks[bisect_left(self._ends, self._base + position)]))
+            records.append(WaitingRecord(kind, size, self._marks[bisect_left(self._ends, self._base + position)]))
         return records
 
     def trim(self) -> None:

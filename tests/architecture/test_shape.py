@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from pathlib import Path
 
 import pulsarscope
@@ -103,6 +104,11 @@ def test_no_function_is_longer_than_one_can_read() -> None:
     functions = [(path, node) for path in SOURCES for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     too_long = [(path, node) for path, node in functions if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX]
     assert [f"{name_of(path)}.{node.name}" for path, node in too_long] == []
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    names = Counter(node.name for path in SOURCES for node in nodes_of(path) if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.cli import progress
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -24,7 +24,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = watch(monkeypatch)
-    with Progress(["a"], 100, enabled=True) as bar:
+    with ProgressBar(["a"], 100, enabled=True) as bar:
         bar.advance(0, 50)
     assert screen.getvalue() == ""
 
@@ -34,7 +34,7 @@ def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0)
     (tmp_path / "a").write_bytes(bytes(1000))
-    with Progress([str(tmp_path / "a"), "gone", "b"], 3000, enabled=True) as bar:
+    with ProgressBar([str(tmp_path / "a"), "gone", "b"], 3000, enabled=True) as bar:
         bar.advance(0, 500)
         bar.advance(2, 500)
     assert "1.5/3.0 kB" in screen.getvalue()
@@ -43,7 +43,7 @@ def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_pipe_has_no_end_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = watch(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
-    with Progress(["-"], None, enabled=True) as bar:
+    with ProgressBar(["-"], None, enabled=True) as bar:
         bar.advance(0, 500)
     assert screen.getvalue()
 
@@ -53,6 +53,6 @@ def test_without_a_terminal_or_a_wish_there_is_none(monkeypatch: pytest.MonkeyPa
     stream = io.StringIO() if enabled else Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
-    with Progress(["a"], 10, enabled=enabled) as bar:
+    with ProgressBar(["a"], 10, enabled=enabled) as bar:
         bar.advance(0, 5)
     assert stream.getvalue() == ""

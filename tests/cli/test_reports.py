@@ -13,7 +13,7 @@ import pytest
 from pulsarscope.cli import app
 from pulsarscope.cli.compare import CompareRequest, compare
 from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
-from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.progress import ProgressBar
 from pulsarscope.cli.stats import StatsRequest, stats
 from tests.places import CAPTURES, ROOT
 from tests.scenarios.bad_inputs.cases import capture
@@ -121,18 +121,18 @@ def test_a_report_goes_to_a_pipe_of_any_encoding(captures: Path) -> None:
 def test_an_interrupted_report_is_that_of_what_was_read(
     command: str, jobs: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    advance = Progress.advance
+    advance = ProgressBar.advance
 
-    def interrupt(self: Progress, *place: Any) -> None:
+    def interrupt(self: ProgressBar, *place: Any) -> None:
         advance(self, *place)
         if place[0] == 0:
             os.kill(os.getpid(), number)
-            monkeypatch.setattr(Progress, "advance", advance)
+            monkeypatch.setattr(ProgressBar, "advance", advance)
 
     files = [str(CAPTURES / name) for name in ("quickstart.pcapng", "ipv6.pcap", "stuck-consumer.pcap", "errors.pcap")]
 
     def end(*options: str) -> tuple[int, str]:
-        monkeypatch.setattr(Progress, "advance", interrupt)
+        monkeypatch.setattr(ProgressBar, "advance", interrupt)
         with pytest.raises(SystemExit) as ended:
             app([command, *files, "--jobs", jobs, *options], standalone_mode=True)
         return int(ended.value.code or 0), capsys.readouterr().err
@@ -152,11 +152,11 @@ def test_an_interrupted_report_is_that_of_what_was_read(
 
 
 def test_a_second_signal_ends_a_report_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(_self: Progress, *_place: Any) -> None:
+    def interrupt(_self: ProgressBar, *_place: Any) -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Progress, "advance", interrupt)
+    monkeypatch.setattr(ProgressBar, "advance", interrupt)
     with pytest.raises(SystemExit) as ended:
         app(["diagnose", str(CAPTURES / "quickstart.pcapng")], standalone_mode=True)
     assert ended.value.code == 5

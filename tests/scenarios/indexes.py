@@ -10,7 +10,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.index.identity import identity_of
 from pulsarscope.index.reader import Index
 from pulsarscope.index.run import SERVED
-from pulsarscope.index.writer import IndexWriter, Totals
+from pulsarscope.index.writer import IndexTotals, IndexWriter
 from pulsarscope.protocols import make_dissectors
 
 INDEX_OPTIONS = Options(records=SERVED, rules=True, dissectors=make_dissectors)
@@ -26,5 +26,5 @@ def indexed(path: Path, place: Path) -> Index:
         writer.add(batch.rows)
     for packets in local.packets(inputs):
         writer.add_packets(packets)
-    writer.finish(Totals.of(run))
+    writer.finish(IndexTotals.of(run))
     return Index(place, identity)

@@ -6,11 +6,11 @@ import pytest
 
 from pulsarscope.capture import BlockReader, Inputs, expand_inputs
 from pulsarscope.model.flow import reverse_key, source_endpoint
-from pulsarscope.spark.flow_shares import SHARE_BYTES, SHARES_MAX, KeptFlows, Share, Wanted, capture_sets, shares_of
+from pulsarscope.spark.flow_shares import SHARE_BYTES, SHARES_MAX, FlowShare, KeptFlows, Wanted, capture_sets, shares_of
 from tests.spark.inside import SOURCE_PER_FILE
 
 
-def flows_of(inputs: Inputs, share: Share, wanted: Wanted | None = None) -> list[set[bytes]]:
+def flows_of(inputs: Inputs, share: FlowShare, wanted: Wanted | None = None) -> list[set[bytes]]:
     """Return the lower keys of the flows of a share, by file."""
     return kept(inputs, KeptFlows(inputs, share, wanted or Wanted()))
 
@@ -41,46 +41,46 @@ def test_captures_of_a_vantage_point_are_decoded_without_the_others(captures: Pa
     assert capture_sets(expand_inputs(paths)) == [(0, 3)]
     inputs = expand_inputs(paths, SOURCE_PER_FILE)
     assert capture_sets(inputs) == [(0, 1), (1, 2), (2, 3)]
-    assert [bool(flows) for flows in flows_of(inputs, Share(1, 2))] == [False, True, False]
+    assert [bool(flows) for flows in flows_of(inputs, FlowShare(1, 2))] == [False, True, False]
 
 
 def test_where_a_capture_may_bring_secrets_all_are_one_set(captures: Path) -> None:
     inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "go-tls13-dsb.pcapng")], SOURCE_PER_FILE)
     assert capture_sets(inputs) == [(0, 2)]
-    assert flows_of(inputs, Share(0, 2))[1]
+    assert flows_of(inputs, FlowShare(0, 2))[1]
 
 
 def test_shares_grow_with_the_captures_up_to_a_maximum() -> None:
-    def shares(size: int, count: int | None = None) -> list[Share]:
+    def shares(size: int, count: int | None = None) -> list[FlowShare]:
         return shares_of(Inputs(["a", "b", "c", "d"], size, []), [(0, 1), (1, 4)], count)
 
     assert [*map(len, (shares(10), shares(10 * SHARE_BYTES), shares(1000 * SHARE_BYTES)))] == [2, 9, 2 * SHARES_MAX]
-    assert shares(10, 2) == [Share(0, 1, 0, 2), Share(0, 1, 1, 2), Share(1, 4, 0, 2), Share(1, 4, 1, 2)]
+    assert shares(10, 2) == [FlowShare(0, 1, 0, 2), FlowShare(0, 1, 1, 2), FlowShare(1, 4, 0, 2), FlowShare(1, 4, 1, 2)]
 
 
 def test_flows_without_the_wanted_endpoints_are_left_out(captures: Path) -> None:
     inputs = expand_inputs([str(captures / "errors.pcap")])
-    (flows,) = flows_of(inputs, Share(0, 1))
+    (flows,) = flows_of(inputs, FlowShare(0, 1))
     key = min(flows)
 
     ends = source_endpoint(key), source_endpoint(reverse_key(key))
     for client, server in (ends, ends[::-1]):
-        (some,) = flows_of(inputs, Share(0, 1), Wanted(frozenset({client, "1.2.3.4:5"}), frozenset({server})))
+        (some,) = flows_of(inputs, FlowShare(0, 1), Wanted(frozenset({client, "1.2.3.4:5"}), frozenset({server})))
         assert key in some
         assert len(some) < len(flows)
-    assert flows_of(inputs, Share(0, 1), Wanted(frozenset({ends[0]}), frozenset())) == [set()]
+    assert flows_of(inputs, FlowShare(0, 1), Wanted(frozenset({ends[0]}), frozenset())) == [set()]
 
 
 def test_flows_without_a_packet_in_the_chosen_files_or_times_are_left_out(captures: Path) -> None:
     inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "stuck-consumer.pcap")])
-    whole = flows_of(inputs, Share(0, 2))
-    first = KeptFlows(inputs, Share(0, 2), Wanted())
+    whole = flows_of(inputs, FlowShare(0, 2))
+    first = KeptFlows(inputs, FlowShare(0, 2), Wanted())
     first.choose([True, False], None)
     assert kept(inputs, first) == [whole[0], whole[1] & whole[0]]
     times = sorted(segment[1] for block in BlockReader(inputs.paths[1]) for segments in block.flows.values() for segment in segments)
-    some = KeptFlows(inputs, Share(0, 2), Wanted())
+    some = KeptFlows(inputs, FlowShare(0, 2), Wanted())
     some.choose([True, True], lambda given: [time == times[0] for time in given])
     assert 0 < sum(map(len, kept(inputs, some))) < sum(map(len, whole))
-    none = KeptFlows(inputs, Share(0, 2), Wanted())
+    none = KeptFlows(inputs, FlowShare(0, 2), Wanted())
     none.choose([True, True], lambda given: [False for _ in given])
     assert kept(inputs, none) == [set(), set()]

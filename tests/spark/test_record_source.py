@@ -201,7 +201,7 @@ def test_a_capture_that_is_gone_is_a_finding(captures: Path, tmp_path: Path) -> 
     for path in paths:
         path.write_bytes((captures / path.name).read_bytes())
     checked = source_options({"records": "finding", "path": str(tmp_path)})
-    reader = record_source.RecordReader(checked, checked.expand(), ["code"])
+    reader = record_source.RecordSourceReader(checked, checked.expand(), ["code"])
     for path in paths:
         path.unlink()
     (partition,) = reader.partitions()
@@ -292,7 +292,7 @@ def test_captures_in_which_no_row_can_be_are_not_read(captures: Path) -> None:
     assert len(batches(by_file, [EQUAL(("file",), 1)])) == 1
     assert len(batches(by_file, [IN(("source",), (sources[0], sources[2], "none"))])) == 2
     assert batches(by_file, [EQUAL(("source",), "none")]) == []
-    assert [*record_source.RecordReader.read(None, datasource.InputPartition(None))] == []
+    assert [*record_source.RecordSourceReader.read(None, datasource.InputPartition(None))] == []
 
 
 @pytest.mark.parametrize(

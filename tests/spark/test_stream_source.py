@@ -129,9 +129,9 @@ def test_vantage_points_whose_captures_land_by_turns(captures: Path, tmp_path: P
 
     streamed = [[*row.values()] for rows in query.batches for batch in rows for row in batch.to_pylist()]
     checked = source_options({"records": kind, "path": str(query.landing), "sourceBy": r"([a-z]+)[0-9]+\.pcap$"})
-    from pulsarscope.spark.record_source import RecordReader  # noqa: PLC0415 - there may be no Spark
+    from pulsarscope.spark.record_source import RecordSourceReader  # noqa: PLC0415 - there may be no Spark
 
-    reader = RecordReader(checked, checked.expand(), columns)
+    reader = RecordSourceReader(checked, checked.expand(), columns)
     want = [[*row.values()] for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
     assert unnumbered(streamed) == unnumbered(want)
 
@@ -196,9 +196,9 @@ def test_times_of_a_filter_count_from_the_first_packet_of_the_stream(captures: P
     query.run(finish="true")
     rows = local(expand_inputs([str(query.landing)]), options_of("frame"))["frame"]
     checked = source_options({"records": "frame", "path": str(query.landing), "filter": "time > 20ms and command != PING"})
-    from pulsarscope.spark.record_source import RecordReader  # noqa: PLC0415 - there may be no Spark
+    from pulsarscope.spark.record_source import RecordSourceReader  # noqa: PLC0415 - there may be no Spark
 
-    reader = RecordReader(checked, checked.expand(), arrow_schema("frame").names)
+    reader = RecordSourceReader(checked, checked.expand(), arrow_schema("frame").names)
     assert query.rows() == texts(batch for part in reader.partitions() for batch in reader.read(part))
     assert 0 < len(query.rows()) < len(rows)
 

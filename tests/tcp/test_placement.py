@@ -10,7 +10,7 @@ import pytest
 
 from pulsarscope.capture import BlockReader
 from pulsarscope.model.byte_ranges import ByteRanges, Ranges
-from pulsarscope.tcp import Assembler, Place, Placement
+from pulsarscope.tcp import Assembler, PacketPlace, Placement
 from tests.scenarios.both_readers import reader
 from tests.scenarios.capturefile import Packet, pcap
 from tests.scenarios.conversation import Conversation
@@ -20,9 +20,9 @@ CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 
 
-def places(packets: list[Packet], read_bytes: int = 1 << 20, ranges: Ranges | None = None) -> dict[int, Place]:
+def places(packets: list[Packet], read_bytes: int = 1 << 20, ranges: Ranges | None = None) -> dict[int, PacketPlace]:
     assembler, placement = Assembler(), Placement()
-    result: dict[int, Place] = {}
+    result: dict[int, PacketPlace] = {}
     for block in BlockReader(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
         result |= placement.feed(block, assembler.feed(block), ranges)
     return dict(sorted(result.items()))

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from threading import Semaphore, Thread
 
 from pulsarscope.capture import Inputs
-from pulsarscope.capture.steps import Step
+from pulsarscope.capture.steps import LiveStep
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.driver import ParallelRun
 from pulsarscope.engine.parallel.process import Process
@@ -19,7 +19,9 @@ from pulsarscope.model.live_limits import LIVE_STEPS_MAX
 class LiveRun(ParallelRun):
     """A decode of the steps of a live capture, in several processes; the rows are those of one."""
 
-    def __init__(self, name: str, steps: Generator[Step, None, None], options: Options, jobs: int, prepare: Prepare | None = None) -> None:
+    def __init__(
+        self, name: str, steps: Generator[LiveStep, None, None], options: Options, jobs: int, prepare: Prepare | None = None
+    ) -> None:
         """Start nothing yet; see `ParallelRun`."""
         super().__init__(Inputs([name], None, [], by_interface=options.by_interface), options, jobs, prepare)
         self._steps = steps
@@ -50,7 +52,7 @@ class LiveRun(ParallelRun):
         return processes
 
     def _send_steps(self) -> None:
-        last = Step(last=True)
+        last = LiveStep(last=True)
         try:
             for step in self._steps:
                 self._room.acquire()

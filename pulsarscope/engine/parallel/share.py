@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pulsarscope.tcp import ConnectionEvents, Data
 
 
-class Share:
+class ProcessShare:
     """Connections of one of several processes, which all see all connections: each goes to the process with the least to do so far."""
 
     def __init__(self, number: int, count: int) -> None:

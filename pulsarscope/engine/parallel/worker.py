@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from pulsarscope.capture import Block, Inputs
-from pulsarscope.capture.steps import Step, StepDecoder
+from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
@@ -21,7 +21,7 @@ from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
-from pulsarscope.engine.parallel.share import Share
+from pulsarscope.engine.parallel.share import ProcessShare
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.engine.stalls import stall_warnings
 from pulsarscope.model.errors import PulsarscopeError, internal_error
@@ -116,7 +116,7 @@ class ReceivedBlocks:
         return self._decoder.first_time
 
     def __iter__(self) -> Iterator[Block]:
-        step = Step()
+        step = LiveStep()
         while not step.last and (data := receive(sys.stdin.buffer)) is not None:
             step = unpack(data)
             if step.secrets:
@@ -148,7 +148,7 @@ class Decode(msgspec.Struct, frozen=True):
             facts.append((engine.next_key(), rule, key, pack(fact), fact.where.time))
 
         totals = Totals()
-        select = Share(self.number, self.count).select
+        select = ProcessShare(self.number, self.count).select
         engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=select, first=not self.number)
         blocks = ReceivedBlocks(by_interface=self.inputs.by_interface)
         for part in parts(engine, self.inputs, self.options, (lambda _path, _file: blocks) if self.by_steps else None):

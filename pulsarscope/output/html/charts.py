@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pulsarscope.analysis.activity import Activity, Mark
+from pulsarscope.analysis.activity import Activity, ActivityMark
 from pulsarscope.analysis.overview import Overview
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import Course
@@ -114,7 +114,7 @@ def _lane(name: str, record: ReportRecord | None, severity: str | None) -> dict[
     return {"name": name, "client": ends[0], "server": ends[1], "severity": severity}
 
 
-def _kind(command: tuple[str, str, bool], mark: Mark) -> str:
+def _kind(command: tuple[str, str, bool], mark: ActivityMark) -> str:
     _, direction, whole = command
     if not whole:
         return "broken"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pulsarscope.analysis.comparison import Comparison
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, change_text, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, change_text, rate_text, size_text
 from pulsarscope.output.render.view import count_text
 
 VERDICT_CHANGES_MAX = 3
@@ -78,12 +78,12 @@ def _totals(report: TextReport, records: list[ReportRecord]) -> None:
     report.heading("Whole captures")
     report.table(
         [
-            ReportColumn("", [_TITLES[record["what"]] for record in shown], right=False, name=True),
+            TextColumn("", [_TITLES[record["what"]] for record in shown], right=False, name=True),
             *(
-                ReportColumn(side, [number_text(record["what"], record[side], report.duration) for record in shown])
+                TextColumn(side, [number_text(record["what"], record[side], report.duration) for record in shown])
                 for side in ("before", "after")
             ),
-            ReportColumn("change", [change_text(record["change_percent"]) for record in shown]),
+            TextColumn("change", [change_text(record["change_percent"]) for record in shown]),
         ]
     )
 
@@ -128,7 +128,7 @@ def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     if not (shown := records[: report.options.limit]):
         return
     report.heading("Exchanges", "largest change first; latencies to within 1 %")
-    columns = [ReportColumn("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
+    columns = [TextColumn("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
     columns += _pair(report, "count", [record["exchanges"] for record in shown], lambda count: f"{count:,}", change=False)
     columns += _pair(report, "refused", [record["errors"] for record in shown], lambda count: f"{count:,}", change=False)
     columns += _pair(report, "p50", [record["p50_ns"] for record in shown], report.duration)
@@ -138,7 +138,7 @@ def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
 
 def _pair(
     report: TextReport, title: str, changes: list[ReportRecord], text: Callable[[int], str], *, change: bool = True
-) -> list[ReportColumn]:
+) -> list[TextColumn]:
     """Return a column of "before → after", and one of the change."""
     arrow = report.symbols.to_server
     sides = [[text(record[side]) if record[side] is not None else "-" for record in changes] for side in ("before", "after")]
@@ -148,8 +148,8 @@ def _pair(
         for before, after, record in zip(*sides, changes, strict=True)
     ]
     return [
-        ReportColumn(title, cells),
-        *([ReportColumn("", [change_text(record["change_percent"]) for record in changes])] if change else []),
+        TextColumn(title, cells),
+        *([TextColumn("", [change_text(record["change_percent"]) for record in changes])] if change else []),
     ]
 
 

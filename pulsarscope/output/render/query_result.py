@@ -9,7 +9,7 @@ import msgspec
 
 from pulsarscope.output.export.database import plain
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport
+from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport
 
 CHARACTERS_MAX = 2_000
 """Characters of a cell: none fits a screen that is longer."""
@@ -22,7 +22,7 @@ def query_text(names: Sequence[str], rows: Sequence[tuple[Any, ...]], more: int,
     for at, name in enumerate(names):
         values = [row[at] for row in rows]
         numbers = all(value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)) for value in values)
-        columns.append(ReportColumn(escape(name), [_cell(value) for value in values], right=numbers, name=not numbers, kept=True))
+        columns.append(TextColumn(escape(name), [_cell(value) for value in values], right=numbers, name=not numbers, kept=True))
     report.table(columns, more, "row")
     if not rows:
         report.paragraph("no rows", color=report.palette.dim)

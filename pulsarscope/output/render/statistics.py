@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.clock import instant_text
-from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, rate_text, size_text
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _protocol_table(report: TextReport, table: ReportTable, records: list[Report
     shown = _head(report, table.title, named, table.note)
     texts = [[_cell(report, column.form, record[column.key]) for record in shown] for column in table.columns]
     columns = [
-        ReportColumn(
+        TextColumn(
             column.heading,
             cells,
             right=column.form in ("count", "duration"),
@@ -126,14 +126,14 @@ def _connections(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Connections", records, "by messages and bytes")
     report.table(
         [
-            ReportColumn("conn", [report.connection(record["connection"]) for record in shown]),
-            ReportColumn("client", _names(report, shown, "client", "connection"), right=False, name=True),
-            ReportColumn("server", _names(report, shown, "server", "server"), right=False, name=True),
-            ReportColumn("lasted", [_lasted(report, record) for record in shown], spare=True),
+            TextColumn("conn", [report.connection(record["connection"]) for record in shown]),
+            TextColumn("client", _names(report, shown, "client", "connection"), right=False, name=True),
+            TextColumn("server", _names(report, shown, "server", "server"), right=False, name=True),
+            TextColumn("lasted", [_lasted(report, record) for record in shown], spare=True),
             *_amounts(shown),
-            ReportColumn("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
+            TextColumn("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
             *(
-                ReportColumn(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
+                TextColumn(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
                 for heading, name in (
                     ("refused", "errors"),
                     ("open", "unanswered"),
@@ -155,16 +155,16 @@ def _lasted(report: TextReport, record: ReportRecord) -> str:
 
 def _topics(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Topics", records, "rate of both directions; latencies of sending")
-    columns = [ReportColumn("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
-    columns.append(ReportColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
+    columns = [TextColumn("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
+    columns.append(TextColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
     report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
 
 
 def _producers(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Producers", records, "delivered: their messages, to any consumer")
     columns = [
-        ReportColumn("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
-        ReportColumn("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
+        TextColumn("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
+        TextColumn("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
         *_amounts(shown),
         *_latencies(report, shown),
         *_failures(shown),
@@ -175,10 +175,10 @@ def _producers(report: TextReport, records: list[ReportRecord]) -> None:
 def _subscriptions(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Subscriptions", records)
     columns = [
-        ReportColumn("subscription", _names(report, shown, "subscription", "subscription"), right=False, name=True),
-        ReportColumn("topic", _names(report, shown, "topic", "subscription", others=""), right=False, name=True),
+        TextColumn("subscription", _names(report, shown, "subscription", "subscription"), right=False, name=True),
+        TextColumn("topic", _names(report, shown, "topic", "subscription", others=""), right=False, name=True),
         *_amounts(shown),
-        ReportColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
+        TextColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
         *_failures(shown),
     ]
     report.table(columns, len(records) - len(shown), "subscription")
@@ -188,12 +188,12 @@ def _commands(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Commands", records)
     arrows = {"client": report.symbols.to_server, "server": report.symbols.to_client}
     columns = [
-        ReportColumn("", [arrows.get(record["direction"], "") for record in shown], right=False),
-        ReportColumn("command", _names(report, shown, "command", "command"), right=False, name=True),
-        ReportColumn("frames", [f"{record['frames']:,}" for record in shown]),
-        ReportColumn("messages", [f"{record['messages']:,}" for record in shown]),
-        ReportColumn("bytes", [size_text(record["bytes"]) for record in shown]),
-        ReportColumn("rate", [rate_text(record["frames_per_second"]) for record in shown]),
+        TextColumn("", [arrows.get(record["direction"], "") for record in shown], right=False),
+        TextColumn("command", _names(report, shown, "command", "command"), right=False, name=True),
+        TextColumn("frames", [f"{record['frames']:,}" for record in shown]),
+        TextColumn("messages", [f"{record['messages']:,}" for record in shown]),
+        TextColumn("bytes", [size_text(record["bytes"]) for record in shown]),
+        TextColumn("rate", [rate_text(record["frames_per_second"]) for record in shown]),
     ]
     report.table(columns, len(records) - len(shown), "command")
 
@@ -202,12 +202,12 @@ def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Exchanges", records, "latencies to within 1 %")
     requests = [record["request"] or (OTHERS if record.get("others") else "(not seen)") for record in shown]
     columns = [
-        ReportColumn("request", [escape(request) for request in requests], right=False, name=True),
+        TextColumn("request", [escape(request) for request in requests], right=False, name=True),
         *(
-            ReportColumn(heading, [f"{record[name]:,}" for record in shown])
+            TextColumn(heading, [f"{record[name]:,}" for record in shown])
             for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
         ),
-        ReportColumn("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
+        TextColumn("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
         *_latencies(report, shown, ("p50_ns", "p90_ns", "p99_ns", "max_ns")),
     ]
     report.table(columns, len(records) - len(shown), "kind")
@@ -267,15 +267,15 @@ def _intervals(report: TextReport, records: list[ReportRecord]) -> None:
     most = max(sum(_both(record, "bytes")) for record in records) or 1
     sent = [_both(record, "messages")[0] for record in records]
     columns = [
-        ReportColumn("at", [f"{(record['start'] - first['start']) / 1e9:,.{_digits(length)}f} s" for record in records]),
-        ReportColumn("frames", [f"{sum(_both(record, 'frames')):,}" for record in records]),
-        ReportColumn("sent", [f"{count:,}" for count in sent]),
-        ReportColumn("delivered", [f"{_both(record, 'messages')[1]:,}" for record in records]),
-        ReportColumn(f"{report.symbols.to_server} bytes", [size_text(record["client_bytes"]) for record in records]),
-        ReportColumn(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
-        ReportColumn("refused", [f"{record['errors']:,}" for record in records]),
+        TextColumn("at", [f"{(record['start'] - first['start']) / 1e9:,.{_digits(length)}f} s" for record in records]),
+        TextColumn("frames", [f"{sum(_both(record, 'frames')):,}" for record in records]),
+        TextColumn("sent", [f"{count:,}" for count in sent]),
+        TextColumn("delivered", [f"{_both(record, 'messages')[1]:,}" for record in records]),
+        TextColumn(f"{report.symbols.to_server} bytes", [size_text(record["client_bytes"]) for record in records]),
+        TextColumn(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
+        TextColumn("refused", [f"{record['errors']:,}" for record in records]),
         *_latencies(report, records, ("p99_ns",)),
-        ReportColumn(
+        TextColumn(
             "", [report.bar(sum(_both(record, "bytes")) / most, 12) for record in records], right=False, color=report.palette.connection(1)
         ),
     ]
@@ -310,29 +310,25 @@ def _names(report: TextReport, records: list[ReportRecord], column: str, key: st
     return cells
 
 
-def _amounts(records: list[ReportRecord]) -> list[ReportColumn]:
+def _amounts(records: list[ReportRecord]) -> list[TextColumn]:
     return [
-        ReportColumn("sent", [f"{record['client_messages']:,}" for record in records]),
-        ReportColumn("delivered", [f"{record['server_messages']:,}" for record in records]),
-        ReportColumn("bytes", [size_text(record["client_bytes"] + record["server_bytes"]) for record in records]),
+        TextColumn("sent", [f"{record['client_messages']:,}" for record in records]),
+        TextColumn("delivered", [f"{record['server_messages']:,}" for record in records]),
+        TextColumn("bytes", [size_text(record["client_bytes"] + record["server_bytes"]) for record in records]),
     ]
 
 
-def _latencies(
-    report: TextReport, records: list[ReportRecord], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")
-) -> list[ReportColumn]:
+def _latencies(report: TextReport, records: list[ReportRecord], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")) -> list[TextColumn]:
     return [
-        ReportColumn(
-            name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns")
-        )
+        TextColumn(name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns"))
         for name in names
     ]
 
 
-def _failures(records: list[ReportRecord]) -> list[ReportColumn]:
+def _failures(records: list[ReportRecord]) -> list[TextColumn]:
     return [
-        ReportColumn("refused", [f"{record['errors']:,}" for record in records]),
-        ReportColumn("open", [f"{record['unanswered']:,}" for record in records]),
+        TextColumn("refused", [f"{record['errors']:,}" for record in records]),
+        TextColumn("open", [f"{record['unanswered']:,}" for record in records]),
     ]
 
 

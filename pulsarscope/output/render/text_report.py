@@ -54,7 +54,7 @@ class ReportOptions(msgspec.Struct, frozen=True):
     """Short form of a topic's name."""
 
 
-class ReportColumn(msgspec.Struct):
+class TextColumn(msgspec.Struct):
     """A column of escaped text in a table: right-aligned or not; `name` columns are narrowed when space is short."""
 
     heading: str
@@ -112,7 +112,7 @@ class TextReport:
         for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False, break_long_words=not whole_words):
             self.lines.append(f"{space}{color}{line}{end}".replace("\N{NO-BREAK SPACE}", " "))
 
-    def table(self, columns: Sequence[ReportColumn], more: int = 0, noun: str = "") -> None:
+    def table(self, columns: Sequence[TextColumn], more: int = 0, noun: str = "") -> None:
         """Add a table, made to fit; columns without any value are omitted, and headings without rows."""
         shown = [column for column in columns if column.name or column.kept or any(cell not in ("", "0") for cell in column.cells)]
         if self.options.width is None:
@@ -127,7 +127,7 @@ class TextReport:
         if more > 0:
             self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
 
-    def _fitting(self, shown: list[ReportColumn]) -> list[int]:
+    def _fitting(self, shown: list[TextColumn]) -> list[int]:
         """Return widths of columns with which a table fits; spare columns are removed from the list first."""
         while True:
             widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
@@ -150,7 +150,7 @@ class TextReport:
         """Return the cells of a line, with two spaces before each column."""
         return sum(widths) + 2 * len(widths)
 
-    def _row(self, columns: Sequence[ReportColumn], widths: Sequence[int], cells: Sequence[str]) -> str:
+    def _row(self, columns: Sequence[TextColumn], widths: Sequence[int], cells: Sequence[str]) -> str:
         plain, colored = [], []
         last = len(columns) - 1
         for at, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):

@@ -15,7 +15,7 @@ from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.findings import WARNING
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport, rate_text, size_text
-from pulsarscope.output.render.top_state import HELP, Action, Place, TopState
+from pulsarscope.output.render.top_state import HELP, Action, ChosenView, TopState
 from pulsarscope.output.render.top_tables import VIEWS, add_table, ordered, records, selected
 from pulsarscope.output.render.view import count_text
 
@@ -91,7 +91,7 @@ class Top:
             if now or (not self._state.paused and not 0 <= time - self._snapshot.time < SNAPSHOT_NANOSECONDS):
                 self._snapshot = self._traffic.snapshot(time)
 
-    def _rows(self, place: Place) -> list[ReportRecord]:
+    def _rows(self, place: ChosenView) -> list[ReportRecord]:
         """Return the records of a place as they are shown."""
         with self._lock:
             frames = self._traffic.frames(place.name or "") if place.view == "connection" else []
@@ -185,7 +185,7 @@ class Top:
         if notes:
             report.lines.append("  " + clip(escape(" > ".join(notes)), report.width - 2, report.symbols.ellipsis))
 
-    def _title(self, place: Place) -> str:
+    def _title(self, place: ChosenView) -> str:
         """Return what a place is about: a topic, or a connection with its endpoints."""
         if place.view != "connection":
             return f"{place.view} {self._options.short_topic(place.name or '')}".rstrip()
@@ -194,7 +194,7 @@ class Top:
                 return f"connection {connection_label(place.name, several_files=False)}, {record['client']} to {record['server']}"
         return f"connection {connection_label(place.name, several_files=False)}, closed"
 
-    def _table(self, report: TextReport, place: Place, rows: list[ReportRecord], room: int) -> None:
+    def _table(self, report: TextReport, place: ChosenView, rows: list[ReportRecord], room: int) -> None:
         """Add the part of the table around the chosen row, which stands out."""
         if not rows:
             report.paragraph("nothing matches the filter" if place.pattern else "nothing yet", 2, report.palette.dim)

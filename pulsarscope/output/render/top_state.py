@@ -35,7 +35,7 @@ class Action(Enum):
     QUIT = auto()
 
 
-class Place(msgspec.Struct):
+class ChosenView(msgspec.Struct):
     """A view, and what is chosen in it."""
 
     view: str
@@ -91,7 +91,7 @@ class TopState:
     def __init__(self, tables: Iterable[ReportTable] = ()) -> None:
         """Take the tables of protocols that have views of their own."""
         columns = columns_with(tables)
-        self.views = {view: Place(view, tables=columns) for view in (*VIEWS, *(name for name in columns if name not in COLUMNS))}
+        self.views = {view: ChosenView(view, tables=columns) for view in (*VIEWS, *(name for name in columns if name not in COLUMNS))}
         self.places = [self.views["topics"]]
         """The open views; the last is shown, Esc leads back."""
         self.typing: str | None = None
@@ -102,7 +102,7 @@ class TopState:
         """Rows of the table in the latest picture."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ChosenView:
         """The place that is shown."""
         return self.places[-1]
 
@@ -159,9 +159,9 @@ class TopState:
         place = self.place
         row = rows[place.position(rows)]
         if place.view not in {"connection", "requests"} and row.get("connection"):
-            self.places.append(Place("connection", row["connection"]))
+            self.places.append(ChosenView("connection", row["connection"]))
         elif place.view in self.views and row.get("topic"):
-            self.places.append(Place("topic", row["topic"]))
+            self.places.append(ChosenView("topic", row["topic"]))
 
     def _back(self) -> None:
         """Go back to the view before, or remove its filter."""
@@ -184,7 +184,7 @@ class TopState:
             self.places.pop()
         else:
             self.places = [place for place in self.places if place.view != "findings"]
-            self.places.append(Place("findings"))
+            self.places.append(ChosenView("findings"))
 
 
 _STEPS = {"up": -1, "k": -1, "down": 1, "j": 1}

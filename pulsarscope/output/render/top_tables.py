@@ -12,7 +12,7 @@ from pulsarscope.analysis.live_traffic import FrameLine, Snapshot
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import ReportTable
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.text_report import ReportColumn, TextReport, rate_text, size_text
+from pulsarscope.output.render.text_report import TextColumn, TextReport, rate_text, size_text
 
 COURSE = " ▁▂▃▄▅▆▇█"
 COURSE_ASCII = " .:-=+*#@"
@@ -193,7 +193,7 @@ def add_table(report: TextReport, columns: Iterable[TopColumn], rows: list[Repor
     mark = "▾" if report.unicode else "v"
     report.table(
         [
-            ReportColumn(
+            TextColumn(
                 f"{column.heading}{mark}" if column.key == sorted_by else column.heading,
                 [_cell(report, column, row.get(column.key)) for row in rows],
                 right=not (column.is_name or column.form == "course"),

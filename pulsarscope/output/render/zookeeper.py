@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport
+from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport
 
 
 def registry_text(sections: Mapping[str, tuple[str, Sequence[dict[str, Any]]]], options: ReportOptions) -> bytes:
@@ -22,10 +22,10 @@ def registry_text(sections: Mapping[str, tuple[str, Sequence[dict[str, Any]]]], 
     return report.text()
 
 
-def _column(name: str, records: Sequence[dict[str, Any]]) -> ReportColumn:
+def _column(name: str, records: Sequence[dict[str, Any]]) -> TextColumn:
     values = [record[name] for record in records]
     numbers = all(isinstance(value, int) for value in values if value is not None)
-    return ReportColumn(name, [_cell(value) for value in values], right=numbers, name=True)  # a name: shown even if all values are 0
+    return TextColumn(name, [_cell(value) for value in values], right=numbers, name=True)  # a name: shown even if all values are 0
 
 
 def _cell(value: Any) -> str:

@@ -17,7 +17,7 @@ from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper import boundary
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
 from pulsarscope.protocols.bookkeeper.findings import CODES
-from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
+from pulsarscope.protocols.bookkeeper.frame import BookkeeperFrameDecoder
 from pulsarscope.protocols.bookkeeper.ledger_entry import Digest, digests_with
 from pulsarscope.protocols.bookkeeper.session import BookkeeperSession
 
@@ -44,8 +44,8 @@ class BookkeeperDissector(Dissector):
         self._show_secrets = show_secrets
 
     @cached_property
-    def _decoder(self) -> FrameDecoder:
-        return FrameDecoder(self._show_secrets, self.stored_readers, self._digests)
+    def _decoder(self) -> BookkeeperFrameDecoder:
+        return BookkeeperFrameDecoder(self._show_secrets, self.stored_readers, self._digests)
 
     @cached_property
     def _digests(self) -> tuple[Digest, ...]:

@@ -23,7 +23,7 @@ def read_body(data: bytes, start: int, end: int, size: int) -> Body:
     return read_binary(data, start, end, size)
 
 
-class FrameDecoder:
+class BookkeeperFrameDecoder:
     """Decodes frames."""
 
     def __init__(self, show_secrets: bool, stored: Sequence[ReadStored] = (), digests: Sequence[Digest] = DIGESTS) -> None:

@@ -16,7 +16,7 @@ from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_
 from pulsarscope.protocols.kafka07.requests import MessageSet
 
 
-class Taken(NamedTuple):
+class ReadSet(NamedTuple):
     """What was read of a set."""
 
     whole: int
@@ -34,14 +34,14 @@ class Deliveries:
         self._wanted = wanted
         self._events: list[Event] = []
 
-    def take(self, frame: FrameRow, data: bytes, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[Taken]:
+    def take(self, frame: FrameRow, data: bytes, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[ReadSet]:
         """Count and check the messages of these sets of a frame, and complete the frame with counts and the checksums' verdict.
 
         Return what was read of each set. `direction` is PRODUCE or DELIVER; `notes` take the findings.
         """
         template = message_row(frame, direction)
         totals = _totals(template, data)
-        taken: list[Taken] = []
+        taken: list[ReadSet] = []
         messages: list[Event] = []
         for place in sets:
             end, before, first = 0, totals.cut, totals.messages
@@ -53,7 +53,7 @@ class Deliveries:
             if cut and frame.status == OK and _ends_early(place, direction):
                 totals.note("message-set-corrupt", f"the set ends {cut:,} bytes behind the begin of a message, which is longer")
                 cut = 0
-            taken.append(Taken(end, cut, totals.messages - first))
+            taken.append(ReadSet(end, cut, totals.messages - first))
         if sets:
             frame.payload_size = sum(place.end - place.start for place in sets)
             frame.num_messages = totals.messages
@@ -109,7 +109,7 @@ def _message(template: MessageRow, place: MessageSet, message: Message) -> Singl
     return SingleMessage(row, message.payload)
 
 
-def shares(parts: Sequence[dict[str, Any]], sets: Sequence[MessageSet], taken: Sequence[Taken]) -> dict[str, Any] | None:
+def shares(parts: Sequence[dict[str, Any]], sets: Sequence[MessageSet], taken: Sequence[ReadSet]) -> dict[str, Any] | None:
     """Return messages and bytes of message sets by topic, for a frame with several topics."""
     if len({part.get("topic") for part in parts}) < 2:
         return None

@@ -20,7 +20,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import ParseError
-from pulsarscope.protocols.kafka07.deliveries import Deliveries, Taken, shares
+from pulsarscope.protocols.kafka07.deliveries import Deliveries, ReadSet, shares
 from pulsarscope.protocols.kafka07.requests import LARGE_BYTES, LARGEST_MESSAGE, largest_message, only_topic, parts_of, read_request
 from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, possible_commands, read_response, shape
 
@@ -300,7 +300,7 @@ def _malformed(frame: FrameRow, notes: list[Note], problem: str) -> None:
     notes.append(("frame-malformed", problem))
 
 
-def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[Taken]) -> None:
+def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[ReadSet]) -> None:
     """Note the offsets in the log of what was delivered and of the next fetch, and the size of a message that was cut off."""
     fields = response.fields
     places = []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.capture import Block, BlockReader
-from pulsarscope.capture.steps import Step, StepDecoder
+from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.engine.local import run_blocks
 from pulsarscope.engine.parallel import LiveRun
 from pulsarscope.model.errors import UsageError
@@ -21,9 +21,9 @@ SECOND = 1_000_000_000
 ALL = Options(frozenset({"frame", "message", "exchange", "connection", "finding"}), rules=True, live=True)
 
 
-def steps_of(name: str, size: int, *, leave_out: int = 0) -> Generator[Step, None, None]:
+def steps_of(name: str, size: int, *, leave_out: int = 0) -> Generator[LiveStep, None, None]:
     """A capture in steps of so many packets, with time that passes between them; one step is left out."""
-    yield Step(section_block("") + interface_block(1, 0, "lo"))
+    yield LiveStep(section_block("") + interface_block(1, 0, "lo"))
     records = (record for block in BlockReader(str(CAPTURES / name), records=True) for record in block.records)
     read = number = skipped = 0
     now = 0
@@ -35,12 +35,12 @@ def steps_of(name: str, size: int, *, leave_out: int = 0) -> Generator[Step, Non
             continue
         data = b"".join(packet_block(0, record.time, record.wire_bytes, record.data) for record in part)
         read += len(data)
-        yield Step(data, read, skipped=skipped)
-        yield Step(b"", read, present=now)
+        yield LiveStep(data, read, skipped=skipped)
+        yield LiveStep(b"", read, present=now)
         skipped = 0
     for second in range(1, 100, 20):
-        yield Step(b"", read, present=now + second * SECOND)
-    yield Step(b"", read, last=True)
+        yield LiveStep(b"", read, present=now + second * SECOND)
+    yield LiveStep(b"", read, last=True)
 
 
 class Blocks:
@@ -49,7 +49,7 @@ class Blocks:
     recognised = True
     first_time = None
 
-    def __init__(self, steps: Iterable[Step]) -> None:
+    def __init__(self, steps: Iterable[LiveStep]) -> None:
         self._steps = steps
 
     def __iter__(self) -> Iterator[Block]:
@@ -79,7 +79,7 @@ def test_who_stops_early_leaves_no_thread_and_no_process() -> None:
 
 
 def test_what_ends_the_capture_ends_the_run() -> None:
-    def failing() -> Generator[Step, None, None]:
+    def failing() -> Generator[LiveStep, None, None]:
         yield from islice(steps_of("stuck-consumer.pcap", 5), 4)
         message = "no more"
         raise UsageError(message)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.engine.parallel.share import Share
+from pulsarscope.engine.parallel.share import ProcessShare
 from pulsarscope.tcp import Data
 
 
@@ -24,7 +24,7 @@ events = st.builds(event, st.integers(1, 9), st.integers(0, 50), opened=st.boole
 
 @given(st.lists(st.lists(events, unique_by=lambda one: one.connection.name, max_size=5), max_size=8), st.integers(1, 4))
 def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[Any]], count: int) -> None:
-    shares = [Share(number, count) for number in range(count)]
+    shares = [ProcessShare(number, count) for number in range(count)]
     owners: dict[str, int] = {}
     for part in parts:
         chosen = [list(share.select(part)) for share in shares]
@@ -39,7 +39,7 @@ def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[An
 
 
 def test_those_that_open_together_are_spread_and_later_ones_go_where_least_is_to_do() -> None:
-    share = Share(0, 2)
+    share = ProcessShare(0, 2)
     first = [event(number, 0, opened=True) for number in range(1, 5)]
     assert [index for index, _ in share.select(first)] == [0, 2]
     assert [index for index, _ in share.select([event(1, 100)])] == [0]

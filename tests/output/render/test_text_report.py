@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.output.render.cell_text import cell_width
-from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, change_text, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, change_text, rate_text, size_text
 
 
 def report(**values: Any) -> TextReport:
@@ -36,7 +36,7 @@ def test_a_change_is_in_percent_or_a_factor(percent: float | None, text: str) ->
 
 def test_a_table_without_rows_is_nothing() -> None:
     made = report()
-    made.table([ReportColumn("topic", [], name=True)])
+    made.table([TextColumn("topic", [], name=True)])
     assert made.lines == []
 
 
@@ -44,9 +44,9 @@ def test_a_table_has_aligned_columns_and_leaves_out_empty_ones() -> None:
     made = report(width=80)
     made.table(
         [
-            ReportColumn("topic", ["a", "long"], right=False, name=True),
-            ReportColumn("sent", ["5", "1,000"]),
-            ReportColumn("refused", ["0", ""]),
+            TextColumn("topic", ["a", "long"], right=False, name=True),
+            TextColumn("sent", ["5", "1,000"]),
+            TextColumn("refused", ["0", ""]),
         ]
     )
     assert made.lines == ["  topic   sent", "  a          5", "  long   1,000"]
@@ -54,9 +54,9 @@ def test_a_table_has_aligned_columns_and_leaves_out_empty_ones() -> None:
 
 def test_a_table_that_does_not_fit_gives_up_spare_columns_then_narrows_names() -> None:
     columns = [
-        ReportColumn("topic", ["t" * 60], right=False, name=True),
-        ReportColumn("sent", ["5"]),
-        ReportColumn("rate", ["1,000,000/s"], spare=True),
+        TextColumn("topic", ["t" * 60], right=False, name=True),
+        TextColumn("sent", ["5"]),
+        TextColumn("rate", ["1,000,000/s"], spare=True),
     ]
     wide, narrow = report(width=100), report(width=30)
     wide.table(columns)
@@ -72,9 +72,9 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(names: list[str], width: 
     bar = "\x1b[36m" if color else ""
     made.table(
         [
-            ReportColumn("n", names, right=False, name=True),
-            *[ReportColumn("x", number)] * 4,
-            ReportColumn("", number, color=bar, spare=True),
+            TextColumn("n", names, right=False, name=True),
+            *[TextColumn("x", number)] * 4,
+            TextColumn("", number, color=bar, spare=True),
         ],
         3,
         "name",
@@ -85,7 +85,7 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(names: list[str], width: 
 
 def test_lists_say_what_they_leave_out() -> None:
     made = report(width=80)
-    made.table([ReportColumn("topic", ["a"], name=True)], 2, "topic")
+    made.table([TextColumn("topic", ["a"], name=True)], 2, "topic")
     assert made.lines[-1] == "  and 2 topics more (--limit shows more)"
 
 
@@ -135,6 +135,6 @@ def test_a_name_of_megabytes_is_made_to_fit_in_few_steps(letter: str, monkeypatc
 
     monkeypatch.setattr(TextReport, "_taken", counted)
     made = report(width=80)
-    made.table([ReportColumn("path", [letter * 400_000, "short"], name=True), ReportColumn("value", ["b" * 200_000, "v"], name=True)])
+    made.table([TextColumn("path", [letter * 400_000, "short"], name=True), TextColumn("value", ["b" * 200_000, "v"], name=True)])
     assert steps < 1000
     assert all(cell_width(line) <= 80 for line in made.lines)

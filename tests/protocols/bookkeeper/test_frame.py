@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.protocols.bookkeeper.dissector import BookkeeperDissector
-from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
+from pulsarscope.protocols.bookkeeper.frame import BookkeeperFrameDecoder
 from tests.protocols.bookkeeper.cases import ANSWERS, CURSOR, DISSECTOR, FRAMES, decoded
 from tests.scenarios.bookkeeper import MASTER_KEY, add, added, auth, frame, ledger_entry, read, read_back
 
@@ -44,8 +44,8 @@ def test_the_data_of_an_entry_are_read_by_the_protocol_that_stores_them() -> Non
 @pytest.mark.parametrize("data", [add(ledger_entry(9, 4)), auth(b"credentials")])
 def test_credentials_are_masked_unless_they_are_asked_for(data: bytes) -> None:
     secret = b"credentials" if b"credentials" in data else MASTER_KEY
-    assert secret.hex() not in str(FrameDecoder(show_secrets=False).decode(data, 0, len(data)))
-    assert secret.hex() in str(FrameDecoder(show_secrets=True).decode(data, 0, len(data)))
+    assert secret.hex() not in str(BookkeeperFrameDecoder(show_secrets=False).decode(data, 0, len(data)))
+    assert secret.hex() in str(BookkeeperFrameDecoder(show_secrets=True).decode(data, 0, len(data)))
 
 
 @pytest.mark.parametrize("data", [frame(b"\x02\x63\x00\x00"), frame(b"\x00\x00\x00\x63")])

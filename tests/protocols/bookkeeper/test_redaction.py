@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.bookkeeper.binary import ANSWER, BATCH_ANSWER, IDS, SIZE
-from pulsarscope.protocols.bookkeeper.frame import FrameDecoder
+from pulsarscope.protocols.bookkeeper.frame import BookkeeperFrameDecoder
 from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, keyed
 from pulsarscope.protocols.bookkeeper.redaction import BookkeeperRedaction
 
@@ -35,7 +35,7 @@ def test_an_entry_is_blank_and_its_digest_as_good_as_before(digest: Digest | Non
     frame = add(digest, entry, bad=bad)
     redacted, _ = REDACTION.redact(FrameRow(command="ADD"), frame)
     (_, fields, _, checksum, *rest), (_, new_fields, _, new_checksum, *new_rest) = (
-        FrameDecoder(False).decode(each, 0, len(each)) for each in (frame, redacted)
+        BookkeeperFrameDecoder(False).decode(each, 0, len(each)) for each in (frame, redacted)
     )
     assert (new_fields, new_rest, new_checksum and new_checksum.status) == (fields, rest, checksum and checksum.status)
     assert b"secret" not in redacted
@@ -63,9 +63,9 @@ BATCH = frame_of(7, BATCH_ANSWER.pack(0, 7, 0, 1) + b"".join(SIZE.pack(62) + HEA
     ids=["many-entries", "bad-size", "bad-size-behind", "lac", "info", "unknown"],
 )
 def test_what_is_no_known_field_is_blank(frame: bytes) -> None:
-    decoded = FrameDecoder(False).decode(frame, 0, len(frame))
+    decoded = BookkeeperFrameDecoder(False).decode(frame, 0, len(frame))
     redacted, _ = REDACTION.redact(FrameRow(command=decoded[0]), frame)
-    new = FrameDecoder(False).decode(redacted, 0, len(redacted))
+    new = BookkeeperFrameDecoder(False).decode(redacted, 0, len(redacted))
     assert (new[0], new[1], new[-2:]) == (decoded[0], decoded[1], decoded[-2:])
     assert b"secret" not in redacted
 
