@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenarios.commands import ack, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
 STORM = "redelivery-storm"
@@ -93,3 +93,35 @@ def test_a_message_that_came_again_a_few_times_makes_a_note(tmp_path: Path, time
 @pytest.mark.parametrize(("times", "done", "end"), [(1, "", "open"), (2, "", "open"), (4, "Individual", "open"), (2, "", "fin")])
 def test_one_that_is_done_or_hardly_returned_makes_none(tmp_path: Path, times: int, done: str, end: str) -> None:
     assert "consumer-undecided" not in diagnose(tmp_path, returned(times, 200, others=1, done=done, end=end)).codes
+
+
+def timed_out(messages: int, times: int, pause: int, *, done: int = 0, end: str = "open") -> Conversation:
+    """A consumer whose ack timeout returns all that it got, a message more often than `done` of them at the end."""
+    talk = subscribed(connected()).client(flow(1000)).server(*(delivery(entry) for entry in range(messages)))
+    for again in range(1, times + 1):
+        talk.wait(pause * SECOND).client(redeliver(*range(messages))).server(*(delivery(entry, again=again) for entry in range(messages)))
+    for entry in range(done):
+        talk.client(ack(entry))
+    return talk if end == "open" else talk.close()
+
+
+@pytest.mark.parametrize(
+    ("messages", "times", "pause", "end"),
+    [*product((3, 4, 40), (4, 6), (11, 30), ("open", "fin")), (3, 4, 2, "fin"), (20, 4, 1, "fin")],
+)
+def test_all_of_it_returned_by_ack_timeouts_is_named(tmp_path: Path, messages: int, times: int, pause: int, end: str) -> None:
+    _, evidence = diagnose(tmp_path, timed_out(messages, times, pause, end=end)).only(STORM)
+    assert evidence["redelivery_count"] == times
+
+
+@pytest.mark.parametrize(
+    ("messages", "times", "pause", "done", "end"),
+    [
+        *product((3, 8), (1, 3), (11, 30), (0,), ("open", "fin")),  # a few times
+        *product((1, 2), (4, 9), (11, 30), (0,), ("open", "fin")),  # one or two messages
+        *product((3, 8), (4,), (11, 30), (1, 3), ("open", "fin")),  # some are done
+        (8, 4, 1, 0, "open"),  # it may go on
+    ],
+)
+def test_ack_timeouts_that_end_are_healthy(tmp_path: Path, messages: int, times: int, pause: int, done: int, end: str) -> None:
+    assert STORM not in diagnose(tmp_path, timed_out(messages, times, pause, done=done, end=end)).codes

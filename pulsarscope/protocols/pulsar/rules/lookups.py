@@ -74,6 +74,9 @@ SECONDS_MAX = 60
 HOPS_MAX = 20
 """Hops of a chain that the evidence lists."""
 
+_DECIDING_REDIRECTS = 2
+"""To the leader, and from it to the owner of its choice."""
+
 _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 """Commands that the limits of client and broker count as lookups."""
 
@@ -214,6 +217,15 @@ def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
     return chains
 
 
+def _is_decided(chain: Sequence[Fact]) -> bool:
+    """Return True when a broker decided who serves the bundle, and that one does.
+
+    A broker without the bundle sends the client to the leader, and the leader, which picks an owner, may send it back.
+    """
+    decision, last = chain[-2].values, chain[-1].values
+    return bool(decision["answered_authoritative"] and last["authoritative"] and last["response"] == "Connect")
+
+
 def _judge_followers(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding) -> None:
     """Report an authoritative redirect that the next lookup follows without the flag."""
     for position, redirect in enumerate(hops):
@@ -285,7 +297,8 @@ def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, th
         redirects = sum(hop.values["response"] == "Redirect" for hop in chain)
         servers = [hop.values["asked"] for hop in chain]
         circle = len(set(servers)) < len(servers)
-        if not (circle and redirects > 1) and redirects < thresholds["lookup-loop-redirects"]:
+        decided = redirects == _DECIDING_REDIRECTS and _is_decided(chain)
+        if (decided or not (circle and redirects > 1)) and redirects < thresholds["lookup-loop-redirects"]:
             continue
         last = chain[-1].values
         ending = {

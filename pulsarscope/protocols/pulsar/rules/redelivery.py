@@ -16,7 +16,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
@@ -82,6 +82,14 @@ THRESHOLDS = (
         1,
     ),
     Threshold(
+        "redelivery-storm-nothing-done",
+        4,
+        "redeliveries",
+        "Of each of three messages or more, all that a consumer got, without any ACK since: ack time-outs may be longer than windows.",
+        ("redelivery-storm",),
+        1,
+    ),
+    Threshold(
         "redelivery-storm-window-requests",
         3,
         "requests",
@@ -103,6 +111,9 @@ TIMES_MAX = 33
 
 PERIOD_MIN = 5
 """Least number of intervals from which a period is derived."""
+
+NOTHING_DONE_MIN = 3
+"""Messages of a consumer that does nothing: one or two may be at fault themselves."""
 
 REPEATED_MAX = 1_000
 """Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
@@ -134,6 +145,8 @@ class RedeliveryState(ConsumerState):
     """Times of the latest redeliveries by entry, until it is acknowledged."""
     delivered: dict[Position, tuple[int, int]] = msgspec.field(default_factory=dict)
     """Of the latest entries: requests for everything before, and how often they came again behind one; brokers count only for Shared."""
+    acknowledges: bool = False
+    """It acknowledged a message after one came again."""
     resolves: bool = False
     """It acknowledged a message that had come again as often as a storm's."""
     window: int = 0
@@ -204,7 +217,19 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         full = [times for times in consumer.repeated.values() if len(times) == self._unresolved]
         if ending and not consumer.resolves and any(times[-1] - times[0] <= self._window_ns for times in full):
             return "redelivery-storm-unresolved", "redelivery-storm-window-seconds"
+        if ending and not consumer.acknowledges and self._does_nothing(consumer):
+            return ("redelivery-storm-nothing-done",)
         return ()
+
+    def _does_nothing(self, consumer: RedeliveryState) -> bool:
+        """Return True when all that a consumer got came again, until it ended or for longer than a window."""
+        least = self.context.thresholds["redelivery-storm-nothing-done"]
+        often = [times for times in consumer.repeated.values() if len(times) >= least]
+        if len(often) < max(NOTHING_DONE_MIN, consumer.deliveries - consumer.redelivered):
+            return False
+        since = min(times[0] for times in often)
+        goes_on = not self.open or self.context.last.time - since > self._window_ns
+        return goes_on and not may_lack(self.context, since, self.context.last.time)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and report the dead letters."""
@@ -250,6 +275,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     def _ack(self, row: FrameRow) -> None:
         if self._repeats and (consumer := self.find(row)) is not None and consumer.repeated:
             fields = row.fields or {}
+            consumer.acknowledges = True
             for message_id in fields.get("message_id") or ():
                 position = position_of(message_id)
                 done = [position]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.scenarios.commands import lookup, lookup_response
 from tests.scenarios.connections import connected, wait_until
-from tests.scenarios.conversation import SECOND
+from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
 from tests.scenarios.rules.lookups import ONE, TO_ONE, TO_TWO, brokers
 
@@ -34,6 +36,33 @@ def test_one_redirect_is_none(tmp_path: Path) -> None:
     wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1)).close()
     wait_until(two, 2 * SECOND).client(lookup(2, authoritative=True)).server(lookup_response("Connect", TO_TWO, 2)).close()
     assert problem_codes(findings_of(tmp_path, item, two)) == []
+
+
+def decided(*, redirect: bool, lookup_again: bool, response: str, more: int = 0) -> tuple[Conversation, Conversation]:
+    """A lookup that goes to the leader and from there back, and `more` circles before: flags, and how it ends."""
+    item, two = brokers()
+    at = 1
+    for circle in range(more + 1):
+        wait_until(item, at * SECOND).client(lookup(at, authoritative=bool(circle))).server(lookup_response("Redirect", TO_TWO, at))
+        wait_until(two, (at + 1) * SECOND).client(lookup(at, authoritative=bool(circle)))
+        two.server(lookup_response("Redirect", TO_ONE, at, authoritative=redirect))
+        at += 2
+    wait_until(item, at * SECOND).client(lookup(9, authoritative=lookup_again)).server(lookup_response(response, TO_ONE, 9))
+    return item, two
+
+
+def test_a_leader_that_makes_the_first_broker_the_owner_is_no_loop(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, *decided(redirect=True, lookup_again=True, response="Connect"))
+    assert problem_codes(findings) == []
+
+
+@pytest.mark.parametrize(
+    ("redirect", "again", "response", "more"),
+    [(True, True, "Redirect", 0), (True, True, "Failed", 0), (False, False, "Connect", 0), (True, True, "Connect", 1)],
+)
+def test_one_that_decides_nothing_is_a_loop(tmp_path: Path, redirect: bool, again: bool, response: str, more: int) -> None:
+    findings = findings_of(tmp_path, *decided(redirect=redirect, lookup_again=again, response=response, more=more))
+    assert "lookup-loop" in problem_codes(findings)
 
 
 def test_several_lookups_of_one_client_at_a_time_are_none(tmp_path: Path) -> None:
