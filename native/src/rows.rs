@@ -7,12 +7,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
 use crate::caught;
-use crate::counts::Counts;
+use crate::counts::{key_of, Counts, Key};
 use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
 use crate::mask::{Mask, Matcher};
 use crate::places::FramePlaces;
 use crate::stretches::{is_quiet, Stretch};
+use crate::tables::CommandKind;
 use crate::timeline::{Lines, Look};
 
 #[derive(Clone, Copy)]
@@ -180,6 +181,32 @@ impl OrderedRows {
                 part.end_rows(py)?;
             }
             Ok(parts.into_iter().map(|part| (self.names.names[part.connection as usize].as_str(), part.items)).collect())
+        })
+    }
+
+    /// Return the rows of Python, and for each frame in columns its name, the name of its request, the number of the group of frames with
+    /// the same names, and whether it may be answered, in their order.
+    fn outlined<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        caught(|| {
+            let batches = self.borrowed(py)?;
+            let mut groups: HashMap<Key<'_>, usize> = HashMap::new();
+            let outlines = PyList::empty(py);
+            for (_, of) in &self.order {
+                match of {
+                    Of::Row(index) => outlines.append(&self.rows[*index as usize])?,
+                    Of::Frame(batch, index) => {
+                        let frames: &Frames = &batches[*batch as usize];
+                        let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
+                        let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
+                        let known = groups.len();
+                        let group = *groups.entry(key_of(py, *batch, frames, frame)).or_insert(known);
+                        let name = format!("{}:{}.{}", frames.file(frame), frame.packet, frame.sub());
+                        let request = frame.named.request.map(|(file, packet, sub)| format!("{file}:{packet}.{sub}"));
+                        outlines.append((name, request, group, matches!(kind, CommandKind::Send | CommandKind::Ack)))?;
+                    }
+                }
+            }
+            Ok(outlines)
         })
     }
 

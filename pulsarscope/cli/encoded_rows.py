@@ -52,7 +52,8 @@ class Encoding:
             lines = ordered.ndjson(lambda of_python: self(of_python).rows)
             warnings = [] if self._quiet else damage(others(rows))
             return EncodedRows(lines + self(list(following)).rows if following else lines, warnings)
-        findings = [row for row in rows if type(row) is FindingRow] if FindingRow in set(map(type, rows)) else []
+        of_python = others(rows)
+        findings = [row for row in of_python if type(row) is FindingRow] if FindingRow in set(map(type, of_python)) else []
         warnings = [] if self._quiet else damage(findings)
         if selected is None:
             selected = rows

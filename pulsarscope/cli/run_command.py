@@ -364,12 +364,15 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when rows of frames are written as they are, and nobody looks into them."""
-    limited = request.limit is not None or request.tail is not None
-    looked_into = limited or request.subject is not None or request.columns is not None or request.once or request.fail_on != NEVER
+    """Return True when rows of frames are written as they are, and nobody looks into them, or they are made after a subject is followed."""
+    if kinds != (FrameRow.kind,) or request.jobs != 1 or request.once or request.fail_on != NEVER:
+        return False
     if row_filter is not None and row_filter.payload is not None:
         return False
-    return output_name(request, kinds) in COLUMN_OUTPUTS and kinds == (FrameRow.kind,) and request.jobs == 1 and not looked_into
+    if request.subject is not None:
+        return not request.hex and row_filter is not None and getattr(row_filter, "takes_columns", False)
+    looked_into = request.limit is not None or request.tail is not None or request.columns is not None
+    return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:

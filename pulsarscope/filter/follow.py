@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from pulsarscope.filter.selection import INPUT_LAYER, Filter, Timed
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
+from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame
 from pulsarscope.model.tables import drop_oldest, remember
 
@@ -58,8 +59,8 @@ class FollowFilter:
                 self._message_tests.append((dissector, test))
         if not (self._tests or self._message_tests):
             raise UsageError(_refusal(refusals) or f"unknown to every protocol: {kind}")
-        self._unanswered: dict[str, FrameRow] = {}
-        """Frames of earlier batches that did not pass, by name: their answers may."""
+        self._unanswered: dict[str, FrameRow | None] = {}
+        """Frames of earlier batches that did not pass, by name: their answers may. None: one that is not answered."""
         self._passed: dict[str, None] = {}
         """Names of the latest frames that passed."""
         self._carriers: dict[str, None] = {}
@@ -78,24 +79,40 @@ class FollowFilter:
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, as `Filter.select` does."""
         del endpoints
+        ordered, following = split(rows)
+        if ordered is None:
+            self._subject.introduce(rows)
+            return self._selected(rows, rows.__getitem__)
+        outlines = ordered.outlined()
+        rows, row_at = [*outlines, *following], partial(_row_at, ordered, len(outlines), following)
+        self._subject.introduce(_one_of_each_group(rows, row_at))
+        return self._selected(rows, row_at)
+
+    def _selected(self, rows: Sequence[Any], row_at: Callable[[int], Any]) -> list[Any]:
+        """Return the rows that pass; a frame in columns is a tuple among these rows (`OrderedRows.outlined`), `row_at` makes its row."""
         carriers = self._carriers | self._carriers_in(rows) if self._message_tests else self._carriers
         earlier: list[FrameRow] = []
         selected: set[int] = set()
-        others: dict[str, int] = {}
+        others: dict[str, int | None] = {}
         tests, already = self._tests, self._passed
-        self._subject.introduce(rows)
+        of_groups: dict[int, bool] = {}
         seen = 0
         for index, row in enumerate(rows):
-            if not isinstance(row, FrameRow):
+            if type(row) is tuple:
+                name, request, group, answerable = row
+                if (passes := of_groups.get(group)) is None:
+                    passes = of_groups[group] = any(test(row_at(index)) for test in tests)
+            elif isinstance(row, FrameRow):
+                name = f"{row.file}:{row.packet}.{row.sub}"  # as `frame_name`, without the call
+                request, answerable = row.request, True
+                passes = name in carriers
+                if not passes:
+                    for test in tests:
+                        if passes := test(row):
+                            break
+            else:
                 continue
             seen += 1
-            name = f"{row.file}:{row.packet}.{row.sub}"  # as `frame_name`, without the call
-            request = row.request
-            passes = name in carriers
-            if not passes:
-                for test in tests:
-                    if passes := test(row):
-                        break
             if passes or (request is not None and request in already):
                 selected.add(index)
                 already[name] = None
@@ -103,22 +120,27 @@ class FollowFilter:
                     drop_oldest(already, PENDING_REQUESTS_MAX)
                 if request is not None and request not in already:
                     remember(already, request, None, PENDING_REQUESTS_MAX)
-                    if request in others:
-                        selected.add(others[request])
-                    elif request in self._unanswered:
-                        earlier.append(self._unanswered.pop(request))
+                    if (asked := others.get(request)) is not None:
+                        selected.add(asked)
+                    elif (frame := self._unanswered.pop(request, None)) is not None:
+                        earlier.append(frame)
             elif request is None:
-                others[name] = index
-            else:
+                others[name] = index if answerable else None
+            elif others.pop(request, None) is None:
                 self._unanswered.pop(request, None)
         self.seen[FrameRow.kind] += seen
         if self._message_tests:
             earlier += [frame for name in carriers if (frame := self._unanswered.pop(name, None)) is not None]
-        self._remember_unanswered((name, rows[index]) for name, index in others.items() if index not in selected)
-        passed = [*earlier, *_with_explanations(rows, selected)]
-        count = len(earlier) + len(selected)
-        self.kept[FrameRow.kind] += count
+        unanswered = [(name, index) for name, index in others.items() if index not in selected][-FOLLOW_REQUESTS_MAX:]
+        self._remember_unanswered((name, None if index is None else row_at(index)) for name, index in unanswered)
+        passed = [*earlier, *_with_explanations(rows, selected, row_at)]
+        self.kept[FrameRow.kind] += len(earlier) + len(selected)
         return passed
+
+    @property
+    def takes_columns(self) -> bool:
+        """True when the frames of the subject are told by names that all frames of a group have (`OrderedRows.outlined`)."""
+        return self.subject_column() is not None
 
     def subject_column(self) -> tuple[str, FollowTest] | None:
         """Return the column that alone tells the frames of the subject, and a test of it; None where more must be known."""
@@ -152,7 +174,7 @@ class FollowFilter:
                 if type(row) is MessageRow and row.dissector == dissector.name:
                     yield dissector, test, row
 
-    def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
+    def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow | None]]) -> None:
         self._unanswered.update(frames)
         for name in [*islice(self._unanswered, max(len(self._unanswered) - FOLLOW_REQUESTS_MAX, 0))]:
             del self._unanswered[name]
@@ -167,6 +189,7 @@ class JoinedFilter:
         self.payload = follow_filter.payload
         self.seen, self.kept = follow_filter.seen, display_filter.kept
         self.first = follow_filter
+        self.takes_columns = follow_filter.takes_columns
         self._display_filter = display_filter
 
     def absence(self) -> str | None:
@@ -197,16 +220,35 @@ def _refusal(refusals: Mapping[str, str]) -> str:
 UserFilter = Filter | FollowFilter | JoinedFilter
 
 
-def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
+def _row_at(ordered: Any, count: int, following: Sequence[Any], index: int) -> Any:
+    """Return a row of `count` ordered ones, or one of those behind them."""
+    return ordered.row(index) if index < count else following[index - count]
+
+
+def _one_of_each_group(rows: Sequence[Any], row_at: Callable[[int], Any]) -> list[Any]:
+    """Return rows, of frames in columns one for all of the same names."""
+    groups: set[int] = set()
+    some = []
+    for index, row in enumerate(rows):
+        if type(row) is not tuple:
+            some.append(row)
+        elif row[2] not in groups:
+            groups.add(row[2])
+            some.append(row_at(index))
+    return some
+
+
+def _with_explanations(rows: Sequence[Any], selected: set[int], row_at: Callable[[int], Any]) -> list[Any]:
     """Return the selected frames, the findings about them or about the input, and all connections, which outputs introduce."""
+    frames = {index: row_at(index) for index in selected}
     places: set[FramePlace] = set()
     if FindingRow in set(map(type, rows)):
-        places = {(rows[index].file, rows[index].packet, rows[index].sub) for index in selected}
+        places = {(row.file, row.packet, row.sub) for row in frames.values()}
     passed = []
     for index, row in enumerate(rows):
-        if isinstance(row, (FrameRow, RawFrame)):
-            if index in selected:
-                passed.append(row)
+        if isinstance(row, (tuple, FrameRow, RawFrame)):
+            if index in frames:
+                passed.append(frames[index])
         elif type(row) is not MessageRow and (
             type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in places
         ):

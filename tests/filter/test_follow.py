@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from pulsarscope.dissect.isolation import PluginWarning
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.parallel import run
 from pulsarscope.filter import FollowFilter
 from pulsarscope.filter import follow as module
 from pulsarscope.model.errors import UsageError
@@ -14,6 +18,10 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import rows
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import TOPIC
+from tests.scenarios.publishers import Publishers
 
 
 def followed(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:
@@ -163,3 +171,21 @@ def test_a_result_says_nothing_of_others() -> None:
     follow_filter = FollowFilter("producer", "p", make_dissectors())
     follow_filter.select([SEND], {})
     assert follow_filter.absence() is None
+
+
+@pytest.mark.parametrize(("kind", "name"), [("topic", TOPIC), ("topic", f"{TOPIC}-DLQ"), ("connection", "1"), ("topic", "none")])
+@pytest.mark.parametrize("oddity", [0.0, 0.2])
+def test_frames_in_columns_are_followed_as_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, oddity: float
+) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    monkeypatch.setattr("pulsarscope.capture.reader.READ_BLOCK_BYTES", 2000)
+    path = write_pcap(tmp_path / "in.pcap", Publishers(Random(5), oddity=oddity).publish(30).packets)  # noqa: S311 - repeatable
+    found = []
+    for choice in ("off", "require"):
+        with reader(choice):
+            options = Options(records=frozenset({"frame", "connection", "finding"}), columns=True, dissectors=make_dissectors)
+            follow_filter = FollowFilter(kind, name, make_dissectors())
+            selected = [row for batch in run([str(path)], options, 1) for row in follow_filter.select(batch.rows, {})]
+            found.append(([repr(row) for row in selected], follow_filter.seen, follow_filter.kept, follow_filter.absence()))
+    assert found[0] == found[1]

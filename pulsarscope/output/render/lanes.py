@@ -64,6 +64,8 @@ class LanesOutput:
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
+        if not rows:  # connections that have ended are still to be shown
+            return
         self._view.prepare(rows)
         lines: list[str] = []
         for row in rows:
