@@ -11,11 +11,14 @@ for frame in splitter.feed(data):
 
 from __future__ import annotations
 
-from pulsarscope import dissect as wire
-from pulsarscope.api.capture import Capture, open  # noqa: A004 - ps.open reads as it should
-from pulsarscope.api.live import listen
-from pulsarscope.model.errors import CaptureError, InternalError, OutputError, PulsarscopeError, UsageError
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row
+import typing
+
+if typing.TYPE_CHECKING:
+    from pulsarscope import dissect as wire
+    from pulsarscope.api.capture import Capture, open  # noqa: A004 - ps.open reads as it should
+    from pulsarscope.api.live import listen
+    from pulsarscope.model.errors import CaptureError, InternalError, OutputError, PulsarscopeError, UsageError
+    from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row
 
 __all__ = [
     "Capture",
@@ -38,10 +41,31 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+def __getattr__(name: str) -> object:
+    """Import the library with the first of its names (PEP 562): the command line takes signals before that."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals().update(_library())
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _library() -> dict[str, object]:
+    """Return the public names and what they stand for."""
+    from pulsarscope import dissect  # noqa: PLC0415 - see above
+    from pulsarscope.api import capture, live  # noqa: PLC0415 - see above
+    from pulsarscope.model import errors, records  # noqa: PLC0415 - see above
+
+    dissect.FrameSplitter.default_dissector = staticmethod(_pulsar)
+    modules = capture, live, errors, records
+    found = {name: getattr(module, name) for module in modules for name in __all__ if getattr(module, name, None) is not None}
+    return found | {"wire": dissect}
+
+
 def _pulsar() -> wire.Dissector:
     from pulsarscope.protocols import DISSECTORS  # noqa: PLC0415 - importing the package must stay cheap
 
     return DISSECTORS[0]()
-
-
-wire.FrameSplitter.default_dissector = staticmethod(_pulsar)

@@ -1,6 +1,17 @@
-"""`python -m pulsarscope`."""
+"""The program: `pulsarscope`, and `python -m pulsarscope`."""
 
-from pulsarscope.cli import main
+import sys
+
+
+def main() -> None:
+    """Run the command line. A signal that comes while it is imported ends it in one line, as later."""
+    try:
+        from pulsarscope.cli import main as run  # noqa: PLC0415 - see above
+    except KeyboardInterrupt:
+        sys.stderr.write("pulsarscope: interrupted; there is no output\n")
+        sys.exit(5)
+    run()
+
 
 if __name__ == "__main__":
     main()

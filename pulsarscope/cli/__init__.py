@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, PulsarscopeError, internal_error
+from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, internal_error
 
 OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c"})
 
@@ -134,6 +134,8 @@ def main() -> None:
         _exit_with(error)
     except KeyboardInterrupt:  # before a command takes signals itself
         _exit_with(_interrupted())
+    except BrokenPipeError:  # of standard error, while wrong usage is explained
+        sys.exit(UsageError.exit_code)
     except OSError as error:  # from the help: all other output goes through a sink, which raises OutputError
         sys.stdout = None  # keeps the interpreter from flushing it again
         _exit_with(OutputError(f"cannot write standard output: {error.strerror}"))

@@ -120,8 +120,8 @@ def test_the_package_is_marked_as_typed() -> None:
 
 
 def test_all_names_exactly_what_is_public() -> None:
-    public = {name for name, value in vars(pulsarscope).items() if not name.startswith("_") and not inspect.ismodule(value)}
     modules = {name for name in pulsarscope.__all__ if inspect.ismodule(getattr(pulsarscope, name))}
+    public = {name for name, value in vars(pulsarscope).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert set(pulsarscope.__all__) == public - {"annotations"} | modules
     assert len(set(pulsarscope.__all__)) == len(pulsarscope.__all__)
 

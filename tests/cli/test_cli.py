@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsarscope.__main__ import main as start_program
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark import session
@@ -374,3 +376,40 @@ def test_a_signal_before_the_command_takes_signals_is_five_and_one_line(
             patched.setattr(f"pulsarscope.cli.{name}", interrupt if name == "command_of" else lambda **_: interrupt(""))
             assert run(patched, "decode", "x.pcap") == 5
         assert capsys.readouterr().err == "pulsarscope: interrupted; there is no output\n"
+
+
+class Interrupting:
+    """A finder of modules in whose work Ctrl-C is pressed."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pulsarscope.cli":
+            raise KeyboardInterrupt
+
+
+def test_a_signal_while_python_imports_ends_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delitem(sys.modules, "pulsarscope.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        start_program()
+    assert ended.value.code == 5
+    assert capsys.readouterr().err == "pulsarscope: interrupted; there is no output\n"
+
+
+def test_the_package_imports_nothing_before_the_program_takes_signals() -> None:
+    program = "import sys, pulsarscope.__main__; print(*(name for name in sys.modules if name.split('.')[0] in ('pulsarscope', 'typer')))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() == [
+        "pulsarscope",
+        "pulsarscope.__main__",
+    ]
+
+
+class Gone(io.StringIO):
+    """A standard error that nobody reads any more."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+def test_wrong_usage_is_two_without_a_reader_of_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Gone())
+    assert run(monkeypatch, "decode", "--limit", "0") == 2

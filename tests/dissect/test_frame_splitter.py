@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import pulsarscope as ps
-from pulsarscope.dissect import Frame, FrameSplitter
+from pulsarscope.dissect import Frame
 from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import command_frame, message_metadata, payload_frame
@@ -17,6 +17,8 @@ from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.commands import CONNECT, PING
 from tests.scenarios.frames import sized
 from tests.scenarios.streams import cut, frames_of, garbage
+
+FrameSplitter = ps.wire.FrameSplitter  # with its default dissector
 
 SEND = payload_frame("SEND", message_metadata(), b"payload", producer_id=1, sequence_id=2)
 TRAILING = b"\x00\x00\x00\x20trailing"
