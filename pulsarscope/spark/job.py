@@ -17,6 +17,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.cluster import described
 from pulsarscope.spark.lakes import require_format, write_table
 from pulsarscope.spark.partition import Job
+from pulsarscope.spark.partition_columns import check_sources
 from pulsarscope.spark.remote_files import list_files, open_path
 from pulsarscope.spark.shuffle_batches import TaskReport
 from pulsarscope.spark.table_files import SUFFIXES, finish_tables, written_alone
@@ -92,6 +93,7 @@ def run(
         require_format(spark, table_format, out)
     show_step("looking for captures")
     captures = expand_inputs(inputs, options.source_by, list_files, open_path)
+    check_sources(captures.sources, partition_by)
     if captures.sizes is None:
         raise UsageError("pipeline reads each file more than once: it cannot read standard input, pipes or devices")
     with written_alone(out) if tasks_write else nullcontext(), described(spark) as describe:

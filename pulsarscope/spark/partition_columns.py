@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,6 +15,12 @@ DATE, SOURCE = "date", "source"
 
 COLUMNS = (DATE, SOURCE)
 """Columns by which tables can be partitioned; date is that of the time in UTC."""
+
+NAME_MAX_BYTES = 255
+"""Bytes of a folder's name in the file systems of Linux, and in HDFS by default (dfs.namenode.fs-limits.max-component-length)."""
+
+SHOWN = 40
+"""Characters that are shown of a name that is too long."""
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _EPOCH = date(1970, 1, 1)
@@ -32,8 +38,15 @@ def partition_columns(text: str) -> tuple[str, ...]:
     return names
 
 
+def check_sources(sources: Iterable[str | None], columns: Sequence[str]) -> None:
+    """Raise UsageError when the name of a vantage point is too long for a folder."""
+    if SOURCE in columns:
+        for source in dict.fromkeys(sources):
+            _folder((SOURCE,), None, source)
+
+
 def by_folder(rows: Sequence[Any], columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Return rows by the relative path of their folder, which ends with a slash unless it is empty."""
+    """Return rows by the relative path of their folder, which ends with a slash unless it is empty; see `check_sources`."""
     folders: dict[tuple[int | None, str | None], list[Any]] = {}
     has_date, has_source = DATE in columns, SOURCE in columns
     for each in rows:
@@ -50,8 +63,13 @@ def columns_of(folder: str) -> tuple[str, ...]:
 
 def _folder(columns: Sequence[str], day: int | None, source: str | None) -> str:
     texts = {DATE: None if day is None else (_EPOCH + timedelta(day)).isoformat(), SOURCE: source}
-    values = ((name, texts[name]) for name in columns)
-    return "".join(f"{name}={_ESCAPED.sub(_escape, text) if text else _NULL}/" for name, text in values)
+    names = [f"{name}={_ESCAPED.sub(_escape, text) if (text := texts[name]) else _NULL}" for name in columns]
+    if source and any(len(name.encode("utf-8", "surrogateescape")) > NAME_MAX_BYTES for name in names):
+        raise UsageError(
+            f"--partition-by source: the vantage point {source[:SHOWN]}… is too long for the name of a folder: "
+            "give --source-by a regular expression that finds a part of it"
+        )
+    return "".join(f"{name}/" for name in names)
 
 
 def _escape(match: re.Match[str]) -> str:

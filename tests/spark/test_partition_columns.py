@@ -7,7 +7,7 @@ import pytest
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import EntryMessages
-from pulsarscope.spark.partition_columns import by_folder, columns_of, partition_columns
+from pulsarscope.spark.partition_columns import by_folder, check_sources, columns_of, partition_columns
 
 DAY = 86_400 * 10**9
 
@@ -51,3 +51,12 @@ def test_columns_are_named(text: str, columns: tuple[str, ...]) -> None:
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="give date or source, each once"):
         partition_columns(text)
+
+
+@pytest.mark.parametrize(("long", "fits"), [("h" * 249, "h" * 248), ("/" * 83, "/" * 82), ("é" * 125, "é" * 124)])
+def test_a_vantage_point_has_a_name_that_fits_a_folder(long: str, fits: str) -> None:
+    check_sources([None, fits], ("date", "source"))
+    check_sources([long], ("date",))
+    for refused in (lambda: check_sources([fits, long], ("source",)), lambda: by_folder([row(0, long)], ("date", "source"))):
+        with pytest.raises(UsageError, match="is too long for the name of a folder: give --source-by a regular expression"):
+            refused()
