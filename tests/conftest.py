@@ -29,6 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str((os.cpu_count() or 1) + 1))  # some tests wait for the network or the clock
 os.environ["XDG_CACHE_HOME"] = "/dev/null/none"  # nor indexes
 os.environ["PULSARSCOPE_CONFIG"] = "off"  # whatever the configuration of who runs the tests says
 

@@ -16,7 +16,7 @@ from tests.scenarios.bad_inputs.text import hostile_packets
 pytest.importorskip("jinja2")
 playwright = pytest.importorskip("playwright.sync_api")
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 
 class Opened(NamedTuple):
