@@ -16,7 +16,7 @@ from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, internal_error
 
-OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c"})
+OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c", "-w", "-i", "-D", "-z", "-O", "-R", "-2", "-E"})
 
 OPTIONS_OF_DECODE = OPTIONS_OF_TSHARK | {"-Y", "-V", "-x", "-f"}
 """Options that are understood before any command."""

@@ -8,6 +8,18 @@ from pulsarscope.model.errors import UsageError
 
 _WITH_VALUE = {"-r", "-e", "-T", "-t", "-c"}
 
+_ELSEWHERE = {
+    "-w": "pulsarscope extract FILE -Y FILTER -o OUT.pcapng copies packets",
+    "-i": "pulsarscope live -i NAME captures",
+    "-D": "pulsarscope live --list lists the interfaces",
+    "-z": "pulsarscope stats counts",
+    "-O": "-V shows every field",
+    "-R": "-Y takes the filter",
+    "-2": "-Y takes the filter, in one pass",
+    "-E": "--format csv separates by commas; -q leaves out the heading",
+}
+"""Options that other commands or options stand for."""
+
 _TIMES = {"a": "local", "ad": "local", "d": "delta", "dd": "delta", "e": "epoch", "r": "relative", "u": "utc", "ud": "utc"}
 _FORMATS = {"fields": None, "text": None, "json": "json", "ek": "ndjson"}
 
@@ -34,6 +46,8 @@ def from_tshark(arguments: Sequence[str]) -> list[str]:
                 out += ["--format", known] if known else []
             case "-n":
                 pass  # no name is ever looked up
+            case _ if option[:2] in _ELSEWHERE and not option.startswith("--"):
+                raise UsageError(f"{option[:2]} is an option of tshark; here, {_ELSEWHERE[option[:2]]}")
             case _:
                 out.append(option)
     if fields_only and not columns:

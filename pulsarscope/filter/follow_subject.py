@@ -110,8 +110,7 @@ class Subject:
             several = any(not name.startswith("0:") for name in names)
             names = [connection_label(name, several_files=several) for name in self._names]
         more = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
-        return (
-            f": the {_PLURALS[self._kind]} are {', '.join(names[:SHOWN_NAMES_MAX])}{more}"
-            if names
-            else f": there are no {_PLURALS[self._kind]}"
-        )
+        kinds = _PLURALS[self._kind]
+        if len(names) == 1:
+            return f": the only {kinds.removesuffix('s')} is {names[0]}"
+        return f": the {kinds} are {', '.join(names[:SHOWN_NAMES_MAX])}{more}" if names else f": there are no {kinds}"

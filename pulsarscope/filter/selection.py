@@ -203,6 +203,8 @@ def _missing_connection(missing: Sequence[str], there: Collection[str]) -> str:
 def _some(names: Sequence[str]) -> str:
     """Return the end of a sentence that lists what there is, in part."""
     others = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
+    if len(names) == 1:
+        return f"there is only {names[0]}"
     return f"there are {', '.join(names[:SHOWN_NAMES_MAX])}{others}" if names else "there is none"
 
 

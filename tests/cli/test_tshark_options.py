@@ -34,7 +34,17 @@ def test_options_of_tshark_are_ours(given: str, ours: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [("-r", "-r needs a value"), ("-T pdml", "-T pdml: choose fields"), ("-t x", "-t x: choose a, ad"), ("-T fields", "needs a field")],
+    [
+        ("a.pcap -w b.pcap", "-w is an option of tshark; here, pulsarscope extract"),
+        ("-i lo", "here, pulsarscope live -i"),
+        ("-z io,stat,1", "here, pulsarscope stats"),
+        ("-r a.pcap -2 -R x", "-2 is an option of tshark; here, -Y takes the filter"),
+        ("-T fields -e topic -Eheader=y", "-E is an option of tshark"),
+        ("-r", "-r needs a value"),
+        ("-T pdml", "-T pdml: choose fields"),
+        ("-t x", "-t x: choose a, ad"),
+        ("-T fields", "needs a field"),
+    ],
 )
 def test_what_there_is_no_word_for_is_an_error(given: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -155,8 +155,8 @@ def test_a_consumer_is_found_by_its_name() -> None:
     ("kind", "name", "words"),
     [
         ("connection", "3", "none of 3 frames belong to connection 3: the connections are #1, #2"),
-        ("topic", "order", "the topics are orders"),
-        ("producer", "q", "the producers are p"),
+        ("topic", "order", "the only topic is orders"),
+        ("producer", "q", "the only producer is p"),
         ("consumer", "c", "there are no subscriptions"),
         ("message", "1:1", "none of 3 frames belong to message 1:1"),
     ],

@@ -350,12 +350,15 @@ def named() -> FrameRow:
     [
         ('topic == "orders"', "no topic is orders: did you mean persistent://public/default/orders?"),
         ('topic == "persistent://public/default/order"', "no topic is persistent://public/default/order: did you mean"),
-        ('producer_name == "nobody"', "no producer_name is nobody: there are p"),
+        ('producer_name == "nobody"', "no producer_name is nobody: there is only p"),
         ('subscription == "a" || subscription == "b"', "no subscription is a or b: there is none"),
         ('topic == "persistent://public/default/orders" && producer_name == "nobody"', "no producer_name is nobody"),
-        ('connection == "#7"', "no connection is #7: there are #8"),
-        ("connection == #1:7", "no connection is #1:7: there are #0:8"),
-        ('topic == "x" && producer_name == "nobody"', "no topic is x: there are persistent://public/default/orders; no producer_name is"),
+        ('connection == "#7"', "no connection is #7: there is only #8"),
+        ("connection == #1:7", "no connection is #1:7: there is only #0:8"),
+        (
+            'topic == "x" && producer_name == "nobody"',
+            "no topic is x: there is only persistent://public/default/orders; no producer_name is",
+        ),
     ],
 )
 def test_a_name_that_nothing_has_is_told_with_those_there_are(text: str, said: str) -> None:
