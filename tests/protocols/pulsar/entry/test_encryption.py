@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from functools import cache
 from hashlib import sha256
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -22,6 +23,11 @@ from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.commands import message, send
 from tests.scenarios.dialogue import Dialogue
 from tests.scenarios.encryption import KEY_FORMS, Encryptor, key_file, rsa_key, wrap
+
+KEYS = [*product((1024, 2048, 3072, 4096), KEY_FORMS)]
+CONTENTS = [*product(("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"), ("single", "batch", "chunks"))]
+WRAPPED = [(*KEYS[number % len(KEYS)], *CONTENTS[number % len(CONTENTS)]) for number in range(3 * len(KEYS))]
+"""Each key with three contents, each content with three keys: a key is of no account behind the encryption."""
 
 TEXT = b"some text that repeats itself, some text that repeats itself" * 9
 MINE, OTHER, THIRD = (rsa_key(1024, number) for number in range(3))
@@ -47,10 +53,7 @@ def digests(dialogue: Dialogue) -> list[str | None]:
 
 
 class TestOpening:
-    @pytest.mark.parametrize("shape", ["single", "batch", "chunks"])
-    @pytest.mark.parametrize("codec", ["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"])
-    @pytest.mark.parametrize("form", KEY_FORMS)
-    @pytest.mark.parametrize("bits", [1024, 2048, 3072, 4096])
+    @pytest.mark.parametrize(("bits", "form", "codec", "shape"), WRAPPED)
     def test_what_a_producer_wrapped_comes_out(self, bits: int, form: str, codec: str, shape: str) -> None:
         """Messages, then batch, then codec, then chunks, then encryption."""
         producer = Encryptor({"k": rsa_key(bits).public_key()})
