@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
 use crate::caught;
 use crate::counts::{key_of, Counts, Key};
+use crate::csv::CsvLines;
 use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
 use crate::mask::{Mask, Matcher};
@@ -362,6 +363,28 @@ impl OrderedRows {
             }
             let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
             Ok((at, text, (look.time_width, look.name_width), (frames, of_client, of_server)))
+        })
+    }
+
+    /// Return CSV with all columns, in which `encode` makes the lines of rows of Python, and `cell` the cells of texts.
+    fn csv<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>, cell: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        caught(|| {
+            let batches = self.borrowed(py)?;
+            let mut lines = CsvLines::new(cell);
+            let mut of_python = Vec::new();
+            for (_, of) in &self.order {
+                match of {
+                    Of::Frame(batch, index) => {
+                        encode_rows(&mut of_python, encode, &mut lines.out)?;
+                        if let Entry::Frame(frame) = &batches[*batch as usize].entries[*index as usize] {
+                            lines.append(*batch, &batches[*batch as usize], frame)?;
+                        }
+                    }
+                    Of::Row(index) => of_python.push(self.rows[*index as usize].bind(py)),
+                }
+            }
+            encode_rows(&mut of_python, encode, &mut lines.out)?;
+            Ok(PyBytes::new(py, &lines.out))
         })
     }
 

@@ -49,7 +49,7 @@ class Encoding:
         """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
         ordered, following = split(rows if selected is None else selected)
         if ordered is not None:
-            lines = ordered.ndjson(lambda of_python: self(of_python).rows)
+            lines = self._encoder.ordered(ordered, lambda of_python: self(of_python).rows)
             warnings = [] if self._quiet else damage(others(rows))
             return EncodedRows(lines + self(list(following)).rows if following else lines, warnings)
         of_python = others(rows)

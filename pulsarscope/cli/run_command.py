@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TRACES = ("otlp", "perfetto")
 """The outputs of journeys alone, which put the rows of an entry together."""
 
-COLUMN_OUTPUTS = ("ndjson", "timeline")
+COLUMN_OUTPUTS = ("ndjson", "csv", "timeline")
 """Outputs that take frames in the columns of a compiled reader."""
 
 PAYLOAD_FORM = "base64"

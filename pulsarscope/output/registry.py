@@ -39,6 +39,13 @@ class LineEncoder(RowEncoder, Protocol):
         """Return the line of each row, with its end. The rows are handed over."""
 
 
+class ColumnEncoder(LineEncoder, Protocol):
+    """An encoder that takes frames in the columns of a compiled reader, too."""
+
+    def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
+        """Return the lines of ordered rows (`model.ordered_rows`), with all columns; `encode` makes those of rows of Python."""
+
+
 class EncodedOutput(Output, Protocol):
     """An output whose rows may be encoded in another process."""
 

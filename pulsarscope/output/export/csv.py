@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pulsarscope.model.errors import UsageError
@@ -46,6 +46,11 @@ class CsvLines:
     def lines(self, rows: list[Any]) -> list[bytes]:
         """Encode each row to a line (see `LineEncoder`)."""
         return [_ended([line]) for line in self._lines(rows)] if rows else []
+
+    def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
+        """Encode ordered rows with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
+        lines: bytes = ordered.csv(encode, _cell)
+        return lines
 
     def _lines(self, rows: list[Any]) -> list[str]:
         """Return the lines of some rows, without their ends."""
@@ -111,6 +116,11 @@ def _safe(texts: list[str]) -> list[str]:
         return texts
     cell_of = {text: _quote(safe_text(text)) for text in different}
     return [cell_of[text] for text in texts]
+
+
+def _cell(text: str | None) -> bytes:
+    """Return the cell of a text, encoded."""
+    return b"" if text is None else _quote(safe_text(text)).encode("utf-8", "backslashreplace")
 
 
 def safe_text(text: str) -> str:

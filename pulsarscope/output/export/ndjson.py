@@ -64,6 +64,11 @@ class JsonLines:
         """Encode each row to a line (see `LineEncoder`)."""
         return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
 
+    def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
+        """Encode ordered rows with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
+        lines: bytes = ordered.ndjson(encode)
+        return lines
+
     def _write_times(self, rows: list[Any]) -> None:
         # The encoder owns the rows, so the text takes the place of the number: no copy, and no hook of the encoder.
         base, second = self._base, self._second

@@ -5,17 +5,26 @@ import csv
 import io
 import json
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsarscope.cli.encoded_rows import Encoding
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.parallel import run
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import row_type
 from pulsarscope.model.text import show_controls
 from pulsarscope.output.registry import column_names
+from pulsarscope.protocols import make_dissectors
 from tests.scenarios import rows
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import created, producer, receipt, send
+from tests.scenarios.conversation import Conversation
 from tests.scenarios.odd_values import DISPLAYED
 from tests.scenarios.rows import put_out
 
@@ -108,3 +117,21 @@ def test_control_characters_are_made_visible_and_no_others() -> None:
 def test_any_text_comes_back_from_a_reader(texts: list[str]) -> None:
     got = [frame["topic"] for frame in table([rows.frame(topic=text) for text in texts])]
     assert got == [f"'{text}" if text[:1] in set("=+-@\t\r") else text for text in map(show_controls, texts)]
+
+
+@pytest.mark.parametrize("odd", ["orders", "=1+1", 'a"b,c', "\u202e é \x1b[31m", "-", "two\r\nlines", ""])
+def test_frames_in_columns_are_written_as_rows_are(tmp_path: Path, odd: str) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    conversation = Conversation().handshake().client(producer(1, f"p{odd}", 10, odd)).server(created(f"p{odd}", 10))
+    for number in range(20):
+        metadata = {"producer_name": odd, "properties": [{"key": odd, "value": odd}]} if number % 2 else {}
+        conversation.client(send(1, number, b"x", metadata)).server(receipt(1, number, 7, number))
+    path = write_pcap(tmp_path / "in.pcap", conversation.close().packets)
+    written = []
+    for choice in ("off", "require"):
+        with reader(choice):
+            options = Options(records=frozenset({"frame"}), columns=True, dissectors=make_dissectors)
+            encoding = Encoding("csv", ("frame",), None, quiet=True)
+            written.append([encoding(batch.rows).rows for batch in run([str(path)], options, 1)])
+    assert b"".join(written[0]) == b"".join(written[1])
+    assert b"".join(written[0]).count(b",SEND_RECEIPT,") == 20
