@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,10 +20,17 @@ from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import Sink, opened_sink
+from pulsarscope.output.render.style import is_terminal
 
 NAME_WIDTH, TYPE_WIDTH = 36, 16
 TEXT_WIDTH = 100
 """Cells of a line of values."""
+
+BESIDE_MIN = 40
+"""Cells of a meaning beside the type of its field."""
+
+BELOW = " " * 6
+"""Indent of a meaning below the name of its field."""
 
 VALUES_SHOWN = 8
 """Values that are listed when several fields are; a field alone shows all."""
@@ -44,7 +52,8 @@ def fields(request: FieldsRequest) -> int:
     if not (entries := list(field_entries(catalogue(), request.prefix or ""))):
         raise UsageError(f'no field begins with "{request.prefix}"; pulsarscope fields lists all')
     with suppress(BrokenPipeError), opened_sink(request.out) as sink:  # a closed pipe ends the command quietly
-        sink.write(_text(entries, request.format).encode(_encoding(sink), "backslashreplace"))
+        width = shutil.get_terminal_size().columns if request.out in (None, "-") and is_terminal(sys.stdout) else None
+        sink.write(_text(entries, request.format, width).encode(_encoding(sink), "backslashreplace"))
         sink.finish()
     return EXIT_DONE
 
@@ -61,15 +70,15 @@ def _encoding(sink: Sink) -> str:
     return "utf-8" if stream is None or sink.stream is not getattr(stream, "buffer", None) else stream.encoding or "utf-8"
 
 
-def _text(entries: Sequence[FieldEntry], output_format: str | None) -> str:
+def _text(entries: Sequence[FieldEntry], output_format: str | None, width: int | None) -> str:
     if output_format == "json":
         return "[\n" + ",\n".join(msgspec.json.encode(entry).decode() for entry in entries) + "\n]\n"
     if output_format == "ndjson":
         return "".join(f"{msgspec.json.encode(entry).decode()}\n" for entry in entries)
-    return _csv(entries) if output_format == "csv" else _list(entries)
+    return _csv(entries) if output_format == "csv" else _list(entries, width)
 
 
-def _list(entries: Sequence[FieldEntry]) -> str:
+def _list(entries: Sequence[FieldEntry], width: int | None) -> str:
     alone = len(entries) == 1
     lines: list[str] = []
     kinds: tuple[str, ...] = ()
@@ -77,13 +86,24 @@ def _list(entries: Sequence[FieldEntry]) -> str:
         if entry.records != kinds:
             kinds = entry.records
             lines += ["", f"{', '.join(kinds)} records"] if lines else [f"{', '.join(kinds)} records"]
-        lines.append(f"  {entry.name:<{NAME_WIDTH}}  {entry.type:<{TYPE_WIDTH}}  {entry.text}")
-        if alone or len(entry.values) <= VALUES_SHOWN:
-            values = f"one of {', '.join(entry.values)}" if entry.values else ""
-            lines += [f"{'':{NAME_WIDTH + 6}}{line}" for line in wrap(values, TEXT_WIDTH, break_on_hyphens=False)]
-        if alone:
-            lines.append(f"{'':{NAME_WIDTH + 6}}as in: {entry.example}")
+        texts = [f"one of {', '.join(entry.values)}"] if entry.values and (alone or len(entry.values) <= VALUES_SHOWN) else []
+        lines += _lines(entry, [*texts, *([f"as in: {entry.example}"] if alone else [])], width)
     return "\n".join([*lines, ""])
+
+
+def _lines(entry: FieldEntry, more: Sequence[str], width: int | None) -> list[str]:
+    """Return a field with its meaning, beside its type or, in a narrow terminal, below its name, and more below that."""
+    head = f"  {entry.name:<{NAME_WIDTH}}  {entry.type:<{TYPE_WIDTH}}  "
+    beside = width is None or width - len(head) >= BESIDE_MIN
+    space = len(head) if beside else len(BELOW)
+    meaning = [entry.text] if width is None else wrap(entry.text, width - space, break_on_hyphens=False, break_long_words=False)
+    indent = " " * (NAME_WIDTH + 6) if beside else BELOW
+    room = TEXT_WIDTH if width is None else max(min(TEXT_WIDTH, width - len(indent)), BESIDE_MIN // 2)
+    below = [f"{indent}{line}" for text in more for line in wrap(text, room, break_on_hyphens=False)]
+    if not beside:
+        return [head.rstrip(), *(f"{BELOW}{line}" for line in meaning), *below]
+    first, *rest = meaning or [""]
+    return [f"{head}{first}", *(f"{'':{len(head)}}{line}" for line in rest), *below]
 
 
 def _csv(entries: Sequence[FieldEntry]) -> str:

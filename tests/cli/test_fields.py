@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.cli.fields import FieldsRequest, catalogue, fields
+from pulsarscope.cli.fields import NAME_WIDTH, FieldsRequest, catalogue, fields
 from pulsarscope.model.errors import UsageError
 
 
@@ -24,6 +24,19 @@ def test_one_field_is_shown_with_all_its_values_and_an_example(capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "one of NONE, LZ4, ZLIB, ZSTD, SNAPPY" in out
     assert "as in: compression == NONE" in out
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_meanings_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fields(FieldsRequest())
+    whole = capsys.readouterr().out
+    monkeypatch.setattr("pulsarscope.cli.fields.is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    fields(FieldsRequest())
+    shown = capsys.readouterr().out
+    assert shown.split() == whole.split()
+    too_wide = [line for line in shown.splitlines() if len(line) > width and len(line.split()[0]) <= NAME_WIDTH]
+    assert too_wide == []
 
 
 def test_programs_get_the_same_list_in_each_format(capsys: pytest.CaptureFixture[str]) -> None:
