@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,3 +160,30 @@ def test_a_client_seen_from_one_side_until_its_reset_lacks_no_answers(tmp_path: 
     codes = {row.code for row in findings_of(tmp_path, talk.reset("client"))}
     assert "one-sided-capture" in codes
     assert not UNANSWERED & codes
+
+
+@pytest.mark.parametrize(("length", "got"), [*product((61, 130), (10, 200))])
+def test_the_broker_side_alone_shows_no_consumer_that_acknowledges_nothing(length: int, got: int, tmp_path: Path) -> None:
+    talk = Conversation(acknowledge=False)
+    for entry in range(got):
+        talk.server(delivery(entry)).wait(length * SECOND // got)
+    codes = {row.code for row in findings_of(tmp_path, talk.server(PING))}
+    assert "one-sided-capture" in codes
+    assert "consumer-not-acking" not in codes
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_keys_whose_acks_are_read_before_their_messages_may_move(before: bool, tmp_path: Path) -> None:
+    """The messages stand behind lost bytes; with `before` the ACKs are of an earlier delivery."""
+    meta: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT"}}
+    talk = subscribed(connected(), kind="Key_Shared", **meta).client(flow(100)).wait(10 * MILLISECOND)
+    if before:
+        talk.client(ack(1, 2)).wait(20 * MILLISECOND)
+    talk.lose("server", 34).server(*[delivery(entry, partition_key="k") for entry in (1, 2)]).wait(20 * MILLISECOND)
+    if not before:
+        talk.client(ack(1, 2))
+    talk.wait(10 * SECOND).client(PING).server(PONG)
+    other = subscribed(connected(40001, start=4 * SECOND), 2, kind="Key_Shared", **meta).client(flow(100, 2))
+    other.server(delivery(3, 2, partition_key="k")).client(ack(3, number=2)).close()
+    codes = problem_codes(findings_of(tmp_path, talk.close(), other))
+    assert ("key-on-two-consumers" in codes) == before

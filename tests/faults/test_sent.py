@@ -57,6 +57,13 @@ def test_another_number_of_messages_than_in_the_metadata_is_named(
     assert diagnosis.frames[evidence["frames"][0]].fields["sequence_id"] == 1  # type: ignore[index]
 
 
+@pytest.mark.parametrize("size", [40, 50, 60, 70, 80, 100])
+def test_a_frame_of_which_the_end_is_missing_has_no_wrong_number(tmp_path: Path, size: int) -> None:
+    """Its metadata may be cut before the number."""
+    frame = send(1, 1, batch([Single(b"x")] * 5), {"num_messages_in_batch": 5}, num_messages=5)
+    assert MISMATCH not in found(tmp_path, sending([send(), frame[:size]]))
+
+
 @pytest.mark.parametrize(("codec", "size", "midstream", "given"), [*product(CODECS, (6, 40, 4000), (False, True), (None, 0, 1))])
 def test_a_compressed_payload_without_its_size_is_named(tmp_path: Path, codec: str, size: int, midstream: bool, given: int | None) -> None:
     plain = bytes(size)

@@ -366,8 +366,8 @@ function __pulsarscope_list
                 chunk-cap chunk-duplicate chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck clock-skew \
                 command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
                 connection-closed-by-client connection-reset consumer-busy consumer-corrupt consumer-id-reused consumer-not-acking \
-                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
+                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
+                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
                 encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
                 foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated http-on-plain-port \
                 idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked \
@@ -401,23 +401,24 @@ function __pulsarscope_list
                 compression-useless-entries connection-churn-seconds connection-closed-by-client-seconds \
                 consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds consumer-not-acking-first-seconds \
                 consumer-not-acking-limit consumer-not-acking-messages consumer-not-acking-seconds consumer-not-acking-stopped-seconds \
-                consumer-not-acking-subscription-limit consumer-rhythm-factor consumer-starved-backlog-seconds \
-                consumer-starved-closed-seconds consumer-starved-seconds consumer-undecided-lives consumer-undecided-redeliveries \
-                consumer-undecided-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
-                failover-flapping-pause-seconds failover-flapping-returns idle-cut-connections idle-cut-seconds keepalive-lost-seconds \
-                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
-                message-too-large-bytes never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
-                partition-stuck-seconds produce-lost-seconds producer-churn-frames proxy-leg-failed-seconds published-before-seconds \
-                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
-                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
-                redelivery-storm-nothing-done redelivery-storm-requests-for-all redelivery-storm-unresolved \
-                redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
-                redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
-                replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
-                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
-                send-unanswered-seconds send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
-                slow-broker-seconds slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
+                consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
+                consumer-rhythm-factor consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-seconds \
+                consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
+                dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds failover-flapping-pause-seconds \
+                failover-flapping-returns idle-cut-connections idle-cut-seconds keepalive-lost-seconds key-shared-blocked-entries \
+                key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
+                never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds \
+                produce-lost-seconds producer-churn-frames proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
+                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
+                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
+                redelivery-storm-requests-for-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
+                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-not-followed-lookups replication-lag-seconds \
+                replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy \
+                request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
+                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-seconds \
+                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
+                slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-seconds slow-publish-jump-seconds \
+                slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
                 token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
@@ -431,8 +432,8 @@ function __pulsarscope_list
                 chunk-cap chunk-duplicate chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck clock-skew \
                 command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
                 connection-closed-by-client connection-reset consumer-busy consumer-corrupt consumer-id-reused consumer-not-acking \
-                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
+                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
+                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
                 encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
                 foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated http-on-plain-port \
                 idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked \

@@ -24,6 +24,7 @@ from pulsarscope.protocols.pulsar.rules.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -73,6 +74,7 @@ class KeySharedState(ConsumerState):
     held: dict[Key, HeldKey] = msgspec.field(default_factory=dict)
     key_of: dict[Position, Key] = msgspec.field(default_factory=dict)
     """Keys of the unacknowledged entries."""
+    early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
     latest: OrderedDict[Key, tuple[Position, Where]] = msgspec.field(default_factory=OrderedDict)
     """Latest entry of each key, with its delivery."""
     share: deque[tuple[int, int]] = msgspec.field(default_factory=lambda: deque(maxlen=SHARE_MAX))
@@ -131,6 +133,8 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             return
         redelivered = fields.get("redelivery_count", 0) > 0
         self._check_order(consumer, key, position, where, redelivered=redelivered)
+        if consumer.early.acks and consumer.early.of(position, where.time)[0]:
+            return
         if position not in consumer.key_of:
             if self._entries >= ENTRIES_MAX:
                 return
@@ -173,8 +177,9 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
     def _ack(self, row: FrameRow) -> None:
         if (consumer := self._find_ordered(row)) is not None:
             for message_id in (row.fields or {}).get("message_id") or ():
-                if not message_id.get("ack_set"):
-                    self._settle(consumer, position_of(message_id), row.time)
+                position = position_of(message_id)
+                if not message_id.get("ack_set") and not self._settle(consumer, position, row.time):
+                    consumer.early.add(position, row.time, None)
 
     def _redeliver(self, row: FrameRow) -> None:
         """Remove what the client returns: it does not hold it any more."""
@@ -182,14 +187,16 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.key_of):
                 self._settle(consumer, position, row.time)
 
-    def _settle(self, consumer: KeySharedState, position: Position, now: int) -> None:
+    def _settle(self, consumer: KeySharedState, position: Position, now: int) -> bool:
+        """Return False when the consumer does not hold the entry."""
         if (key := consumer.key_of.pop(position, None)) is None:
-            return
+            return False
         self._entries -= 1
         held = consumer.held[key]
         held.entries.discard(position)
         if not held.entries:
             self._release(consumer, key, now)
+        return True
 
     def _release(self, consumer: KeySharedState, key: Key, now: int) -> None:
         """Emit the time in which a consumer held a key."""

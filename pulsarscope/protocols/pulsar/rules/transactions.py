@@ -11,7 +11,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing, quantity
 
 CODES = table(
@@ -153,6 +153,7 @@ class TransactionRule(ConnectionRule):
                 "until": end,
                 "closed": None if row.closed == "open" else row.closed_by,
                 "lost": self._context.lost,
+                "unseen": may_lack(self._context, where.time, end),
             }
             self._context.emit_fact(TRANSACTIONS, transaction, last, "open", values)
 
@@ -231,7 +232,7 @@ def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: Repor
     if history.refused:
         _report_failed(history, report)
     unfinished = next((fact for fact in facts if fact.what == "open"), None)
-    if unfinished is not None and not any(fact.what == "ending" for fact in facts):
+    if unfinished is not None and not unfinished.values["unseen"] and not any(fact.what == "ending" for fact in facts):
         _report_open(history, unfinished, report)
 
 

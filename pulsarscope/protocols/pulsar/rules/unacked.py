@@ -21,6 +21,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_N
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.pauses import Turns, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
@@ -105,8 +106,7 @@ class UnackedState(ConsumerState):
     """Time of its latest ACK in nanoseconds; 0 when there was none."""
     acks: int = 0
     first_ack: Where | None = None
-    turn: int = 0
-    """Longest wait of unacknowledged messages for any ACK, in nanoseconds."""
+    turns: Turns = msgspec.field(default_factory=Turns)
     untracked: int = 0
     """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
     emitted: int = 0
@@ -139,11 +139,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Report a consumer that does not acknowledge, or that skipped a message."""
         if ending:
             advise_on_acks(self.context, consumer, consumer.first_ack, consumer.acks, consumer.deliveries, consumer.acknowledged_at)
+            report_pause(self.context, consumer, consumer.turns, consumer.acks)
             self._size -= len(consumer.entries)
             if consumer.unknown is not None and consumer.unknown.acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
                 self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
         if not consumer.entries or not consumer.persistent:
             return
+        if not (ending or consumer.acks or consumer.subscription):
+            return  # of a client of which the capture may have nothing, as is known at the end
         position, oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
         thresholds = self.context.thresholds
@@ -151,10 +154,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
         silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer, now)
         if silent and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
-        elif age >= thresholds.ns("ack-hole-seconds") and consumer.kind in SHARED_TYPES and not consumer.hole_reported:
+        elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
-            if later >= thresholds["ack-hole-later"] and not may_lack(self.context, oldest.where.time, now):
-                self._report_hole(consumer, position, oldest, age, later)
+            if age >= thresholds.ns("ack-hole-seconds"):
+                if later >= thresholds["ack-hole-later"] and not may_lack(self.context, oldest.where.time, now):
+                    self._report_hole(consumer, position, oldest, age, later)
+            elif ending:
+                skipped = f"{position[0]}:{position[1]}", oldest.where
+                report_skipped(self.context, consumer, skipped, now, later, consumer.turns.longest)
         if ending:
             if not consumer.reported or consumer.kind == "Key_Shared":
                 self._emit_holding(consumer, now)
@@ -215,7 +222,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         where = where_of(row)
         if consumer.entries:
             oldest = next(iter(consumer.entries.values())).where.time
-            consumer.turn = max(consumer.turn, where.time - max(oldest, consumer.acknowledged_at))
+            consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
@@ -292,7 +299,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "oldest": position,
             "since": oldest.where.time,
             "active_at": consumer.acknowledged_at,
-            "turn": consumer.turn,
+            "turn": consumer.turns.longest,
             "enough": enough,
             "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
             "closed": not self.open,

@@ -57,6 +57,12 @@ def test_one_that_ends_on_another_connection_is_none(tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, begun().close("server"), other), "txn-open") == []
 
 
+@pytest.mark.parametrize(("side", "size", "named"), [("client", 40, False), ("client", 10, True), ("server", 40, True)])
+def test_one_whose_end_the_capture_may_lack_is_none(side: str, size: int, named: bool, tmp_path: Path) -> None:
+    talk = begun().lose(side, size).wait(SECOND).client(PING).server(PONG).close("client")
+    assert bool(with_code(findings_of(tmp_path, talk), "txn-open")) == named
+
+
 def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Path) -> None:
     rows = findings_of(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
     text, evidence = only(rows, "txn-failed")

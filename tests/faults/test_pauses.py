@@ -1,0 +1,81 @@
+"""Consumers that pause and go on, or skip a message before the capture ends."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+
+PAUSED, UNDECIDED = "consumer-paused", "consumer-undecided"
+
+
+def working(
+    turn: int, pause: int, waiting: int, *, kind: str = "Shared", before: int = 12, after: int = 3, end: str = "open"
+) -> Conversation:
+    """A consumer that acknowledges each message after `turn` ms, but so many of them only after `pause` ms."""
+    talk = subscribed(connected(), kind=kind).client(flow(1000))
+    for entry in range(before):
+        talk.server(delivery(entry)).wait(turn * MILLISECOND).client(ack(entry))
+    paused = range(before, before + waiting)
+    talk.server(*map(delivery, paused)).wait(pause * MILLISECOND).client(ack(*paused))
+    for entry in range(before + waiting, before + waiting + after):
+        talk.server(delivery(entry)).wait(turn * MILLISECOND).client(ack(entry))
+    return talk if end == "open" else talk.close()
+
+
+@pytest.mark.parametrize(
+    ("turn", "pause", "waiting", "kind", "end"),
+    [*product((5, 100, 200), (2500, 9000), (5, 60), ("Shared", "Failover"), ("open", "fin"))],
+)
+def test_a_pause_that_stands_out_is_noted(tmp_path: Path, turn: int, pause: int, waiting: int, kind: str, end: str) -> None:
+    diagnosis = diagnose(tmp_path, working(turn, pause, waiting, kind=kind, end=end))
+    row, evidence = diagnosis.only(PAUSED)
+    assert (diagnosis.commands(row), evidence["unacknowledged"]) == (["ACK"], waiting)
+
+
+@pytest.mark.parametrize(
+    ("turn", "pause", "waiting", "before"),
+    [
+        *product((5, 100), (300, 1900), (5, 60), (12,)),  # short
+        *product((400, 1500), (2500, 3900), (5, 60), (12,)),  # as usual
+        *product((5, 100), (2500,), (1, 4), (12,)),  # a few messages
+        *product((5, 100), (2500,), (20,), (0, 2)),  # nothing shows what is usual
+    ],
+)
+def test_waits_as_usual_are_healthy(tmp_path: Path, turn: int, pause: int, waiting: int, before: int) -> None:
+    assert PAUSED not in diagnose(tmp_path, working(turn, pause, waiting, before=before)).codes
+
+
+def skipping(count: int, turn: int, *, kind: str = "Shared", missing: int = 3, late: int = 0) -> Conversation:
+    """A consumer that acknowledges all but one message; that one `late` ms after the last, if at all."""
+    talk = subscribed(connected(), kind=kind).client(flow(1000))
+    for entry in range(count):
+        talk.server(delivery(entry)).wait(turn * MILLISECOND)
+        if entry != missing:
+            talk.client(ack(entry))
+    return talk.wait(late * MILLISECOND).client(ack(missing)) if late else talk
+
+
+@pytest.mark.parametrize(("count", "turn", "kind"), [*product((40, 120), (5, 50, 300), ("Shared", "Key_Shared"))])
+def test_a_message_that_is_skipped_leaves_a_consumer_undecided(tmp_path: Path, count: int, turn: int, kind: str) -> None:
+    diagnosis = diagnose(tmp_path, skipping(count, turn, kind=kind))
+    row, evidence = diagnosis.only(UNDECIDED)
+    assert (diagnosis.commands(row), evidence["later_acknowledged"]) == (["MESSAGE"], count - 4)
+
+
+@pytest.mark.parametrize(
+    ("count", "missing", "late"),
+    [(12, 3, 0), (40, 31, 0), (40, 38, 0), (40, 3, 50), (40, 3, 2000)],  # few later ones, or done in the end
+)
+def test_one_that_is_passed_by_a_few_or_comes_late_is_healthy(tmp_path: Path, count: int, missing: int, late: int) -> None:
+    assert UNDECIDED not in diagnose(tmp_path, skipping(count, 20, missing=missing, late=late)).codes
+
+
+def test_exclusive_consumers_skip_nothing(tmp_path: Path) -> None:
+    assert UNDECIDED not in diagnose(tmp_path, skipping(40, 20, kind="Exclusive")).codes
