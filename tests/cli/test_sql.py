@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
@@ -62,6 +63,14 @@ def test_tables_hold_the_rows_of_the_table_of_the_library(kind: str) -> None:
 def test_a_capture_and_a_query_are_needed(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         run(*arguments)
+
+
+@pytest.mark.parametrize("missing", [("duckdb",), ("duckdb", "pyarrow")])
+def test_one_extra_brings_all_that_it_needs(missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UsageError, match=r"SQL needs duckdb: .*\[sql\]"):
+        run(QUICKSTART, "FROM frame")
 
 
 def test_kinds_are_joined_and_only_those_that_are_named_are_decoded() -> None:

@@ -27,11 +27,11 @@ class RecordDatabase:
 
     def __init__(self, folder: Path) -> None:
         """Create it with empty tables. Raises UsageError when duckdb or pyarrow is missing."""
-        require_pyarrow()
         try:
-            import duckdb  # noqa: PLC0415 - an extra
+            import duckdb  # noqa: PLC0415 - an extra, which brings pyarrow, too
         except ImportError as error:
             raise UsageError(f"SQL needs duckdb: {install_command('sql')}") from error
+        require_pyarrow()
         self._error: type[Exception] = duckdb.Error
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY_LIMIT,
