@@ -152,10 +152,11 @@ class _Calls(dict[str, Calls]):
     """By command; for one that no rule names stand those that want all others."""
 
     def __init__(self, tables: Sequence[Handlers]) -> None:
-        names = {"*"}.union(*tables)
-        super().__init__(
-            {name: [(at, handler) for at, table in enumerate(tables) if (handler := table.get(name) or table.get("*"))] for name in names}
-        )
+        calls: dict[str, list[tuple[int, Handler]]] = {name: [] for name in {"*"}.union(*tables)}
+        for at, table in enumerate(tables):  # most name few commands of the many
+            for name in calls if "*" in table else table:
+                calls[name].append((at, table.get(name) or table["*"]))
+        super().__init__(calls)
 
     def __missing__(self, name: str) -> Calls:
         return self["*"]

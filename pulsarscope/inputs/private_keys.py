@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from pulsarscope.model.limits import PRIVATE_KEY_MAX_BYTES
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+
+PARSED_KEYS_MAX = 64
+"""Maximum number of parsed keys that are kept, for each decoder of a process asks for them and OpenSSL examines them for 50 ms."""
 
 
 class KeyFile(msgspec.Struct, frozen=True):
@@ -46,33 +51,33 @@ def passwords(files: Iterable[KeyFile]) -> tuple[bytes, ...]:
     return tuple(file.content.removesuffix(b"\n").removesuffix(b"\r") for file in files)
 
 
-def rsa_keys(files: Sequence[KeyFile]) -> tuple[RSAPrivateKey, ...]:
+def rsa_keys(files: Iterable[KeyFile]) -> tuple[RSAPrivateKey, ...]:
     """Parse the keys in the files. Raises UsageError when a file has no private key, or an encrypted or unsupported one."""
-    if not files:
-        return ()
+    return tuple(map(_rsa_key, files))
+
+
+@lru_cache(PARSED_KEYS_MAX)
+def _rsa_key(file: KeyFile) -> RSAPrivateKey:
     from cryptography.exceptions import UnsupportedAlgorithm  # 60 ms, only when a key is given
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
 
-    keys = []
-    for file in files:
-        load = load_pem_private_key if b"-----BEGIN" in file.content else load_der_private_key
-        try:
-            key = load(file.content, None)
-        except TypeError:
-            reason = f"is protected by a passphrase: give a copy without one (openssl pkey -in {file.name} -out PLAIN.pem)"
-            raise _unusable(file.name, reason) from None
-        except UnsupportedAlgorithm as error:
-            raise _unusable(file.name, f"is not supported: {error}") from None
-        except ValueError:
-            public = b"PUBLIC KEY-----" in file.content or b"BEGIN CERTIFICATE" in file.content
-            reason = "is a public key: only the private key decrypts messages" if public else "is no private key in PEM or DER"
-            raise _unusable(file.name, reason) from None
-        if not isinstance(key, RSAPrivateKey):
-            kind = type(key).__name__.removesuffix("PrivateKey")
-            raise _unusable(file.name, f"is a key of kind {kind}, which is not supported: only RSA keys decrypt messages")
-        keys.append(key)
-    return tuple(keys)
+    load = load_pem_private_key if b"-----BEGIN" in file.content else load_der_private_key
+    try:
+        key = load(file.content, None)
+    except TypeError:
+        reason = f"is protected by a passphrase: give a copy without one (openssl pkey -in {file.name} -out PLAIN.pem)"
+        raise _unusable(file.name, reason) from None
+    except UnsupportedAlgorithm as error:
+        raise _unusable(file.name, f"is not supported: {error}") from None
+    except ValueError:
+        public = b"PUBLIC KEY-----" in file.content or b"BEGIN CERTIFICATE" in file.content
+        reason = "is a public key: only the private key decrypts messages" if public else "is no private key in PEM or DER"
+        raise _unusable(file.name, reason) from None
+    if not isinstance(key, RSAPrivateKey):
+        kind = type(key).__name__.removesuffix("PrivateKey")
+        raise _unusable(file.name, f"is a key of kind {kind}, which is not supported: only RSA keys decrypt messages")
+    return key
 
 
 def _unusable(name: str, reason: str) -> UsageError:

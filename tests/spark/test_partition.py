@@ -143,9 +143,10 @@ def test_a_ring_of_twelve_files_listed_in_any_order(bulk: Path, tmp_path: Path, 
 SMALLEST = 64 << 10
 
 
-def plain(captures: Path, folder: Path) -> Path:
-    """Return all captures, and one that contains the copy of another; all are plain, because only plain files are split."""
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def plain(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All captures, and one that contains the copy of another; all are plain, because only plain files are split."""
+    folder = tmp_path_factory.mktemp("plain")
     for path in captures.iterdir():
         if path.suffix == ".zst":
             (folder / path.stem).write_bytes(zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read())
@@ -157,22 +158,36 @@ def plain(captures: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def plain_apart(plain: Path) -> tuple[Inputs, Tables]:
+    """Plain captures, each on its own, and their rows."""
+    inputs = expand_inputs([str(plain)], SOURCE_PER_FILE)
+    return inputs, local(inputs)
+
+
+@pytest.fixture(scope="module")
+def plain_together(plain: Path) -> tuple[Inputs, Tables]:
+    """Plain captures as one ring, and their rows."""
+    inputs = expand_inputs([str(plain)])
+    return inputs, local(inputs)
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize(("partitions", "split"), [(1, SMALLEST), (3, 5_000), (7, SMALLEST), (64, SMALLEST), (64, 5_000)])
-def test_all_captures_in_portions(captures: Path, tmp_path: Path, partitions: int, split: int) -> None:
-    inputs = expand_inputs([str(plain(captures, tmp_path / "plain"))], SOURCE_PER_FILE)
+def test_all_captures_in_portions(plain_apart: tuple[Inputs, Tables], partitions: int, split: int) -> None:
+    inputs, want = plain_apart
     cluster = Cluster(inputs, partitions=partitions, split=split)
     portions = Counter(portion.file for portion in cluster.portions)
     assert sum(number > 1 for number in portions.values()) >= (14 if split == SMALLEST else 50)
     assert {Path(inputs.paths[file]).name for file in cluster.whole} == {"rw-ipfrag.pcap"}
-    assert cluster.tables() == local(inputs)
+    assert cluster.tables() == want
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("by_packet", [False, True])
-def test_all_captures_in_portions_as_one_ring(captures: Path, tmp_path: Path, *, by_packet: bool) -> None:
-    inputs = expand_inputs([str(plain(captures, tmp_path / "plain"))])
-    assert Cluster(inputs, by_packet=by_packet, split=5_000).tables() == local(inputs)
+def test_all_captures_in_portions_as_one_ring(plain_together: tuple[Inputs, Tables], *, by_packet: bool) -> None:
+    inputs, want = plain_together
+    assert Cluster(inputs, by_packet=by_packet, split=5_000).tables() == want
 
 
 IN_PORTIONS = {
