@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -33,11 +32,9 @@ from pulsarscope.spark.shuffle_batches import (
     stream_bytes,
 )
 from pulsarscope.spark.table_files import TableWriter
+from pulsarscope.spark.task_process import prepare_process
 
 Batches = Iterator[pa.RecordBatch]
-
-COLLECT_EVERY_OBJECTS = 100_000
-"""Threshold of the garbage collector, as on the command line: reference counts free rows, which have no cycles."""
 
 WAITING_BYTES = 4 << 20
 """Payload bytes of packets whose rows are held as objects before they are packed."""
@@ -86,7 +83,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
 
     def __call__(self, positions: Iterable[Any]) -> Batches:
         """Yield the contents of portions; the only column of `positions` has their positions."""
-        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        prepare_process()
         for batch in positions:
             for position in batch.column(0).to_pylist():
                 yield from self.read_portion(self.portions[position])
@@ -113,7 +110,7 @@ class DecodeFlows(msgspec.Struct, frozen=True):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Yield packed batches; `batches` has all rows of each of its flows."""
-        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        prepare_process()
         return _records(
             self.job, lambda collected: _decoded(self.job, packets.pack_packets(batches) if self.packets else batches, collected)
         )
@@ -126,7 +123,7 @@ class EvaluateFacts(msgspec.Struct, frozen=True):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Yield packed batches; `batches` has all facts of each of its keys."""
-        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        prepare_process()
         # Pending facts come before those emitted in the next batch.
         return _records(self.job, lambda collected: _evaluated(self.job, batches, collected), -(1 << 62))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,9 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, MessageRow, count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.flow_shares import FlowShare, KeptFlows, Wanted, capture_sets, shares_of
-from pulsarscope.spark.partition import COLLECT_EVERY_OBJECTS
 from pulsarscope.spark.row_filters import RowFilters
 from pulsarscope.spark.source_options import ACROSS_CONNECTIONS, SourceOptions
+from pulsarscope.spark.task_process import prepare_process
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter as SparkFilter
@@ -68,7 +67,7 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
         return iter(()) if partition.value is None else self._batches(partition.value)
 
     def _batches(self, share: FlowShare) -> Iterator[pa.RecordBatch]:
-        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        prepare_process()
         options, filters = self._options, self._filters
         display_filter = options.make_filter()
         engine_options = options.engine

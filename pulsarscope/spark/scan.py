@@ -22,6 +22,7 @@ from pulsarscope.model.records import ConnectionRow, Row
 from pulsarscope.spark.packed_segments import pack_rows
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.remote_files import open_path
+from pulsarscope.spark.task_process import prepare_process
 
 _FIELDS: Any = [
     ("source", pa.string()),
@@ -89,6 +90,7 @@ class ScanPortions(msgspec.Struct, frozen=True):
 
     def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the contents of portions; the only column of `positions` has their positions."""
+        prepare_process()
         for batch in positions:
             for position in batch.column(0).to_pylist():
                 yield self.scan(self.portions[position])

@@ -6,7 +6,6 @@ Spark may still repeat. So a query goes on where it stopped, and a batch that is
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,10 +22,11 @@ from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow, count_
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
 from pulsarscope.spark.landing_folder import LandingFolder
-from pulsarscope.spark.partition import COLLECT_EVERY_OBJECTS, ReadFiles
+from pulsarscope.spark.partition import ReadFiles
 from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
 from pulsarscope.spark.source_options import PACKET, SourceOptions
 from pulsarscope.spark.table_files import UNFINISHED
+from pulsarscope.spark.task_process import prepare_process
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, and keep the state of its share."""
-        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        prepare_process()
         if isinstance(partition.value, LandedCapture):
             capture = partition.value
             files = capture.position + 1

@@ -157,12 +157,12 @@ class Records(Mapping[str, "DataFrame"]):
         self._persisted = [self._decoded.persist(StorageLevel.DISK_ONLY)]
         self._batches = self._decoded
         if job.options.evaluates:
-            findings = self._evaluated(partitions).persist(StorageLevel.DISK_ONLY)
+            findings = self._evaluated().persist(StorageLevel.DISK_ONLY)
             self._persisted.append(findings)
             self._batches = self._decoded.unionByName(findings)
 
-    def _evaluated(self, partitions: int | None) -> DataFrame:
-        """Return packed batches of findings of the rules across connections."""
+    def _evaluated(self) -> DataFrame:
+        """Return packed batches of findings of the rules across connections, from as few tasks as Spark finds the facts to need."""
         facts = _map(self._of_kind(self._decoded, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
         facts = facts if self._facts is None else facts.unionByName(self._facts)
         of_legs = facts.rule.endswith(OF_LEGS)
@@ -172,7 +172,7 @@ class Records(Mapping[str, "DataFrame"]):
         facts = facts.where(~of_legs).drop("outer").join(functions.broadcast(inner), "connection", "left")
         seen = facts.outer.isNull() | facts.rule.isin(rules_of_all_legs(self._job.options))
         facts = facts.where(seen).select(*shuffle_batches.FACTS.names)
-        findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, partitions), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
+        findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, None), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
         return findings.unionByName(legs)
 
     def _joined(self, anchors: DataFrame) -> DataFrame:

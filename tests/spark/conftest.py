@@ -13,6 +13,9 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import installed_version, missing_distributions, session
 
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Option of a Java that does not run long enough for its second compiler to pay."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

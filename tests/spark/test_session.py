@@ -23,6 +23,7 @@ from pulsarscope.spark import session as module
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import SparkLog, error_line, installed_version, job_error, session, zip_package
 from tests.places import PACKAGE
+from tests.spark.conftest import FIRST_COMPILER
 from tests.spark.inside import EVERYTHING, local, ring, written
 
 
@@ -124,6 +125,7 @@ class Machines:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(folder / "work"),
             "SPARK_LOCAL_DIRS": str(folder / "local"),
+            "SPARK_DAEMON_JAVA_OPTS": FIRST_COMPILER,
         }
         deploy = "org.apache.spark.deploy"
         commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
@@ -214,6 +216,8 @@ def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path:
     settings = {
         "spark.pyspark.python": sys.executable,
         "spark.executor.memory": "600m",
+        "spark.executor.extraJavaOptions": FIRST_COMPILER,
+        "spark.driver.extraJavaOptions": FIRST_COMPILER,
         "spark.sql.shuffle.partitions": "4",
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
