@@ -16,13 +16,20 @@ from pulsarscope.spark.session import installed_version, missing_distributions, 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 """Option of a Java that does not run long enough for its second compiler to pay."""
 
+SHARED = ("spark", "server", "plain_apart", "plain_together")
+"""Fixtures that take long; no test asks for two of them."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start Spark; tests of its machines come last."""
+    """Mark the tests that start Spark; those that share what takes long to start stay in one process; tests of its machines come last."""
     for item in items:
-        if "can_run" in getattr(item, "fixturenames", ()) and item.get_closest_marker("kills") is None:
+        fixtures = getattr(item, "fixturenames", ())
+        if "can_run" in fixtures and item.get_closest_marker("kills") is None:
             item.add_marker(pytest.mark.cluster)
+        for name in SHARED:
+            if name in fixtures:
+                item.add_marker(pytest.mark.xdist_group(name))
     items.sort(key=lambda item: "machines" in getattr(item, "fixturenames", ()))
 
 

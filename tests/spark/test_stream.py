@@ -194,6 +194,7 @@ def until(found: Callable[[], bool], seconds: float = 240) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.timeout(900)  # it starts Spark four times
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp_path: Path) -> None:
     """Before a commit, and right after one; then it is stopped at a random moment. A ring of twelve files lands meanwhile."""
     chance = Random(os.environ.get("CHANCE"))
@@ -208,19 +209,19 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp
             copy(path, tmp_path / f".{path.name}")
             (tmp_path / f".{path.name}").rename(tmp_path / "in" / path.name)
 
-    def lists(count: int) -> Callable[[], bool]:
-        return lambda: len([*kept.glob("list/0*.json")]) >= count
+    def grows(what: str) -> Callable[[], bool]:
+        """Tell when the process that starts now has written to the checkpoint: it is at work."""
+        before = len([*kept.glob(f"{what}/0*.json")])
+        return lambda: len([*kept.glob(f"{what}/0*.json")]) > before
 
-    def committed() -> bool:
-        return any(kept.glob("commits/0*.json"))
-
-    for number, told, moment in ((signal.SIGKILL, lists(1), 3.0), (signal.SIGKILL, committed, 0.0), (signal.SIGTERM, lists(2), 5.0)):
+    for number, what, moment in ((signal.SIGKILL, "list", 3.0), (signal.SIGKILL, "commits", 0.0), (signal.SIGTERM, "list", 5.0)):
         land([files.pop(0) for _ in range(3)])
+        at_work = grows(what)
         process = command.start()
-        until(told)
+        until(at_work)
         time.sleep(chance.uniform(0, moment))
         process.send_signal(number)
-        assert process.wait(120) == (0 if number == signal.SIGTERM else -number), command.output()
+        assert process.wait(240) == (0 if number == signal.SIGTERM else -number), command.output()
     land(files)
     assert command.start("--finish").wait(240) == 0, command.output()
     captures = Checkpoint(str(kept)).captures()
