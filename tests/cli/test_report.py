@@ -99,14 +99,14 @@ def test_credentials_are_looked_for() -> None:
 def credentials(path: Path) -> set[str]:
     """Values that no page may have, long enough not to be there by chance: credentials, payloads and the values of properties."""
     found: set[str] = set()
-    masked = ps.open(path).frames()
+    masked = list(ps.open(path).frames())
     for shown, row in zip(ps.open(path, show_secrets=True).frames(), masked, strict=True):
         if shown != row:
             for each in set(leaves(shown.fields)) - set(leaves(row.fields)):
                 found |= {each.decode("latin-1"), each.hex(), base64.b64encode(each).decode()} if isinstance(each, bytes) else {str(each)}
     for message in ps.open(path, payload="text").messages():
         found |= {message.payload or "", *(message.properties or {}).values()}
-    names = " ".join([*names_of(path), *(row.subscription or "" for row in ps.open(path).frames())])
+    names = " ".join([*names_of(path), *(row.subscription or "" for row in masked)])
     return {text for text in found if len(text) >= 12 and text not in names}
 
 

@@ -96,10 +96,16 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_any_number_of_processes_tells_what_one_tells(everything: str, options: Options) -> None:
     want = told(jobs.run([everything], options, 1))
-    for count in (2, 16):
+    for count in (2, 5):
         found = jobs.run([everything], options, count)
         assert type(found) is ParallelRun
         assert told(found) == want
+
+
+@pytest.mark.usefixtures("inside")
+def test_many_processes_tell_what_one_tells(everything: str) -> None:
+    options = Options(ALL_RECORDS, rules=True)
+    assert told(jobs.run([everything], options, 16)) == told(jobs.run([everything], options, 1))
 
 
 @pytest.mark.usefixtures("inside")
