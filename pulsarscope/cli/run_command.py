@@ -367,10 +367,10 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
     """Return True when rows of frames are written as they are, and nobody looks into them, or they are made after a subject is followed."""
     if kinds != (FrameRow.kind,) or request.jobs != 1 or request.once or request.fail_on != NEVER:
         return False
-    if row_filter is not None and row_filter.payload is not None:
+    if row_filter is not None and not row_filter.takes_columns:
         return False
     if request.subject is not None:
-        return not request.hex and row_filter is not None and getattr(row_filter, "takes_columns", False)
+        return not request.hex
     looked_into = request.limit is not None or request.tail is not None or request.columns is not None
     return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
 

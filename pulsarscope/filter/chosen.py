@@ -20,6 +20,8 @@ class ChosenRows:
         self.description = "match the filter"
         """Without the name that is followed."""
         self.payload = chooser.payload
+        self.takes_columns = False
+        """Each row is looked at."""
         self.learn = None
         """Nothing must be known of a copy before its rows are selected."""
         self.seen = dict.fromkeys(kinds, 0)

@@ -79,6 +79,11 @@ class Filter:
         self._there: dict[str, dict[str, None]] = {column: {} for column in self._asked}
         """Names of the rows so far, while none has passed."""
 
+    @property
+    def takes_columns(self) -> bool:
+        """True when ordered rows of a compiled reader (`model.ordered_rows`) may be selected."""
+        return self.payload is None
+
     def begin(self, run: Timed) -> None:
         """Count times without a date from the first packet of a run, instead of the first row."""
         self._run = run
