@@ -157,10 +157,6 @@ class Decoder(ABC):
             block.owners, self._owners = self._owners, {}
         return block
 
-    def _skips_hot_loop(self, link_type: int) -> bool:
-        """Return True when packets of a link type must not take the hot loop: they are kept, or carry their interface."""
-        return self._records is not None or self._carries_interface(link_type)
-
     def _carries_interface(self, link_type: int) -> bool:
         """Return True when packets of a link type name an interface that belongs to their flow."""
         return self._flows_by_interface is not None and link_type == link.LINUX_SLL2

@@ -82,6 +82,8 @@ class PcapngDecoder(Decoder):
                     section = self._byte_order == ">", longest
                     behind, clock = self._compiled(data, position, section, interface, link, clock, flows, control)
                     if behind > position:
+                        if self._records is not None:
+                            self._keep_records(self._records, data, (position, behind), number, (unit, base))
                         others = 0 if clock[0] - number >= STRETCH_PACKETS else others
                         position, (number, last_time) = behind, clock
                         continue
@@ -110,6 +112,8 @@ class PcapngDecoder(Decoder):
                             flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0, identification, options))
                             if flags & CONTROL_FLAGS:
                                 control.add(key)
+                            if self._records is not None:
+                                self._keep_records(self._records, data, (position, next_position), number - 1, (unit, base))
                             position = next_position
                             continue
 
@@ -126,6 +130,19 @@ class PcapngDecoder(Decoder):
         if last_time != _NEVER:
             self.packets, self.last_time = number, last_time
         return position
+
+    def _keep_records(self, records: list[PacketRecord], data: bytes, span: tuple[int, int], number: int, clock: tuple[int, int]) -> None:
+        """Keep the plain packets of a span, behind number `number`, as they are stored; `clock`: unit, and time of lower half 0."""
+        position, end = span
+        unit, base = clock
+        unpack_words = self._unpack_packet_words
+        description = self._interfaces[unpack_words(data, position)[2]].description
+        while position < end:
+            _, length, _, _, low, captured, wire_bytes = unpack_words(data, position)
+            start = position + _PACKET_START
+            number += 1
+            records.append(PacketRecord(number, base + low * unit, wire_bytes, description, data[start : start + captured]))
+            position += length
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
         """Return bound, unit, time of lower half 0 and layout for time stamps of this upper half in the hot loop."""
@@ -265,7 +282,8 @@ class PcapngDecoder(Decoder):
             self._owners[self.packets] = owner
 
     def _skips_hot_loop(self, link_type: int) -> bool:
-        return self._has_owners or super()._skips_hot_loop(link_type)
+        """Return True when packets of a link type must not take the hot loop: they have owners, or carry their interface."""
+        return self._has_owners or self._carries_interface(link_type)
 
     def _read_simple_packet(self, body: bytes, flows: Flows, control: set[bytes]) -> None:
         """Read a Simple Packet Block (section 4.4): it has no time, and the snap length determines its captured length."""
