@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import gc
 
-from pulsarscope.spark.task_process import COLLECT_EVERY_OBJECTS, prepare_process
+from pulsarscope.spark.task_process import COLLECT_EVERY_OBJECTS, _pass_over_modules, prepare_process
 
 
 def test_what_is_there_before_the_first_task_is_passed_over() -> None:
     thresholds = gc.get_threshold()
     gc.unfreeze()
+    _pass_over_modules.cache_clear()
     try:
         prepare_process()
         assert gc.get_threshold()[0] == COLLECT_EVERY_OBJECTS
