@@ -411,14 +411,14 @@ function __pulsarscope_list
                 produce-lost-seconds producer-churn-frames proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
                 reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
                 reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
-                redelivery-storm-requests-for-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
-                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-not-followed-lookups replication-lag-seconds \
-                replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy \
-                request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
-                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-seconds \
-                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
-                slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-seconds slow-publish-jump-seconds \
-                slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
+                redelivery-storm-nothing-done-messages redelivery-storm-requests-for-all redelivery-storm-unresolved \
+                redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
+                redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
+                replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
+                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
+                send-unanswered-seconds send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
+                slow-broker-seconds slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-seconds \
+                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
                 token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \

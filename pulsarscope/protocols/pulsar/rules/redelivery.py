@@ -85,7 +85,15 @@ THRESHOLDS = (
         "redelivery-storm-nothing-done",
         4,
         "redeliveries",
-        "Of each of three messages or more, all that a consumer got, without any ACK since: ack time-outs may be longer than windows.",
+        "Of each of some messages, all that a consumer got, without any ACK since: ack time-outs may be longer than windows.",
+        ("redelivery-storm",),
+        1,
+    ),
+    Threshold(
+        "redelivery-storm-nothing-done-messages",
+        3,
+        "messages",
+        "Of a consumer that acknowledges none: one or two may be at fault themselves.",
         ("redelivery-storm",),
         1,
     ),
@@ -111,9 +119,6 @@ TIMES_MAX = 33
 
 PERIOD_MIN = 5
 """Least number of intervals from which a period is derived."""
-
-NOTHING_DONE_MIN = 3
-"""Messages of a consumer that does nothing: one or two may be at fault themselves."""
 
 REPEATED_MAX = 1_000
 """Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
@@ -218,14 +223,14 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if ending and not consumer.resolves and any(times[-1] - times[0] <= self._window_ns for times in full):
             return "redelivery-storm-unresolved", "redelivery-storm-window-seconds"
         if ending and not consumer.acknowledges and self._does_nothing(consumer):
-            return ("redelivery-storm-nothing-done",)
+            return "redelivery-storm-nothing-done", "redelivery-storm-nothing-done-messages"
         return ()
 
     def _does_nothing(self, consumer: RedeliveryState) -> bool:
         """Return True when all that a consumer got came again, until it ended or for longer than a window."""
-        least = self.context.thresholds["redelivery-storm-nothing-done"]
-        often = [times for times in consumer.repeated.values() if len(times) >= least]
-        if len(often) < max(NOTHING_DONE_MIN, consumer.deliveries - consumer.redelivered):
+        thresholds = self.context.thresholds
+        often = [times for times in consumer.repeated.values() if len(times) >= thresholds["redelivery-storm-nothing-done"]]
+        if len(often) < max(thresholds["redelivery-storm-nothing-done-messages"], consumer.deliveries - consumer.redelivered):
             return False
         since = min(times[0] for times in often)
         goes_on = not self.open or self.context.last.time - since > self._window_ns
