@@ -200,6 +200,7 @@ def tasks_done(tracker: Any) -> int:
     return sum(info.numCompletedTasks for stage in stages if (info := tracker.getStageInfo(stage)))
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(900)  # it starts four processes of Java and runs four jobs or more
 def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path: Path) -> None:
     """Each time at another random moment: while captures are scanned or read, while they are decoded, near the end."""
