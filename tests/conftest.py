@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from pulsarscope.cli import COLLECT_EVERY_OBJECTS
 from tests.places import CAPTURES, TESTS
 
 # Shared machines stall: a slow example is no failure. Failures print what reproduces them.
@@ -29,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)  # as in the command line: else the collector takes a fifth of the time
+gc.set_threshold(100_000, 20, 20)  # as in the command line: else the collector takes a fifth of the time
 os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str((os.cpu_count() or 1) + 1))  # some tests wait for the network or the clock
 os.environ["XDG_CACHE_HOME"] = "/dev/null/none"  # nor indexes
 os.environ["PULSARSCOPE_CONFIG"] = "off"  # whatever the configuration of who runs the tests says
@@ -66,8 +65,8 @@ UNCOUNTED = (
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 
-COUNTED_CASES = 6
-"""Cases of one test that count: a table of a hundred reaches hardly more than its first rows."""
+COUNTED_CASES = 18
+"""Cases of one test that count: a table of a hundred reaches hardly more than its first rows. One process runs all of them."""
 
 _cases: Counter[str] = Counter()
 
