@@ -256,7 +256,10 @@ class PacketSelection:
         )
 
     def ranges(self) -> Ranges | None:
-        """Return the ranges of streams whose bytes select packets; None when other packets are selected, too. Call it as `carries`."""
+        """Return the ranges of streams whose bytes select packets; None when other packets are selected, too.
+
+        Call it when all rows have been seen.
+        """
         if self.needs_frames:
             return None
         kept: dict[int, ByteRanges] = {}
@@ -264,7 +267,7 @@ class PacketSelection:
         def ranges_of(connection: str, source: str) -> ByteRanges | None:
             if (streams := self._streams.get(connection)) is None:
                 return None
-            sent = streams.from_client if source == streams.client else streams.from_server
+            sent = streams.of(client=source == streams.client)
             if id(sent) not in kept:
                 kept[id(sent)] = sent.ranges()
             return kept[id(sent)]
@@ -278,7 +281,7 @@ class PacketSelection:
         if connection is not None:
             selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
             if (streams := self._streams.get(connection)) is not None and start < end:
-                sent = streams.from_client if source == streams.client else streams.from_server
+                sent = streams.of(client=source == streams.client)
                 frames = sent.within(start, end)
                 selected = selected or bool(frames)
                 lines = self._lines(frames, end)

@@ -76,10 +76,7 @@ UNICODE = Symbols()
 STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
 """UNICODE with control characters, which no escaped text has, for the frequent marks: ASCII text is faster until it is encoded."""
 ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<", "*")
-_TO_ASCII = str.maketrans(
-    {"–": "-", "−": "-", "×": "x", "↑": "^", "↓": "v", "━": "-", "•": "*", "▌": "|"}
-    | dict(zip(msgspec.structs.astuple(UNICODE)[::-1], msgspec.structs.astuple(ASCII)[::-1], strict=True))  # of two for one, the first
-)
+_OTHERS_TO_ASCII = {"–": "-", "−": "-", "×": "x", "↑": "^", "↓": "v", "━": "-", "•": "*", "▌": "|"}
 
 
 def palette(color: bool) -> Palette:
@@ -114,7 +111,8 @@ def encoded(text: str, encoding: str) -> bytes:
     """Return text that others wrote in an encoding: with the ASCII symbols where it lacks ours, and escapes for all else."""
     marks = symbols(encoding)
     if marks is not UNICODE:
-        text = text.translate(_TO_ASCII)
+        ours, theirs = (msgspec.structs.astuple(of)[::-1] for of in (UNICODE, marks))  # of two for one, the first
+        text = text.translate(str.maketrans({**_OTHERS_TO_ASCII, **dict(zip(ours, theirs, strict=True))}))
     return text.encode(encoding, "backslashreplace")
 
 
