@@ -61,8 +61,8 @@ UNCOUNTED = (
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 
-COUNTED_CASES = 18
-"""Cases of one test that count: a table of a hundred reaches hardly more than its first rows. One process runs all of them."""
+COUNTED_CASES = 6
+"""Cases of one test that count in a process: a table of a hundred reaches hardly more than its first rows."""
 
 _cases: Counter[str] = Counter()
 
