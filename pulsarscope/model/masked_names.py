@@ -47,7 +47,12 @@ _SENTENCE = frozenset(
 """Words of brokers' and clients' sentences: their own names stand between them."""
 
 _WORD = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
-_EXCEPTION = re.compile(rb"(?:[a-z]+\.)*(?:apache|java|pulsar|bookkeeper)\.[A-Za-z.]*|[A-Z][A-Za-z]*(?:Exception|Error)")
+_EXCEPTION = re.compile(
+    rb"(?<![\w./-])(?:(?:org\.apache\.(?:pulsar|bookkeeper)|javax?\.(?:io|lang|net|nio|security|util))(?:\.[a-z]+)*\.)?"
+    rb"[A-Z][A-Za-z]*(?:Exception|Error)\b"
+)
+"""An exception with its package, of Pulsar, BookKeeper and Java alone: pulsar.example.com is a host."""
+
 _ADDRESS = re.compile(rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]")
 _BETWEEN_SPACES = re.compile(rb"\S+")
 _PLAIN = re.compile(rb"[(\[]?[A-Za-z]+(?:'[a-z]{1,2})?[.,:;!?)\]]*")

@@ -88,6 +88,23 @@ def test_sentences_keep_their_usual_words_and_the_names_of_exceptions() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        b"Failed to connect to pulsar.acme.com:6650",
+        b"cannot connect to broker-0.pulsar.acme.svc.cluster.local:6650",
+        b"lookup at http://my.bookkeeper.acme.io/topics failed for acme",
+        b"java.net.UnknownHostException: java.acme.io",
+        b"java.acme.io.IOException",
+        b"user apache.acme.admin is not allowed",
+    ],
+)
+def test_host_names_that_look_like_packages_are_masked_in_sentences(text: bytes) -> None:
+    masked = NAMES.text(text)
+    assert len(masked) == len(text)
+    assert b"acme" not in masked
+
+
+@pytest.mark.parametrize(
     ("version", "kept"),
     [
         (b"Pulsar-Java-v4.2.4", b"Pulsar-Java-v4.2.4"),

@@ -24,7 +24,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 from pulsarscope.protocols import make_dissectors
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import write_pcap
-from tests.scenarios.commands import CONNECT, CONNECTED, PING
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, send
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.pcapng_blocks import blocks, comments
 
@@ -204,6 +204,16 @@ def test_what_a_broker_answers_keeps_its_usual_words_without_the_names_in_it(tmp
     messages = [[str((row.fields or {}).get("message")) for row in rows_of(each) if isinstance(row, FrameRow)] for each in (path, copy)]
     assert [len(text) for text in messages[0]] == [len(text) for text in messages[1]]
     assert any("Exclusive consumer is already connected" in text for text in messages[1])
+
+
+def test_numbers_in_keys_of_messages_are_masked_and_equal_keys_stay_equal(tmp_path: Path) -> None:
+    sends = [send(1, number, metadata={"partition_key": key}) for number, key in enumerate(("order:4711", "10:30") * 2)]
+    dialogue = Conversation().handshake().client(CONNECT).server(CONNECTED).client(b"".join(sends))
+    copy = redacted(write_pcap(tmp_path / "in.pcap", dialogue.packets), tmp_path / "share.pcapng", quiet=True)
+    keys = [str(row.key) for row in rows_of(copy) if isinstance(row, MessageRow)]
+    assert keys[:2] == keys[2:]
+    assert [len(key) for key in keys[:2]] == [10, 5]
+    assert not any(number in key for key in keys for number in ("4711", "30"))
 
 
 def test_masks_are_the_same_under_one_key_and_others_without(tmp_path: Path) -> None:
