@@ -46,6 +46,7 @@ MESSAGES = "messages"
 
 RECORD = re.compile(rb'\{"record":"(\w+)"')
 COMMAND = re.compile(rb'"command": ?"(\w+)"')
+CUT = re.compile(rb"frame-(truncated|unfinished)")
 TRUNCATED = b'"status":"truncated"'
 TIMELINE = re.compile(" *[0-9:.]+ .*? (?:→|←) ([A-Z][A-Z0-9_]+)".encode())
 
@@ -64,7 +65,7 @@ def count_lines(lines: Iterable[bytes], _: Path) -> Counter[str]:
 
 def count_timeline(lines: Iterable[bytes], _: Path) -> Counter[str]:
     """Whole frames by command in a timeline."""
-    return Counter(match[1].decode() for line in lines if (match := TIMELINE.match(line)) and b"frame-truncated" not in line)
+    return Counter(match[1].decode() for line in lines if (match := TIMELINE.match(line)) and not CUT.search(line))
 
 
 def count_parquet(lines: Iterable[bytes], folder: Path) -> Counter[str]:

@@ -260,13 +260,13 @@ class Conversation:
         frames.sort(self._of_server(frames))
         return frames
 
-    def finish(self, moment: int) -> FrameBatch:
-        """Return the last frames: the connection has ended with packet `moment`."""
+    def finish(self, moment: int, *, is_open: bool = False) -> FrameBatch:
+        """Return the last frames: the connection, or what the capture has of it, has ended with packet `moment`."""
         out = FrameBatch()
         pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
         for pair, frames in pairs:
             for splitter in pair:
-                splitter.finish(moment, frames)
+                splitter.finish(moment, frames, is_open=is_open)
             if pair is self._splitters or any(splitter.frames for splitter in pair):
                 self._recognise(pair, frames)
                 out = frames

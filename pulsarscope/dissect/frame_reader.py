@@ -43,8 +43,8 @@ class FrameReader(Protocol):
     def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Read the next segments and gaps of stream 0 and of stream 1, each in stream order."""
 
-    def finish(self, moment: int) -> FrameBatch:
-        """Read the rest: the connection has ended with packet `moment`."""
+    def finish(self, moment: int, *, is_open: bool = False) -> FrameBatch:
+        """Read the rest: packet `moment` was the last one; `is_open`: neither a FIN nor a RST ended the connection."""
 
     def assign(self, directions: Sequence[str]) -> None:
         """Give the frames that follow the directions of stream 0 and stream 1."""

@@ -33,7 +33,7 @@ NOWHERE: Any = Origin(None, None, None)  # type: ignore[arg-type]
 Note = tuple[str, str]
 """A finding about the form of a frame: (code, where and what)."""
 
-SPLITTER_CODES = frozenset({"frame-malformed", "frame-too-large", "frame-truncated", "bytes-skipped"})
+SPLITTER_CODES = frozenset({"frame-malformed", "frame-too-large", "frame-truncated", "frame-unfinished", "bytes-skipped"})
 """Codes of the notes that the splitter itself gives a frame."""
 
 

@@ -11,6 +11,11 @@ GENERIC_CODES = table(
     FRAME.error("frame-malformed", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
     FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
     FRAME.warning("frame-truncated", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."),
+    FRAME.note(
+        "frame-unfinished",
+        "The capture ends within a frame of an open connection.",
+        "Nothing is wrong with the connection: a longer capture has the rest.",
+    ),
     FRAME.note("bytes-skipped", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
     SESSION.warning("foreign-protocol", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
     SESSION.warning(

@@ -157,13 +157,13 @@ class StreamSplitter:
         """Go on behind the bytes so far as if a gap were there: the rest of a frame is skipped."""
         self.gap(self._buffer.base + len(self._buffer), 0, moment, out)
 
-    def finish(self, moment: int, out: FrameBatch) -> None:
-        """End the stream."""
+    def finish(self, moment: int, out: FrameBatch, *, is_open: bool = False) -> None:
+        """End the stream; `is_open`: the capture has no end of its connection."""
         if not self._buffer.ends and self._skip_start < 0:
             return
         self._buffer.raise_floor(moment)
         self._consume(out, at_end=True)
-        self._end_of_bytes(moment, out, tail=True)
+        self._end_of_bytes(moment, out, tail=True, code="frame-unfinished" if is_open else "frame-truncated")
 
     def _consume(self, out: FrameBatch, *, at_end: bool) -> None:
         buffer = self._buffer
@@ -388,12 +388,12 @@ class StreamSplitter:
 
     # ---- the end
 
-    def _end_of_bytes(self, moment: int, out: FrameBatch, *, tail: bool) -> None:
+    def _end_of_bytes(self, moment: int, out: FrameBatch, *, tail: bool, code: str = "frame-truncated") -> None:
         """Deal with bytes that no more will follow: a truncated frame in sync, skipped ones otherwise."""
         remaining = len(self._buffer.data)  # all of it: `_consume` comes before
         if remaining and self.synced:
             try:
-                self._truncated(moment, out, tail=tail)
+                self._truncated(moment, out, code, tail=tail)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(error)
                 self._skip(0, remaining)
@@ -403,7 +403,7 @@ class StreamSplitter:
             self._end_skip(out)
         self._buffer.clear(self._buffer.base + remaining)
 
-    def _truncated(self, moment: int, out: FrameBatch, *, tail: bool) -> None:
+    def _truncated(self, moment: int, out: FrameBatch, code: str, *, tail: bool) -> None:
         buffer, dissector = self._buffer, self.dissector
         size = len(buffer.data)
         command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
@@ -417,7 +417,7 @@ class StreamSplitter:
             self._tail += size
         else:
             self._cut += size
-        notes = [*(notes or ()), ("frame-truncated", text)]
+        notes = [*(notes or ()), (code, text)]
         decoded = command, fields, entry, checksum, metadata, payload_offset, TRUNCATED, notes
         self._append(out, (packet, time, max(moment, buffer.floor)), buffer.base, size, decoded)
 

@@ -142,10 +142,11 @@ class Timeline:
 
     def close(self, moment: int) -> FrameBatch:
         """Return the last frames: the streams have ended with packet `moment`."""
+        is_open = self.connection.closed_by is None and self.connection.closed == "open"
         if self._transport is None:
-            return self._ready(self._conversation.finish(moment), at_end=True)
+            return self._ready(self._conversation.finish(moment, is_open=is_open), at_end=True)
         frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
-        frames.extend(self._conversation.finish(moment))
+        frames.extend(self._conversation.finish(moment, is_open=is_open))
         return self._ready(frames, at_end=True)
 
     def waits(self) -> int:

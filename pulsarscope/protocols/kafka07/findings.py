@@ -16,8 +16,11 @@ CODES = table(
         "A frame announces more bytes than are read.",
         "Brokers close a connection with a request above max.socket.request.bytes, 100 MiB by default.",
     ),
-    FRAME.warning(
-        "frame-truncated", "A frame's end is not in the stream.", "The connection or the capture ended within it, or packets are missing."
+    FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
+    FRAME.note(
+        "frame-unfinished",
+        "The capture ends within a frame of an open connection.",
+        "Nothing is wrong with the connection: a longer capture has the rest.",
     ),
     FRAME.note(
         "bytes-skipped",

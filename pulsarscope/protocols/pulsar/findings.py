@@ -16,8 +16,11 @@ CODES = table(
         "A frame announces more bytes than the broker allows.",
         "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking.",
     ),
-    FRAME.warning(
-        "frame-truncated", "A frame's end is not in the stream.", "The connection or the capture ended within it, or packets are missing."
+    FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
+    FRAME.note(
+        "frame-unfinished",
+        "The capture ends within a frame of an open connection.",
+        "Nothing is wrong with the connection: a longer capture has the rest.",
     ),
     FRAME.note(
         "bytes-skipped",

@@ -369,9 +369,9 @@ function __pulsarscope_list
                 consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
                 decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
                 encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
-                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated http-on-plain-port \
-                idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked \
-                ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
+                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
+                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
+                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
                 message-stored-twice message-too-large message-too-large-dropped midstream-start nested-too-deep nesting-too-deep \
                 non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped \
                 one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped \
@@ -435,9 +435,9 @@ function __pulsarscope_list
                 consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
                 decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
                 encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
-                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated http-on-plain-port \
-                idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked \
-                ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
+                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
+                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
+                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
                 message-stored-twice message-too-large message-too-large-dropped midstream-start nested-too-deep nesting-too-deep \
                 non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped \
                 one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped \
