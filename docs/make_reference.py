@@ -48,7 +48,7 @@ for frame in capture.frames(filter="command == SEND"):
 
 What is here stays: names and arguments change with a new major version only. Rows are objects with the columns of the
 [records](records.md) as attributes. Errors are `pulsarscope.PulsarscopeError`, with the classes below it for wrong usage, for inputs that
-are no captures and for output that cannot be written. This page is made of the docstrings (`docs/make_reference.py`).
+are not captures and for output that cannot be written. This page is made of the docstrings (`docs/make_reference.py`).
 """
 
 

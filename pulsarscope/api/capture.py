@@ -387,11 +387,11 @@ def open(  # noqa: A001 - ps.open reads as it should
     if len(names_of_files) == len(paths):
         return Capture([os.fspath(path) for path in names_of_files], options, jobs, key=key)
     if len(paths) != 1 or jobs != 1 or source_by == "dir":
-        raise UsageError("give a capture that is no path alone, without jobs and source_by='dir'")
+        raise UsageError("bytes or a file object cannot be combined with other captures, jobs or source_by='dir'")
     (content,) = paths
     stream = BytesIO(content) if isinstance(content, bytes) else cast("BinaryIO", content)
     if not (hasattr(stream, "read") and hasattr(stream, "seekable") and stream.seekable()):
-        raise UsageError(f"{type(content).__name__} is no path, no bytes and no binary file that can seek")
+        raise UsageError(f"{type(content).__name__} is not a path, bytes or a seekable binary file")
     return Capture([str(getattr(stream, "name", "the bytes"))], options, jobs, stream, key)
 
 

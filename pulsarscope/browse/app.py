@@ -316,7 +316,7 @@ class BrowseApp(SearchingApp):
         try:
             wanted = (self.browsed.start or 0) + int(float(text) * SECOND)
         except (ValueError, OverflowError):
-            self.notify(f"{text} is no number of seconds", markup=False)
+            self.notify(f"{text} is not a number of seconds", markup=False)
             return
         self.list.go_to_time(wanted)
 

@@ -151,7 +151,7 @@ def _baseline(file: str | None) -> Baseline | None:
     try:
         return Baseline(content)
     except ValueError as error:
-        raise UsageError(f"{file} is no baseline: {error}; make one with diagnose --format json") from error
+        raise UsageError(f"{file} is not a baseline: {error}; make one with diagnose --format json") from error
 
 
 def _warn_of(baseline: Baseline, request: DiagnoseRequest) -> None:

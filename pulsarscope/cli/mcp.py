@@ -72,11 +72,11 @@ class ServedCaptures:
     """The captures in some folders, and the tools that an assistant may use on them."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Serve these folders. Raises UsageError when one is no folder."""
+        """Serve these folders. Raises UsageError when one is not a folder."""
         self._folders = [folder.resolve() for folder in folders]
         for folder in self._folders:
             if not folder.is_dir():
-                raise UsageError(f"{escape(str(folder))} is no folder")
+                raise UsageError(f"{escape(str(folder))} is not a folder")
 
     def tools(self) -> list[Callable[..., dict[str, Any]]]:
         """Return the tools, whose errors are answers."""
@@ -123,7 +123,7 @@ class ServedCaptures:
         for file in files:
             path = next((found for folder in self._folders if (found := (folder / file).resolve()).exists()), None)
             if path is None or not any(path.is_relative_to(folder) for folder in self._folders):
-                raise UsageError(f"{escape(file)} is no file in {', '.join(escape(str(folder)) for folder in self._folders)}")
+                raise UsageError(f"{escape(file)} is not a file in {', '.join(escape(str(folder)) for folder in self._folders)}")
             paths.append(path)
         if not paths:
             raise UsageError("name a capture; list_captures lists them")

@@ -61,7 +61,7 @@ FollowReportOption = Annotated[
     bool, typer.Option("--follow-file", help="Go on when the capture grows, and report at Ctrl-C; a new file in its place is the next one.")
 ]
 RawStreamsOption = Annotated[
-    bool, typer.Option("--raw", help="The files are no captures but what a client sent, and what the server sent.")
+    bool, typer.Option("--raw", help="The files are not captures but what a client sent, and what the server sent.")
 ]
 HexDumpOption = Annotated[
     bool, typer.Option("--hexdump", help="The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty's logs.")

@@ -120,7 +120,7 @@ def pattern_of(literal: Literal, known: KnownField) -> str:
     except re2.error as error:
         raise Mismatch(f"invalid regular expression: {error.args[0].decode(errors='replace')}", literal.place) from None
     except UnicodeEncodeError:
-        raise Mismatch("invalid regular expression: half a surrogate pair is no character", literal.place) from None
+        raise Mismatch("invalid regular expression: half a surrogate pair is not a character", literal.place) from None
     return pattern
 
 

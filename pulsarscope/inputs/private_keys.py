@@ -72,7 +72,7 @@ def _rsa_key(file: KeyFile) -> RSAPrivateKey:
         raise _unusable(file.name, f"is not supported: {error}") from None
     except ValueError:
         public = b"PUBLIC KEY-----" in file.content or b"BEGIN CERTIFICATE" in file.content
-        reason = "is a public key: only the private key decrypts messages" if public else "is no private key in PEM or DER"
+        reason = "is a public key: only the private key decrypts messages" if public else "is not a private key in PEM or DER"
         raise _unusable(file.name, reason) from None
     if not isinstance(key, RSAPrivateKey):
         kind = type(key).__name__.removesuffix("PrivateKey")

@@ -40,7 +40,7 @@ def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str)
     try:
         return _first(readers, topics, name, data, message_name)
     except ValueError as problem:
-        raise UsageError(f"the schema {name} of {topics} is none: {problem}") from None
+        raise UsageError(f"the schema {name} of {topics} is not valid: {problem}") from None
 
 
 def _first(readers: Sequence[ReadSchema[Schema]], topics: str, name: str, data: bytes | None, message_name: str) -> Schema:

@@ -284,7 +284,7 @@ def _texts(given: Mapping[str, str], name: str, separator: str | None = None) ->
         try:
             return msgspec.json.decode(text, type=list[str])
         except msgspec.DecodeError:
-            raise UsageError(f"{name}={text}: this is no list of texts in JSON") from None
+            raise UsageError(f"{name}={text}: this is not a JSON array of strings") from None
     return [part for each in (text.split(separator) if separator else [text]) if (part := each.strip() if separator else each)]
 
 
@@ -295,7 +295,7 @@ def _pairs(given: Mapping[str, str], name: str) -> dict[str, str]:
         try:
             return msgspec.json.decode(text, type=dict[str, str])
         except msgspec.DecodeError:
-            raise UsageError(f"{name}={text}: this is no object of texts in JSON") from None
+            raise UsageError(f"{name}={text}: this is not a JSON object of strings") from None
     pairs = [part.partition("=") for part in _texts(given, name, separator=",")]
     if not all(key and value for key, _, value in pairs):
         raise UsageError(f"{name}={text}: give NAME=VALUE, several separated by commas, or an object in JSON")
@@ -346,4 +346,4 @@ def _amount(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"thresholds: {name}={text} is no number") from None
+        raise UsageError(f"thresholds: {name}={text} is not a number") from None

@@ -89,7 +89,7 @@ def test_answers_are_bounded_and_their_texts_inert(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         ServedCaptures([tmp_path / "none"])
 
 

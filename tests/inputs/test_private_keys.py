@@ -27,11 +27,11 @@ REFUSED = {
     "passphrase, PKCS#1": (rsa_key().private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, PASSPHRASE), "by a passphrase"),
     "passphrase, DER": (rsa_key().private_bytes(Encoding.DER, PrivateFormat.PKCS8, PASSPHRASE), "is protected by a passphrase"),
     "public": (rsa_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo), "is a public key"),
-    "OpenSSH": (rsa_key().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), "is no private key"),
-    "empty": (b"", "is no private key in PEM or DER"),
-    "text": (b"hello", "is no private key in PEM or DER"),
-    "cut off": (PEM[: len(PEM) // 2], "is no private key in PEM or DER"),
-    "UTF-16": (PEM.decode().encode("utf-16"), "is no private key in PEM or DER"),
+    "OpenSSH": (rsa_key().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), "is not a private key"),
+    "empty": (b"", "is not a private key in PEM or DER"),
+    "text": (b"hello", "is not a private key in PEM or DER"),
+    "cut off": (PEM[: len(PEM) // 2], "is not a private key in PEM or DER"),
+    "UTF-16": (PEM.decode().encode("utf-16"), "is not a private key in PEM or DER"),
 }
 
 

@@ -54,7 +54,7 @@ def test_a_name_that_is_no_type_brings_those_that_are(name: str) -> None:
 def test_what_is_no_schema_is_said_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.avsc"
     path.write_text("{")
-    with pytest.raises(UsageError, match="is none: it is neither JSON nor protobuf descriptors"):
+    with pytest.raises(UsageError, match="is not valid: it is neither JSON nor protobuf descriptors"):
         given_schemas([("orders", str(path))], schema_readers)
 
 

@@ -277,7 +277,7 @@ def _zstd_units(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
         if len(magic) < 4:
             raise _CutError
         if not is_zstd(magic):
-            raise _CorruptError("bytes that are no zstd frame")
+            raise _CorruptError("bytes that are not a zstd frame")
         if magic != ZSTD_MAGIC:
             units.skip(int.from_bytes(units.take_all(4), "little"))
             continue

@@ -15,7 +15,7 @@ def _message(name: str) -> FollowTest:
     """Return the test for LEDGER:ENTRY, behind which a batch index may stand. Raises UsageError for a name of another form."""
     found = _ID.fullmatch(name)
     if found is None:
-        raise UsageError(f'"{name}" is no entry: give LEDGER:ENTRY, as in 14:3')
+        raise UsageError(f'"{name}" is not an entry: give LEDGER:ENTRY, as in 14:3')
     wanted = int(found[1]), int(found[2])
 
     def test(row: FrameRow) -> bool:

@@ -25,7 +25,7 @@ def _message(name: str) -> _FollowedMessage:
     """Return the test for TOPIC-PARTITION@OFFSET. Raises UsageError for a name of another form."""
     found = re.fullmatch(r"(.+)-(\d{1,10})@(\d{1,19})", name, re.ASCII | re.DOTALL)
     if found is None:
-        raise UsageError(f'"{name}" is no place in a log: give TOPIC-PARTITION@OFFSET, as in orders-0@1024')
+        raise UsageError(f'"{name}" is not a place in a log: give TOPIC-PARTITION@OFFSET, as in orders-0@1024')
     return _FollowedMessage(found[1], int(found[2]), int(found[3]))
 
 

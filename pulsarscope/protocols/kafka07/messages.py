@@ -201,9 +201,9 @@ def _head_problem(data: bytes, position: int, end: int, size: int) -> str | None
         return f"announce a message of {size:,} bytes, more than a broker takes"
     head = data[position + SIZE_BYTES : min(position + SIZE_BYTES + CRC_AT[MAGIC_1], end)]
     if head and head[0] not in CRC_AT:
-        return f"are no message: its magic would be {head[0]}"
+        return f"are not a message: its magic would be {head[0]}"
     if len(head) > 1 and head[0] == MAGIC_1 and head[1] & CODEC_BITS not in CODECS:
-        return f"are no message: its codec would be {head[1] & CODEC_BITS}"
+        return f"are not a message: its codec would be {head[1] & CODEC_BITS}"
     return None
 
 

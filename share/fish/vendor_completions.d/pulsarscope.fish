@@ -515,7 +515,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Rec
 complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp, perfetto: journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow' -l follow-file -d 'Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'The files are no captures but what a client sent, and what the server sent.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'The files are not captures but what a client sent, and what the server sent.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty\'s logs.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow' -l redact -d 'Show what a copy made by extract --redact would: blank credentials and payloads, masked names.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow extract' -l redact-key -d 'As --redact, with the same masks wherever this file is the key.' -r -F

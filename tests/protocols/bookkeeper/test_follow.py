@@ -39,7 +39,7 @@ def test_a_message_is_followed_to_where_it_is_stored_and_back(name: str) -> None
 
 
 def test_what_is_no_id_is_refused() -> None:
-    with pytest.raises(UsageError, match="is no entry: give LEDGER:ENTRY"):
+    with pytest.raises(UsageError, match="is not an entry: give LEDGER:ENTRY"):
         followed("orders")
 
 

@@ -122,7 +122,7 @@ def test_without_a_delivery_it_says_so() -> None:
 
 @pytest.mark.parametrize("name", ["orders-0", "orders@5", "orders-x@5", "orders-0@-1", "@", "orders-0@1x"])
 def test_another_form_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=r"is no place in a log: give TOPIC-PARTITION@OFFSET"):
+    with pytest.raises(UsageError, match=r"is not a place in a log: give TOPIC-PARTITION@OFFSET"):
         FOLLOW_KINDS["message"](name)
 
 

@@ -18,7 +18,7 @@ def message_test(name: str) -> FollowTest:
     """Frames about LEDGER:ENTRY, or one message LEDGER:ENTRY:BATCH of its batch; cumulative ACKs and redelivery of everything, too."""
     found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name, re.ASCII)
     if found is None:
-        raise UsageError(f'"{name}" is no message id: give LEDGER:ENTRY, or LEDGER:ENTRY:BATCH for one message of a batch, as in 5:12')
+        raise UsageError(f'"{name}" is not a message id: give LEDGER:ENTRY, or LEDGER:ENTRY:BATCH for one message of a batch, as in 5:12')
     ledger, entry = int(found[1]), int(found[2])
     return _MessageTest(ledger, entry, None if found[3] is None else int(found[3]))
 
@@ -98,7 +98,7 @@ def txn_test(name: str) -> FollowTest:
     """Frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
     found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""), re.ASCII)
     if found is None:
-        raise UsageError(f'"{name}" is no transaction id: give MOST:LEAST, its two numbers, as in 0:7')
+        raise UsageError(f'"{name}" is not a transaction id: give MOST:LEAST, its two numbers, as in 0:7')
     wanted = int(found[1]), int(found[2])
     return lambda row: any(_txn(part) == wanted for part in (row.fields, row.metadata) if part)
 

@@ -89,7 +89,7 @@ def _pulsar_schema(document: dict[str, Any]) -> Definition:
     data = document.get("schema", document.get("data"))
     properties = document.get("properties") or {}
     if not isinstance(properties, dict):
-        raise UndecodableError("the properties of the schema are no object")
+        raise UndecodableError("the properties of the schema are not an object")
     pairs = tuple((str(name), value if isinstance(value, str) else _text(value)) for name, value in properties.items())
     return Definition(kind, _key_and_value(data) if kind == KEY_VALUE else _definition(data), pairs)
 
