@@ -10,8 +10,7 @@ from operator import itemgetter
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frame_reader import StreamAccount
-from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
 from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.flow import CLIENT
@@ -23,7 +22,10 @@ SKIPPED_RUNS_MAX = 1000
 
 
 class Conversation:
-    """Reference implementation of `frames.FrameReader`: the first dissector that proves a frame is the protocol of both streams."""
+    """The frames of one connection. The first dissector that proves a frame is the protocol of both streams.
+
+    The batches depend on the bytes and their packets alone, not on how they are cut into blocks.
+    """
 
     __slots__ = (
         "_before",
@@ -50,6 +52,7 @@ class Conversation:
             forced: the first dissector is the protocol, whatever the content.
         """
         self.dissector: Dissector | None = None
+        """The protocol, once the bytes have shown it."""
         self._kept = kept
         self.origin = origin
         """Source and connection of the frames, and the protocol when it is known."""
@@ -112,23 +115,26 @@ class Conversation:
         return tuple(dict.fromkeys([*self._failures, *failures])) if failures else self._failures
 
     def assign(self, directions: Sequence[str]) -> None:
-        """As `FrameReader.assign`."""
+        """Give the frames that follow the directions of stream 0 and stream 1."""
         for splitter, direction in zip(self._splitters or (), directions, strict=False):
             splitter.direction = direction
 
     def account(self, stream: int) -> StreamAccount | None:
-        """As `FrameReader.account`."""
+        """Return the account of a stream; None as long as no protocol is known."""
         return None if self._splitters is None else self._splitters[stream].account()
 
     def waits(self) -> int:
-        """Bytes held for frames that are not complete."""
+        """Return how many bytes are held for frames that are not complete."""
         if self._splitters is None:
             return sum(splitter.waits() for pair in self._tried for splitter in pair)
         first, second = self._splitters
         return first.waits() + second.waits()
 
     def let_go(self, moment: int) -> FrameBatch:
-        """Return the frames that are there so far, truncated; while the protocol is unknown it remains so."""
+        """Return the frames that are there so far, truncated, at packet `moment`, and hold nothing; more may follow.
+
+        A protocol that is unknown remains so.
+        """
         out = FrameBatch()
         if self._splitters is None:
             self._give_up()

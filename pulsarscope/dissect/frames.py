@@ -1,6 +1,6 @@
 """The seam between the bytes of streams and the frames of a connection: segments in, batches of decoded frames out.
 
-Everything above works on `FrameBatch`, everything below on bytes; `frame_reader` is what gives them.
+Everything above works on `FrameBatch`, everything below on bytes; `conversation.Conversation` makes batches of bytes.
 """
 
 from __future__ import annotations
@@ -45,6 +45,21 @@ Decoded = tuple[
 The payload offset counts from the start of the frame; None when the frame carries no payload. A plain tuple, because one is made for
 each frame: a NamedTuple costs four times as much.
 """
+
+
+class StreamAccount(NamedTuple):
+    """The bytes of one stream by what became of them, beside those in whole frames."""
+
+    frames: int = 0
+    """Whole frames, malformed ones included."""
+    skipped: int = 0
+    """Bytes that are not framed."""
+    cut: int = 0
+    """Bytes of heads of frames whose rest fell into a gap."""
+    tail: int = 0
+    """Bytes of an unfinished last frame."""
+    proxy_source: str | None = None
+    """Source endpoint of a PROXY protocol header."""
 
 
 class KeptBytes(NamedTuple):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
 from pulsarscope.dissect.frame_limits import Limits, add_limit, initial_limits, least_limit
-from pulsarscope.dissect.frame_reader import StreamAccount
 from pulsarscope.dissect.frame_search import FrameSearch
 from pulsarscope.dissect.frames import (
     MALFORMED,
@@ -26,6 +25,7 @@ from pulsarscope.dissect.frames import (
     KeptBytes,
     Note,
     Origin,
+    StreamAccount,
 )
 from pulsarscope.dissect.isolation import Failure, failure, raising_function
 from pulsarscope.dissect.stream_buffer import StreamBuffer, next_sub
