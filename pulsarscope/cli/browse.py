@@ -47,7 +47,7 @@ class BrowseRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def browse(request: BrowseRequest) -> int:
-    """Browse captures on a screen.
+    """Browse captures in the terminal.
 
     A list of frames that fills while they are read, fields and bytes of each, findings that lead to their frames.
     """

@@ -39,7 +39,7 @@ class _Line(NamedTuple):
 
 
 def config(request: ConfigRequest) -> int:
-    """Show the configuration: its files, and where each value comes from.
+    """Show the configuration and where each value comes from.
 
     Files are checked: unknown options and profiles are refused. --profile shows the values with that profile.
     """

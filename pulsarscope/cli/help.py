@@ -53,9 +53,9 @@ class HelpRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def help(request: HelpRequest) -> int:  # noqa: A001 - the name of the command
-    """Explain a topic: the pages of the documentation.
+    """Show a page of the documentation.
 
-    Without a topic, lists them. In a pipe a page is Markdown.
+    Without a topic, list them all. Into a pipe, pages are written as Markdown.
     """
     return run_with_output(lambda output: _write_page(request, output))
 

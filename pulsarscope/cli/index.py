@@ -35,18 +35,17 @@ class IndexRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `index`."""
 
     files: Files
-    beside: Annotated[bool, typer.Option("--beside", help="Put it beside the capture, as FILE.psidx, not into the cache.")] = False
+    beside: Annotated[bool, typer.Option("--beside", help="Keep it beside the capture, as FILE.psidx, not in the cache.")] = False
     quiet: QuietOption = False
     jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
 
 
 def index(request: IndexRequest) -> int:
-    """Index captures, for browse, and for decode, follow and extract.
+    """Index captures, to make browse, decode -Y and follow fast.
 
-    An index holds the frames of the captures that are named, all together, and where their packets are. It is used while they are what
-    they were; -Y on time, topic, connection and command, follow --topic and --connection then read the frames asked for alone, extract
-    the packets of these.
+    An index lists all frames of the named captures, and where their packets are. It is used as long as the captures do not change: -Y on
+    time, topic, connection or command, and follow --topic and --connection, then read only the frames asked for; extract, their packets.
     """
     require_pyarrow()
     return run_with_output(lambda output: _index(request, output))

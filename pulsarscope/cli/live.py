@@ -48,7 +48,7 @@ SWITCH_SECONDS = 0.0005
 
 
 def live(request: LiveRequest) -> int:
-    """Decode traffic while it happens.
+    """Decode traffic as it happens.
 
     From an interface (Linux; needs CAP_NET_RAW) or a pipe, until Ctrl-C. Capturing is passive: no packet is sent or delayed.
     """

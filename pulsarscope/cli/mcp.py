@@ -51,7 +51,7 @@ class McpRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def mcp(request: McpRequest) -> int:
-    """Answer an assistant that speaks MCP.
+    """Serve captures to an AI assistant over MCP.
 
     On standard input and output: diagnose, stats, decode, follow and explain for the captures in some folders. No payloads, no
     credentials, answers of a bounded size.

@@ -51,7 +51,7 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
 
 
 def messages(request: MessagesRequest) -> int:
-    """Show the messages of the applications.
+    """Show the messages that applications sent and received.
 
     Batches are opened, chunks are joined, produced messages have the ids of their receipts. Of a path through a proxy with both legs in
     the capture, those of the client's leg.

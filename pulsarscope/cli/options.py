@@ -50,21 +50,27 @@ ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", h
 TimeOption = Annotated[TimeMode, typer.Option("--time", help="How text shows times.")]
 PayloadOption = Annotated[PayloadForm | None, typer.Option("--payload", help="Include the payload of messages; with -x hex, all bytes.")]
 SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
-NoColorOption = Annotated[bool, typer.Option("--no-color", help="Disable colours; NO_COLOR and FORCE_COLOR work, too.")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="Disable colours; NO_COLOR and FORCE_COLOR work as well.")]
 FilterOption = Annotated[str | None, filter_option("latency > 50ms")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 TailOption = Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N records.")]
 FollowFileOption = Annotated[
-    bool, typer.Option("--follow-file", help="Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.")
+    bool, typer.Option("--follow-file", help="Keep reading as the capture grows, until Ctrl-C; a new file of the same name is read next.")
 ]
 FollowReportOption = Annotated[
-    bool, typer.Option("--follow-file", help="Go on when the capture grows, and report at Ctrl-C; a new file in its place is the next one.")
+    bool,
+    typer.Option(
+        "--follow-file", help="Keep reading as the capture grows, and report at Ctrl-C; a new file of the same name is read next."
+    ),
 ]
 RawStreamsOption = Annotated[
-    bool, typer.Option("--raw", help="The files are not captures but what a client sent, and what the server sent.")
+    bool,
+    typer.Option(
+        "--raw", help="Read the bytes of one connection without packets: a file of what the client sent, then one of what the server sent."
+    ),
 ]
 HexDumpOption = Annotated[
-    bool, typer.Option("--hexdump", help="The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty's logs.")
+    bool, typer.Option("--hexdump", help="Read hex dumps of one connection, as from Wireshark, xxd, hexdump -C or Netty's logs.")
 ]
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N rows of each list; 10 by default.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Omit headings, progress and warnings.")]
@@ -73,7 +79,7 @@ FailOnOption = Annotated[Severity, typer.Option("--fail-on", help="Exit with cod
 JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=0, max=JOBS_MAX, metavar="N", help="Decode in N processes; 0: one per core.")]
 RedactOption = Annotated[
     bool,
-    typer.Option("--redact", help="Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy."),
+    typer.Option("--redact", help="Blank credentials, payloads, properties and keys; mask addresses and names, differently in each copy."),
 ]
 RedactRowsOption = Annotated[
     bool,
@@ -88,7 +94,7 @@ RecordsOption = Annotated[
     typer.Option(
         "--records",
         metavar="KIND,...",
-        help="Record kinds: frame, message, exchange, connection, finding, or all; and journey.",
+        help="Record kinds: frame, message, exchange, connection, finding, or all of these; journey.",
     ),
 ]
 DetailOption = Annotated[bool, typer.Option("-V", help="Show every field of each frame, as a tree.")]
@@ -158,7 +164,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     ] = None
     threshold: Annotated[
         list[str] | None,
-        typer.Option("--threshold", metavar="NAME=VALUE", help="Set a limit that decides findings (see findings CODE); repeatable."),
+        typer.Option("--threshold", metavar="NAME=VALUE", help="Set a limit that decides a finding (see findings CODE); repeatable."),
     ] = None
     source_by: Annotated[
         str,

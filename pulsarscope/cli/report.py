@@ -26,7 +26,7 @@ TABLE_ROWS = 300
 """Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
 
 AnonymizeOption = Annotated[
-    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses and topics, others in each report.")
+    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses and topics, different ones in each report.")
 ]
 AnonymizeKeyOption = Annotated[
     str | None,
@@ -51,7 +51,7 @@ class ReportPageRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def report(request: ReportPageRequest) -> int:
-    """Write a page to look at and to send.
+    """Write a page (HTML) to read and to pass on.
 
     One HTML file that loads nothing: verdict, findings, charts over time, consumers, journeys and tables; no payloads,
     properties or credentials.

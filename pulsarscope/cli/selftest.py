@@ -54,7 +54,7 @@ class SelftestRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def selftest(request: SelftestRequest) -> int:
-    """Check this installation with captures that come with it.
+    """Check this installation against the bundled captures.
 
     Compares the rows with the expected ones; says which reader works and which extras are installed. The exit code is 6 when rows differ.
     """

@@ -72,7 +72,7 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     ] = None
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="FILE.svg", help="Draw the percentiles of the latencies of each request into this file, besides."),
+        typer.Option("--plot", metavar="FILE.svg", help="Also draw the latency percentiles of each request into this file."),
     ] = None
     follow_file: FollowReportOption = False
     redact: RedactRowsOption = False

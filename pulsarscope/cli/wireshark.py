@@ -45,7 +45,7 @@ class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 def wireshark(request: WiresharkRequest) -> int:
-    """Set up Wireshark: a dissector of Pulsar, and live capture with comments.
+    """Set up Wireshark: a Pulsar dissector and live capture.
 
     The dissector, in Lua, shows all commands and fields, entry metadata, batches and checksums; it knows Pulsar by its content, inside TLS,
     too. The interface "Apache Pulsar" captures as `live` does, with names of frames and findings as packet comments. Without options, tells

@@ -59,6 +59,12 @@ def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> Non
     assert (command.__doc__ or "").splitlines()[0] == COMMANDS[name]
 
 
+def test_the_list_of_commands_is_whole_in_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(monkeypatch, "--help") == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 def test_the_version_stands_beside_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "--version") == 0
     assert re.match(r"pulsarscope 0\..*\nreader: (Python|compiled) \(.+\)\n$", capsys.readouterr().out)

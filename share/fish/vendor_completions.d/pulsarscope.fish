@@ -489,34 +489,34 @@ end
 complete -c pulsarscope -n __pulsarscope_first -l version -d 'Show the version.'
 complete -c pulsarscope -n __pulsarscope_first -s h -l help -d 'Show this message and exit.'
 complete -c pulsarscope -n __pulsarscope_first -a decode -d 'Show captures frame by frame.'
-complete -c pulsarscope -n __pulsarscope_first -a messages -d 'Show the messages of the applications.'
+complete -c pulsarscope -n __pulsarscope_first -a messages -d 'Show the messages that applications sent and received.'
 complete -c pulsarscope -n __pulsarscope_first -a stats -d 'Count connections, topics, commands and latencies.'
 complete -c pulsarscope -n __pulsarscope_first -a diagnose -d 'Find problems, with evidence and advice.'
-complete -c pulsarscope -n __pulsarscope_first -a report -d 'Write a page to look at and to send.'
+complete -c pulsarscope -n __pulsarscope_first -a report -d 'Write a page (HTML) to read and to pass on.'
 complete -c pulsarscope -n __pulsarscope_first -a compare -d 'Compare two captures, before and after.'
-complete -c pulsarscope -n __pulsarscope_first -a browse -d 'Browse captures on a screen.'
+complete -c pulsarscope -n __pulsarscope_first -a browse -d 'Browse captures in the terminal.'
 complete -c pulsarscope -n __pulsarscope_first -a follow -d 'Follow a connection, producer, consumer, topic, message or txn.'
-complete -c pulsarscope -n __pulsarscope_first -a index -d 'Index captures, for browse, and for decode, follow and extract.'
+complete -c pulsarscope -n __pulsarscope_first -a index -d 'Index captures, to make browse, decode -Y and follow fast.'
 complete -c pulsarscope -n __pulsarscope_first -a extract -d 'Copy the packets of matching records to a pcapng file.'
 complete -c pulsarscope -n __pulsarscope_first -a sql -d 'Query the records of captures in SQL.'
-complete -c pulsarscope -n __pulsarscope_first -a mcp -d 'Answer an assistant that speaks MCP.'
-complete -c pulsarscope -n __pulsarscope_first -a wireshark -d 'Set up Wireshark: a dissector of Pulsar, and live capture with comments.'
+complete -c pulsarscope -n __pulsarscope_first -a mcp -d 'Serve captures to an AI assistant over MCP.'
+complete -c pulsarscope -n __pulsarscope_first -a wireshark -d 'Set up Wireshark: a Pulsar dissector and live capture.'
 complete -c pulsarscope -n __pulsarscope_first -a registry -d 'Show the registry of Kafka 0.7 from a dump of ZooKeeper.'
-complete -c pulsarscope -n __pulsarscope_first -a live -d 'Decode traffic while it happens.'
+complete -c pulsarscope -n __pulsarscope_first -a live -d 'Decode traffic as it happens.'
 complete -c pulsarscope -n __pulsarscope_first -a pipeline -d 'Decode large sets of captures into tables with Spark.'
 complete -c pulsarscope -n __pulsarscope_first -a findings -d 'List the findings, or explain one.'
 complete -c pulsarscope -n __pulsarscope_first -a fields -d 'List the fields that a filter (-Y) can name.'
-complete -c pulsarscope -n __pulsarscope_first -a help -d 'Explain a topic: the pages of the documentation.'
-complete -c pulsarscope -n __pulsarscope_first -a config -d 'Show the configuration: its files, and where each value comes from.'
-complete -c pulsarscope -n __pulsarscope_first -a selftest -d 'Check this installation with captures that come with it.'
+complete -c pulsarscope -n __pulsarscope_first -a help -d 'Show a page of the documentation.'
+complete -c pulsarscope -n __pulsarscope_first -a config -d 'Show the configuration and where each value comes from.'
+complete -c pulsarscope -n __pulsarscope_first -a selftest -d 'Check this installation against the bundled captures.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s V -d 'Show every field of each frame, as a tree.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the bytes of each frame, annotated.'
-complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all; and journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
+complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all of these; journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp, perfetto: journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
-complete -c pulsarscope -n '__pulsarscope_of decode messages follow' -l follow-file -d 'Go on when the capture grows, until Ctrl-C; a new file in its place is the next one.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'The files are not captures but what a client sent, and what the server sent.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'The files are hex dumps of a connection: of Wireshark, xxd, hexdump -C, or Netty\'s logs.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages follow' -l follow-file -d 'Keep reading as the capture grows, until Ctrl-C; a new file of the same name is read next.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'Read the bytes of one connection without packets: a file of what the client sent, then one of what the server sent.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'Read hex dumps of one connection, as from Wireshark, xxd, hexdump -C or Netty\'s logs.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow' -l redact -d 'Show what a copy made by extract --redact would: blank credentials and payloads, masked names.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow extract' -l redact-key -d 'As --redact, with the same masks wherever this file is the key.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare index extract sql live' -s j -l jobs -d 'Decode in N processes; 0: one per core.' -x
@@ -525,7 +525,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages live' -l columns -d
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow live' -l time -d 'How text shows times.' -x -a 'relative delta utc local epoch'
 complete -c pulsarscope -n '__pulsarscope_of decode live pipeline' -l payload -d 'Include the payload of messages; with -x hex, all bytes.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of decode messages diagnose browse follow sql live pipeline' -l show-secrets -d 'Do not redact tokens and passwords.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose compare browse follow sql registry live findings help config' -l no-color -d 'Disable colours; NO_COLOR and FORCE_COLOR work, too.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose compare browse follow sql registry live findings help config' -l no-color -d 'Disable colours; NO_COLOR and FORCE_COLOR work as well.'
 complete -c pulsarscope -n '__pulsarscope_of decode stats compare browse follow extract live' -s Y -l filter -d 'Only records that match, as in \'latency > 50ms\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow extract live' -l limit -d 'Stop after N records.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats report follow index sql registry live' -s q -l quiet -d 'Omit headings, progress and warnings.'
@@ -537,7 +537,7 @@ complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose repo
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l ledger-password -d 'Verify HMAC digests of BookKeeper with the password in this file; the empty one is always tried; repeatable.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l schema -d 'Decode the payloads of a topic by this schema (see pulsarscope help schemas); repeatable.' -x -a '(__pulsarscope_file_behind)'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l names -d 'Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l threshold -d 'Set a limit that decides findings (see findings CODE); repeatable.' -x -a '(__pulsarscope_list thresholds | string replace -r \\$ =)'
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l threshold -d 'Set a limit that decides a finding (see findings CODE); repeatable.' -x -a '(__pulsarscope_list thresholds | string replace -r \\$ =)'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql live pipeline' -l source-by -d 'Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.' -x -a 'none dir interface'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline findings fields help config selftest' -l profile -d 'Take defaults from this profile of the configuration (see pulsarscope help config).' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline findings fields help config selftest' -s h -l help -d 'Show this message and exit.'
@@ -547,8 +547,8 @@ complete -c pulsarscope -n '__pulsarscope_of messages' -l export -d 'Write each 
 complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
 complete -c pulsarscope -n '__pulsarscope_of stats' -l by -d 'Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); consumers, backlog, keys, transactions, lookups, schemas, journeys; legs, bookies, ledgers.' -x -a '(__pulsarscope_several sections "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of stats' -l interval -d 'Add a time series with intervals of this length, as in 1s; backlog has them, too.' -x
-complete -c pulsarscope -n '__pulsarscope_of stats' -l plot -d 'Draw the percentiles of the latencies of each request into this file, besides.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of stats diagnose' -l follow-file -d 'Go on when the capture grows, and report at Ctrl-C; a new file in its place is the next one.'
+complete -c pulsarscope -n '__pulsarscope_of stats' -l plot -d 'Also draw the latency percentiles of each request into this file.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of stats diagnose' -l follow-file -d 'Keep reading as the capture grows, and report at Ctrl-C; a new file of the same name is read next.'
 complete -c pulsarscope -n '__pulsarscope_of stats sql registry fields' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv'
 complete -c pulsarscope -n '__pulsarscope_of stats compare registry' -l limit -d 'Show at most N rows of each list; 10 by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of diagnose' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson sarif junit'
@@ -558,7 +558,7 @@ complete -c pulsarscope -n '__pulsarscope_of diagnose' -l baseline -d 'Leave out
 complete -c pulsarscope -n '__pulsarscope_of diagnose compare' -s q -l quiet -d 'Show only the verdict.'
 complete -c pulsarscope -n '__pulsarscope_of report' -s Y -l filter -d 'Only records that match, as in \'topic matches "orders"\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of report' -l limit -d 'Rows of each table, the busiest; 300 by default.' -x
-complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseudonyms instead of addresses and topics, others in each report.'
+complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseudonyms instead of addresses and topics, different ones in each report.'
 complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize-key -d 'As --anonymize, with the same pseudonyms wherever this file is the key.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of compare findings' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson'
 complete -c pulsarscope -n '__pulsarscope_of compare' -l fail-on -d 'Exit with code 1 if something got slower, or there are more errors or warnings.' -x -a 'regression never'
@@ -569,10 +569,10 @@ complete -c pulsarscope -n '__pulsarscope_of follow' -l consumer -d 'Consumer id
 complete -c pulsarscope -n '__pulsarscope_of follow' -l topic -d 'Topic; its last part is enough where that is unique.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l message -d 'LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l txn -d 'The two numbers of a transaction id.' -x
-complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Put it beside the capture, as FILE.psidx, not into the cache.'
+complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Keep it beside the capture, as FILE.psidx, not in the cache.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l records -d 'Record kinds to search; by default frame with -Y, else connection.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l context -d 'Include the packets that open and close the connections.'
-complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, others in each copy.'
+complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, differently in each copy.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -s q -l quiet -d 'Omit progress, warnings and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l payload -d 'Include the payloads of messages.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l limit -d 'Show at most N rows as text; 1,000 by default.' -x
