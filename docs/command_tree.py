@@ -14,7 +14,7 @@ from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.fields import catalogue
 from pulsarscope.cli.help import TOPICS
 from pulsarscope.cli.registry import NOTES, OTHER
-from pulsarscope.dissect.catalogue import FindingEntry, finding_entries
+from pulsarscope.dissect.finding_catalogue import FindingEntry, finding_entries
 from pulsarscope.dissect.registry import threshold_table
 from pulsarscope.filter.reference import field_entries
 from pulsarscope.model.records import ROWS

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.events import COPIES, DELIVER
 from pulsarscope.dissect.legs import AnchorRow, LegTable
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import (
     EARLY_CONNECTIONS_MAX,
@@ -20,7 +21,6 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
-from pulsarscope.model.tables import NOTHING, remember
 
 CARRIED_MAX = 8_192
 """Deliveries of which it is remembered on which connections they came, half a KiB each: a proxy hands them on within milliseconds."""

@@ -122,7 +122,7 @@ class Diagnosis:
     @classmethod
     def of(cls, dissectors: Iterable[Dissector], ports: frozenset[int], thresholds: Mapping[str, float]) -> Diagnosis:
         """Return an empty diagnosis in the words of dissectors; `ports` are those of known protocols, besides their own."""
-        from pulsarscope.dissect.catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
+        from pulsarscope.dissect.finding_catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
         from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
 
         dissectors = tuple(dissectors)

@@ -92,7 +92,7 @@ class _Listening:
         from pulsarscope.filter import Catalogue, Filter  # noqa: PLC0415 - as above
         from pulsarscope.live.feed import LiveFeed  # noqa: PLC0415 - as above
         from pulsarscope.live.pipe import PipeFeed  # noqa: PLC0415 - as above
-        from pulsarscope.live.sources import is_pipe, open_source  # noqa: PLC0415 - as above
+        from pulsarscope.live.sources_by_name import is_pipe, open_source  # noqa: PLC0415 - as above
         from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
         dissectors = make_dissectors()

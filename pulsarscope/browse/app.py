@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Input, OptionList, Static, TabbedContent, TabPane
 from textual.worker import get_current_worker
 
-from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.browse.choices import COLUMNS_MAX, load, save
 from pulsarscope.browse.detail_pane import DetailPane
 from pulsarscope.browse.details import copied, lane_lines

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.times import duration_text
 
 
 def cell(value: object, form: str = "") -> Text:

@@ -8,7 +8,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import ContentSwitcher, Static
 from textual.worker import get_current_worker
 
-from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.browse.details import tree_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
 from pulsarscope.model.records import FrameRow, RawFrame

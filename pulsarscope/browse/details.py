@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import msgspec
 
-from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.model.limits import BROWSED_LANES_FRAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.output.registry import Output, OutputOptions, RunView, output

@@ -17,7 +17,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
-from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
+from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 
 TIMES = ("relative", "delta", "utc", "epoch")
 """Forms of times, in the order in which a key goes through them."""

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from pulsarscope.browse.capture import Frames
+from pulsarscope.browse.browsed_capture import Frames
 from pulsarscope.browse.frame_lines import FrameLines
 from pulsarscope.model.records import FrameRow
 

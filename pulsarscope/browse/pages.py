@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.app import App
 from textual.widgets import DataTable, Static, TabPane
 
-from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.browse.cells import cell, place
 from pulsarscope.browse.lanes import Lanes
 from pulsarscope.filter import Filter

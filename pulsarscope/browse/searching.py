@@ -7,7 +7,7 @@ from textual import work
 from textual.app import App
 from textual.worker import get_current_worker
 
-from pulsarscope.browse.capture import Browsed
+from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.browse.frame_lines import FrameLines
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.payload_search import PayloadSearch

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from pulsarscope.browse.app import BrowseApp
-    from pulsarscope.browse.capture import Browsed
+    from pulsarscope.browse.browsed_capture import Browsed
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
     from pulsarscope.filter.field_columns import FieldColumns
@@ -74,7 +74,7 @@ def require_screen() -> None:
 
 def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
-    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.browse.browsed_capture import Browsed  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above

@@ -38,8 +38,8 @@ def findings(request: FindingsRequest) -> int:
 
 
 def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
-    from pulsarscope.dissect.catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.output.render.catalogue import catalogue_text, entry_text  # noqa: PLC0415 - as above
+    from pulsarscope.dissect.finding_catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.output.render.finding_catalogue import catalogue_text, entry_text  # noqa: PLC0415 - as above
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
     known = finding_entries(make_dissectors())

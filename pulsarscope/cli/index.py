@@ -91,7 +91,7 @@ def place_of(identity: Identity | None, *, beside: bool) -> Path:
 
 def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place: Path, output: CommandOutput) -> int:
     """Read the captures into an index, and return the number of frames."""
-    from pulsarscope.browse.capture import browsed_tables  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.browse.browsed_capture import browsed_tables  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.engine.local import packets  # noqa: PLC0415 - as above
     from pulsarscope.index.writer import IndexTotals, IndexWriter  # noqa: PLC0415 - an extra
 

@@ -16,7 +16,7 @@ from pulsarscope.model.records import FrameRow
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from pulsarscope.browse.capture import Browsed
+    from pulsarscope.browse.browsed_capture import Browsed
     from pulsarscope.capture import Inputs
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun

@@ -243,7 +243,7 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
 
 def _screen(top: Top, request: LiveRequest) -> Screen:
     from pulsarscope.cli.screen import Screen  # noqa: PLC0415 - as above
-    from pulsarscope.live.sources import STANDARD_INPUT  # noqa: PLC0415 - only for the screen
+    from pulsarscope.live.sources_by_name import STANDARD_INPUT  # noqa: PLC0415 - only for the screen
 
     # q is what Ctrl-C is: the first stops the capture, another one ends the decoding of what waits.
     return Screen(top, partial(os.kill, os.getpid(), signal.SIGINT), keyboard=request.interface != STANDARD_INPUT)
@@ -253,7 +253,7 @@ def _check_options(request: LiveRequest) -> Trigger | None:
     """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that lack or exclude one another."""
     from pulsarscope.cli.live_trigger import Trigger  # noqa: PLC0415 - as above
     from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
-    from pulsarscope.live.sources import is_pipe  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.live.sources_by_name import is_pipe  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
     if len(request.interfaces or ()) > 1:

@@ -15,7 +15,7 @@ from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.live_capture import LiveCapture
 from pulsarscope.cli.reports import diagnosis_of, run_options
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.live.sources import STANDARD_INPUT
+from pulsarscope.live.sources_by_name import STANDARD_INPUT
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
 
@@ -46,7 +46,7 @@ def live_browse(request: LiveRequest, trigger: Trigger | None) -> int:
 @contextmanager
 def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> Iterator[tuple[BrowseApp, LiveCapture]]:
     """Yield the screen of a capture, which keeps frames in a file, and the capture. Raises UsageError or OutputError."""
-    from pulsarscope.browse.capture import Browsed  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.browse.browsed_capture import Browsed  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above

@@ -20,14 +20,14 @@ from pulsarscope.dissect.capabilities import ReportTable, join_topic_names
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options
-from pulsarscope.live import sources
+from pulsarscope.live import sources_by_name
 from pulsarscope.live.feed import LAG_SECONDS, LiveFeed
 from pulsarscope.live.metrics import Metrics
+from pulsarscope.live.packet_source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
-from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
-from pulsarscope.live.sources import is_pipe
+from pulsarscope.live.sources_by_name import is_pipe
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
 from pulsarscope.model.records import ROWS, FindingRow, MessageRow, RawFrame
@@ -233,7 +233,7 @@ def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
 
 def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
     """Open the source that a request names. Raises UsageError."""
-    return sources.open_source(
+    return sources_by_name.open_source(
         request.interface,
         ports,
         capture_filter=request.capture_filter,

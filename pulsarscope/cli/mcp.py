@@ -109,7 +109,7 @@ class ServedCaptures:
 
     def explain(self, code: str) -> Any:
         """Explain a finding by its code: what it means, what to try, and the limits that decide it."""
-        from pulsarscope.dissect.catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
+        from pulsarscope.dissect.finding_catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
         from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
         known = finding_entries(make_dissectors())

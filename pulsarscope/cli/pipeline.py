@@ -86,7 +86,7 @@ def explain(request: PipelineRequest) -> int:
 
 def write_tables(request: PipelineRequest) -> int:
     """Write the tables in a session of Spark, and return the exit code. Raises UsageError, CaptureError or OutputError."""
-    from pulsarscope.spark.session import require_distributions  # noqa: PLC0415 - as above
+    from pulsarscope.spark.spark_session import require_distributions  # noqa: PLC0415 - as above
 
     options = table_options(request)
     _split_bytes(request.spark.split)
@@ -108,7 +108,7 @@ def write_tables(request: PipelineRequest) -> int:
 
 def compact_tables(request: PipelineRequest, out: str) -> int:
     """Compact tables in a session of Spark, and return the exit code. Raises UsageError or OutputError."""
-    from pulsarscope.spark.session import require_distributions  # noqa: PLC0415 - as above
+    from pulsarscope.spark.spark_session import require_distributions  # noqa: PLC0415 - as above
 
     if request.files or request.out or request.watching != WatchOptions():
         raise UsageError("--compact DIR takes the folder of tables alone, neither captures nor another folder")
@@ -159,7 +159,7 @@ def _split_bytes(size_text: str | None) -> int | None:
 @contextmanager
 def _session(request: PipelineRequest) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
     """Yield a session of Spark and the function that shows a step on the terminal. A signal raises KeyboardInterrupt."""
-    from pulsarscope.spark.session import session  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.spark_session import session  # noqa: PLC0415 - Spark is an extra
 
     with (
         Interrupts(),

@@ -21,8 +21,8 @@ from pulsarscope.model.text import escape
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
+    from pulsarscope.spark.capture_stream import BatchSummary
     from pulsarscope.spark.landing_folder import NamedCaptures
-    from pulsarscope.spark.stream import BatchSummary
 
 
 def watch(request: PipelineRequest) -> int:
@@ -30,16 +30,16 @@ def watch(request: PipelineRequest) -> int:
 
     Raises the errors of `write_tables`.
     """
-    from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.spark_session import require_distributions, session  # noqa: PLC0415 - Spark is an extra
 
     watching = request.watching
     folder, checkpoint_folder = _places(request)
     options, out = table_options(request), _absolute(output_folder(request))
     partition_by(request)
     require_distributions(request.spark.master)
+    from pulsarscope.spark.capture_stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures  # noqa: PLC0415 - as above
-    from pulsarscope.spark.stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
     from pulsarscope.spark.table_files import locate, require_empty, written_alone  # noqa: PLC0415 - as above
 
     checkpoint, identity = Checkpoint(checkpoint_folder), _identity(request, folder, out)

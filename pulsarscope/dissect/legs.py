@@ -13,10 +13,10 @@ import msgspec
 
 from pulsarscope.dissect.exchange import Placed
 from pulsarscope.dissect.rules import Fact, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX, LEGS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import remember
 
 ANCHOR = "anchor"
 """Kind of the rows of anchors, which no output has; word of their facts."""

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from operator import itemgetter
 
 from pulsarscope.dissect.exchange import Request
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.model.tables import NOTHING
 
 _Entry = tuple[int, Request, int]
 """Ticket, request, and the size of its names."""

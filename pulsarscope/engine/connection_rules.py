@@ -24,9 +24,9 @@ from pulsarscope.dissect.rules import (
     Where,
     where_of,
 )
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED, Finding
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, Row
-from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
 
 REPORTED_MAX = 52

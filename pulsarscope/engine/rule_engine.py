@@ -18,10 +18,10 @@ from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.row_batch import Closed
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
-from pulsarscope.model.tables import NOTHING
 
 EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""

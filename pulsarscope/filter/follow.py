@@ -13,12 +13,12 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import PluginWarning, contained, failure
 from pulsarscope.filter.follow_subject import Subject
 from pulsarscope.filter.selection import INPUT_LAYER, Filter, Timed
+from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame
-from pulsarscope.model.tables import drop_oldest, remember
 
 FramePlace = tuple[int | None, int | None, int | None]
 """File, packet and sub."""

@@ -15,8 +15,8 @@ from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import JUDGED_EARLY
 from pulsarscope.filter import Filter, FollowFilter, JoinedFilter
 from pulsarscope.index.candidates import candidates, opening
-from pulsarscope.index.packets import FrameSelection, selected_packets
 from pulsarscope.index.reader import Index
+from pulsarscope.index.selected_packets import FrameSelection, selected_packets
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 
 SERVED = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind})

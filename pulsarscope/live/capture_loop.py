@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RECEIVED, RING, SHORTENED, PacketQueue
-from pulsarscope.live.source import PacketSource, PacketWriter
+from pulsarscope.live.packet_source import PacketSource, PacketWriter
 from pulsarscope.output.export.pcapng import secrets_block
 
 WAIT_SECONDS = 0.2

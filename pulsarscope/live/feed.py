@@ -15,7 +15,7 @@ from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
-from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
+from pulsarscope.live.packet_source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import READ_BLOCK_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES

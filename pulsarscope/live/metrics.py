@@ -11,7 +11,7 @@ from socketserver import ThreadingMixIn
 from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from pulsarscope.live.source import CaptureHealth
+from pulsarscope.live.packet_source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.live_limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX, METRICS_TIMEOUT_SECONDS
 from pulsarscope.model.platform import install_command

@@ -14,7 +14,7 @@ from collections.abc import MutableSequence
 from struct import Struct
 from typing import Protocol
 
-from pulsarscope.live.source import CapturedPackets
+from pulsarscope.live.packet_source import CapturedPackets
 
 PACKETS, DROPPED, RECEIVED, RING, SKIPPED_PACKETS, SKIPPED_BYTES, SHORTENED, COUNTS = range(8)
 """Positions of the counts of a capture: packets captured; packets that the kernel dropped and received; used part of its ring in

@@ -15,7 +15,7 @@ from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketReco
 from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.key_log_follower import KeyLogFollower
-from pulsarscope.live.source import CapturedPackets, CaptureHealth, PacketWriter
+from pulsarscope.live.packet_source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.pcapng import interface_block, packet_block, secrets_block

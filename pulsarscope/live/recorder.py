@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from pulsarscope.live.source import CapturedPackets
+from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.live_limits import LIVE_TRIGGER_MAX_BYTES
 from pulsarscope.model.units import SECOND

@@ -18,7 +18,7 @@ from struct import Struct
 
 from pulsarscope.live.bpf import Program, packed, without_outgoing
 from pulsarscope.live.interfaces import NetworkInterface, all_interfaces
-from pulsarscope.live.source import CapturedPackets
+from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
 from pulsarscope.model.live_limits import LIVE_RING_BLOCK_BYTES
 from pulsarscope.model.platform import load_native

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from pulsarscope.live.interfaces import ANY
+from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.live.ring import ETHERNET
-from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import READ_BLOCK_BYTES
 from pulsarscope.model.platform import install_command

@@ -1,4 +1,7 @@
-"""Ways around the front door of other packages, each with the measured cost of the front door."""
+"""What depends on the environment: installed packages, entry points, and modules loaded past their slow packages.
+
+Each way around the usual import gives the measured cost of that.
+"""
 
 from __future__ import annotations
 

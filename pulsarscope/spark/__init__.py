@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Register the format `pulsarscope` of `spark.read` and of tables in a session, with the settings that it and decoding need."""
-    from pulsarscope.spark.session import OF_SESSIONS, SETTINGS  # noqa: PLC0415 - pyspark is an extra
     from pulsarscope.spark.source import CaptureDataSource  # noqa: PLC0415 - as above
+    from pulsarscope.spark.spark_session import OF_SESSIONS, SETTINGS  # noqa: PLC0415 - pyspark is an extra
 
     spark.dataSource.register(CaptureDataSource)
     for name, value in SETTINGS.items():
@@ -109,7 +109,7 @@ def zip_package(folder: AnyPath) -> str:
     """Write this package into a folder as a zip file, for `spark.addArtifacts(…, pyfile=True)`, and return its path."""
     from pathlib import Path  # noqa: PLC0415 - as above
 
-    from pulsarscope.spark.session import zip_package as write  # noqa: PLC0415 - as above
+    from pulsarscope.spark.spark_session import zip_package as write  # noqa: PLC0415 - as above
 
     return write(Path(os.fspath(folder)))
 

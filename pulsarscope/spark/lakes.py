@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.spark.session import is_spark_error
+from pulsarscope.spark.spark_session import is_spark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

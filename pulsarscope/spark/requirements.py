@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import installed_version, is_address, session, wheels
+from pulsarscope.spark.spark_session import installed_version, is_address, session, wheels
 
 CHECKED_ROWS = 10
 

@@ -20,7 +20,7 @@ from pulsarscope.tls.record_layer import ALERT, APPLICATION_DATA, CHANGE_CIPHER_
 from pulsarscope.tls.suites import SUITES, is_supported
 
 if TYPE_CHECKING:
-    from pulsarscope.tls.keys import Key
+    from pulsarscope.tls.record_protection import Key
 
 _moment_of = itemgetter(0)
 
@@ -258,7 +258,7 @@ class TlsConnection:
             self._lacks_secrets = traffic_secrets[1] is None
             if traffic_secrets[1] is None:
                 return None
-            from pulsarscope.tls.keys import key_13  # noqa: PLC0415 - needed with secrets only
+            from pulsarscope.tls.record_protection import key_13  # noqa: PLC0415 - needed with secrets only
 
             keys = [key_13(suite, secret) for secret in (early, *traffic_secrets) if secret is not None]
             return Decrypter(keys, early=early is not None)
@@ -266,7 +266,7 @@ class TlsConnection:
         self._lacks_secrets = master is None
         if master is None:
             return None
-        from pulsarscope.tls.keys import keys_12  # noqa: PLC0415 - as above
+        from pulsarscope.tls.record_protection import keys_12  # noqa: PLC0415 - as above
 
         pair: tuple[Key, Key] = keys_12(suite, master, client.random, server.random, encrypt_then_mac=server.encrypt_then_mac)
         return Decrypter((pair[role],))

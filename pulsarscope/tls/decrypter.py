@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pulsarscope.model.limits import TLS_LOST_RECORDS_MAX, TLS_SEARCH_BYTES, TLS_SEARCH_FACTOR
 
 if TYPE_CHECKING:
-    from pulsarscope.tls.keys import Content, Key
     from pulsarscope.tls.record_layer import TlsRecord
+    from pulsarscope.tls.record_protection import Content, Key
 
 _TRIAL_BYTES = 1024
 """Cost of a trial decryption beyond its bytes, in bytes."""

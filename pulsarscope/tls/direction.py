@@ -17,7 +17,7 @@ from pulsarscope.tls.record_layer import Mark, RecordReader, TlsRecord
 
 if TYPE_CHECKING:
     from pulsarscope.tls.decrypter import Decrypter
-    from pulsarscope.tls.keys import Content
+    from pulsarscope.tls.record_protection import Content
 
 _SPANS_STEP = 4096
 """Number of positions dropped at once."""

@@ -46,15 +46,15 @@ HEAVY_ON_USE = {
     "pulsarscope.output.export.arrow",
     "pulsarscope.output.export.parquet",
     "pulsarscope.index.candidates",
-    "pulsarscope.index.packets",
+    "pulsarscope.index.selected_packets",
     "pulsarscope.index.reader",
     "pulsarscope.index.writer",
     "pulsarscope.tls.certificate",
-    "pulsarscope.tls.keys",
+    "pulsarscope.tls.record_protection",
 } | {
     name_of(path)
     for path in SOURCES
-    if path.parent.name == "spark" and path.name not in {"__init__.py", "requirements.py", "java.py", "session.py"}
+    if path.parent.name == "spark" and path.name not in {"__init__.py", "requirements.py", "java.py", "spark_session.py"}
 }
 
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}

@@ -193,7 +193,7 @@ def test_the_second_opening_reads_an_index_and_shows_the_same(
 
     on_screen(steps, path)
     assert len([*tmp_path.glob("pulsarscope/*.psidx")]) == 1
-    monkeypatch.setattr("pulsarscope.browse.capture.Browsed.read", None)
+    monkeypatch.setattr("pulsarscope.browse.browsed_capture.Browsed.read", None)
     on_screen(steps, path)
     assert screens[0] == screens[1]
     assert not [*tmp_path.glob("pulsarscope/*.incomplete")]

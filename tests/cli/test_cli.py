@@ -17,7 +17,7 @@ import pytest
 from pulsarscope.__main__ import main as start_program
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.model.platform import install_command
-from pulsarscope.spark import session
+from pulsarscope.spark import spark_session
 from pulsarscope.testing import ScriptedConnection
 from tests.places import CAPTURES
 from tests.scenarios import Single, batch, message_metadata, payload_frame
@@ -281,7 +281,7 @@ def test_the_pipeline_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch, capsy
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(session, "version", missing)
+    monkeypatch.setattr(spark_session, "version", missing)
     assert run(monkeypatch, "pipeline", QUICKSTART, "-o", str(tmp_path / "tables")) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert install_command("spark") in line

@@ -122,7 +122,7 @@ def test_extract_reads_only_the_parts_of_a_capture_that_hold_the_packets(
 
     path = captures / "stuck-consumer.pcap"
     assert index(IndexRequest(files=[str(path)], quiet=True)) == 0
-    monkeypatch.setattr("pulsarscope.index.packets.BlockReader", Noted)
+    monkeypatch.setattr("pulsarscope.index.selected_packets.BlockReader", Noted)
     assert write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "o"), filter="command == CONNECT", quiet=True)) == 0
     assert 0 < sum(read) < path.stat().st_size / 10
 

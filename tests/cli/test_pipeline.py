@@ -18,7 +18,7 @@ from pulsarscope.cli.pipeline import _split_bytes, _summary_lines, pipeline, wri
 from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions, spark_settings
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.platform import install_command
-from pulsarscope.spark import session
+from pulsarscope.spark import spark_session
 
 WITHOUT_SPARK = """
 import sys
@@ -54,8 +54,8 @@ def test_a_signal_ends_the_session_which_cleans_up(
         finally:
             ended.append(number)
 
-    monkeypatch.setattr(session, "require_distributions", lambda _master: None)
-    monkeypatch.setattr(session, "session", fake_session)
+    monkeypatch.setattr(spark_session, "require_distributions", lambda _master: None)
+    monkeypatch.setattr(spark_session, "session", fake_session)
     monkeypatch.setattr("pulsarscope.cli.pipeline.run_job", lambda *_: os.kill(os.getpid(), number))
     assert write_tables(PipelineRequest(files=["a.pcap"], out=str(tmp_path / "tables"))) == 5
     assert ended == [number]

@@ -10,8 +10,8 @@ import pytest
 from benchmarks.memory import idle_connections, write
 from pulsarscope.capture import BlockReader
 from pulsarscope.engine.local import run, run_blocks
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.records import ExchangeRow, FrameRow
-from pulsarscope.model.tables import NOTHING
 from tests.scenarios import Conversation, Packet, write_pcap
 from tests.scenarios.commands import CONNECT, CONNECTED, receipt, send
 from tests.scenarios.options import Options

@@ -16,8 +16,8 @@ import pytest
 from pulsarscope.capture import Block, BlockReader
 from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.feed import LiveFeed
+from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.live.recorder import Recorder, Rotation
-from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block

@@ -17,7 +17,7 @@ import pytest
 from docs.make_metrics import PAGE, table
 from pulsarscope.live import metrics as module
 from pulsarscope.live.metrics import METRICS, OTHER, Metrics, parse_address, serve_metrics
-from pulsarscope.live.source import CaptureHealth
+from pulsarscope.live.packet_source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.live_limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow

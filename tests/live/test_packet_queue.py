@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.live.packet_queue import SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, PacketQueue, SharedQueue
-from pulsarscope.live.source import CapturedPackets
+from pulsarscope.live.packet_source import CapturedPackets
 
 steps = st.lists(st.one_of(st.just(None), st.tuples(st.integers(1, 300), st.integers(1, 9))), max_size=60)
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.capture import BlockReader
+from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
-from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
 from tests.scenarios.live_packets import SECOND, START, captured

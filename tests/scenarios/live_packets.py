@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pulsarscope.capture import Block
-from pulsarscope.live.source import CapturedPackets
+from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.output.export.pcapng import packet_block
 from tests.scenarios.capture_bytes import segment_packet
 

@@ -11,7 +11,7 @@ import pytest
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import installed_version, missing_distributions, session
+from pulsarscope.spark.spark_session import installed_version, missing_distributions, session
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 """Option of a Java that does not run long enough for its second compiler to pay."""

@@ -19,7 +19,7 @@ from pulsarscope.capture import expand_inputs
 from pulsarscope.model.errors import OutputError
 from pulsarscope.spark.cluster import require_answer
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import installed_version, missing_distributions
+from pulsarscope.spark.spark_session import installed_version, missing_distributions
 from tests.spark.conftest import FIRST_COMPILER
 from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, local, written
 
@@ -102,7 +102,7 @@ from pathlib import Path
 
 import pulsarscope.spark
 from pulsarscope.spark.cluster import is_remote
-from pulsarscope.spark.session import session
+from pulsarscope.spark.spark_session import session
 
 url, paths, source_by = json.loads(sys.argv[1])
 

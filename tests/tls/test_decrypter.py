@@ -9,8 +9,8 @@ import pytest
 from pulsarscope.model.limits import TLS_LOST_RECORDS_MAX
 from pulsarscope.tls import decrypter as module
 from pulsarscope.tls.decrypter import Decrypter
-from pulsarscope.tls.keys import Content, Key
 from pulsarscope.tls.record_layer import TlsRecord
+from pulsarscope.tls.record_protection import Content, Key
 
 
 class Named(Key):

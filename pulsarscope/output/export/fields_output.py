@@ -16,8 +16,8 @@ from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, RowFields
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
-from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.style import palette, symbols
+from pulsarscope.output.render.times import duration_text
 
 CELL_WIDTH_MAX = 60
 """Widest padded column of text."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import PERFETTO_TRACKS_MAX
 from pulsarscope.model.records import JourneyRow
-from pulsarscope.model.tables import remember
 from pulsarscope.output.export.entries import EntriesOutput, entry_name
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions

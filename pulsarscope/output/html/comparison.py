@@ -11,9 +11,9 @@ from pulsarscope.dissect.capabilities import ReportColumn
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.report import PageOptions
 from pulsarscope.output.html.tables import Table, table
-from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.comparison import number_text, title_of, verdict
 from pulsarscope.output.render.text_report import change_text
+from pulsarscope.output.render.times import duration_text
 
 _EXCHANGES = (
     ReportColumn("request", "request", "text"),

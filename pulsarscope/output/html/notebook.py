@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.model.records import Checksum, Row, columns
 from pulsarscope.model.text import escape
-from pulsarscope.output.render.clock import duration_text, instant_text
+from pulsarscope.output.render.times import duration_text, instant_text
 
 ROWS_SHOWN = 20
 """Rows of a table: a notebook shows what there is, and programs read the rest."""

@@ -19,9 +19,9 @@ from pulsarscope.output.html.charts import charts
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.pseudonyms import Pseudonyms
 from pulsarscope.output.html.tables import Table, table
-from pulsarscope.output.render.clock import duration_text, instant_text
 from pulsarscope.output.render.diagnosis import not_judged, state
 from pulsarscope.output.render.text_report import size_text
+from pulsarscope.output.render.times import duration_text, instant_text
 from pulsarscope.output.render.view import count_text
 
 _AMOUNTS = (

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import ReportColumn
-from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.text_report import change_text, rate_text, size_text
+from pulsarscope.output.render.times import duration_text
 
 LEFT = frozenset({"name", "topic", "text", "frame", "connection", "severity"})
 """Forms of columns that are aligned left; all others are numbers."""

@@ -11,8 +11,8 @@ from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.findings import ERROR, NOTE, SESSION, TUNING, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.clock import duration_text, instant_text
 from pulsarscope.output.render.text_report import ReportOptions, TextReport
+from pulsarscope.output.render.times import duration_text, instant_text
 from pulsarscope.output.render.view import count_text
 
 SHOWN_SAMPLES = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsarscope.model.records import JourneyRow
 from pulsarscope.output.render.cell_text import clip_phrases, escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.times import duration_text
 from pulsarscope.output.render.view import View, count_text
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
-from pulsarscope.model.tables import remember
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
-from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.contents import Contents
 from pulsarscope.output.render.lifelines import Lifelines
+from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import NARROWEST, View
 
 HELD_FRAMES = 64

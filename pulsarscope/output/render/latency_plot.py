@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.text import escape
-from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.times import duration_text
 
 REQUESTS = 6
 """Curves: the most frequent requests."""

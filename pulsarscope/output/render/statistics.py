@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.output.render.cell_text import cell_width, escape
-from pulsarscope.output.render.clock import instant_text
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, rate_text, size_text
+from pulsarscope.output.render.times import instant_text
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
-from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
+from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import View, count_text
 
 CELL_WIDTH_MAX = 60

@@ -10,8 +10,8 @@ import msgspec
 
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape
-from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.style import UNICODE, palette, symbols
+from pulsarscope.output.render.times import duration_text
 from pulsarscope.output.render.view import count_text
 
 WIDTH = 100

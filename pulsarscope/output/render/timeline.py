@@ -16,10 +16,10 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
-from pulsarscope.output.render.clock import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.table import connection_line, exchange_line
+from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import View, count_text
 
 COMMAND_WIDTH = 32

@@ -12,8 +12,8 @@ from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFr
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape
-from pulsarscope.output.render.clock import duration_text, instant_text, moment_text
 from pulsarscope.output.render.hex import HexLines
+from pulsarscope.output.render.times import duration_text, instant_text, moment_text
 from pulsarscope.output.render.view import View, count_text
 
 VALUE_COLUMN = 32

@@ -12,16 +12,16 @@ from typing import Any
 from pulsarscope.dissect.capabilities import join_topic_names
 from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, GENERIC_CODES
 from pulsarscope.dissect.isolation import Failure, failure
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.connection_name import connection_label, first_packet, with_labels
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
-from pulsarscope.model.tables import remember
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
-from pulsarscope.output.render.clock import Clock
 from pulsarscope.output.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
+from pulsarscope.output.render.times import Clock
 
 NAME_WIDTH = 6
 """Initial width of the column of frame names; a longer name widens it for the lines that follow."""

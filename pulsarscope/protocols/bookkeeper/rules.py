@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response

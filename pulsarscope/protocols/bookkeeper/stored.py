@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, READ, response
 
 JOURNEY = "journey"

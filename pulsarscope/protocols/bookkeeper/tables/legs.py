@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from pulsarscope.dissect.capabilities import ReadReceipt, ReportColumn, ReportTable
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, response
 from pulsarscope.protocols.bookkeeper.session import LEDGERS_MAX
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
 from pulsarscope.protocols.pulsar.text.formatting import quantity

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules.copies import COPY, has_same_bytes, report_copies
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
+from pulsarscope.protocols.pulsar.rules.stored_twice import COPY, has_same_bytes, report_copies
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 from pulsarscope.protocols.pulsar.topics import named_topic
 

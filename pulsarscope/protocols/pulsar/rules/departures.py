@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.evidence import response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text

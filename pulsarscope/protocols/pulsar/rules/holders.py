@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, error_text
 from pulsarscope.protocols.pulsar.topics import bounded_name

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import drop_oldest, remember
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.ack_sets import is_left
 from pulsarscope.protocols.pulsar.rules.journey import (
     ACKED,

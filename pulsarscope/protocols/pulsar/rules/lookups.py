@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 

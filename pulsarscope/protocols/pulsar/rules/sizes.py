@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 

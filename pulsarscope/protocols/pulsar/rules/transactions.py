@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing, quantity

@@ -9,10 +9,10 @@ from typing import ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks

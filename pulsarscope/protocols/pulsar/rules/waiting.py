@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.model.tables import remember
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
 
 _SETTLED_MAX = 100

@@ -7,9 +7,9 @@ from typing import Any
 from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.exchange import Placed, Request
 from pulsarscope.dissect.legs import Anchor
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.limits import ANCHORS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import NOTHING
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.topics import bounded_name
 

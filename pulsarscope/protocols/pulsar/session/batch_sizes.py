@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.model.tables import NOTHING, remember
+from pulsarscope.model.bounded_tables import NOTHING, remember
 
 BATCHES_MAX = 4096
 """Batches remembered of one connection; clients acknowledge within seconds, and what they get at once is bounded by their permits."""

@@ -9,10 +9,10 @@ from pulsarscope.dissect.events import Event, Exchange, Remark
 from pulsarscope.dissect.exchange import Request, Response, answer, elapsed, response_of
 from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.pairing import Pairing
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
-from pulsarscope.model.tables import NOTHING
 from pulsarscope.protocols.pulsar.session.anchors import Anchors
 from pulsarscope.protocols.pulsar.session.exchanges import (
     ANSWERED_BY,

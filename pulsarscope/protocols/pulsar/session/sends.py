@@ -9,8 +9,8 @@ import msgspec
 
 from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.exchange import Request
+from pulsarscope.model.bounded_tables import NOTHING, drop_oldest
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.model.tables import NOTHING, drop_oldest
 from pulsarscope.protocols.pulsar.entry.reader import Entry
 from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
 

@@ -12,10 +12,10 @@ from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Remark
 from pulsarscope.dissect.exchange import Request, elapsed, response_of
 from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.tables import NOTHING, drop_oldest, remember
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.commands import commands_with

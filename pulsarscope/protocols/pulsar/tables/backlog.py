@@ -9,10 +9,10 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
 from pulsarscope.model.bins import Bins
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import COURSE_CELLS_MAX, PENDING_REQUESTS_MAX, STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
 

@@ -11,9 +11,9 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext, PayloadDecoder
 from pulsarscope.dissect.frames import Note
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_MAX_BYTES, VALUES_MIN_BYTES
 from pulsarscope.model.records import MessageRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.topics import short_topic, topic_matches
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError

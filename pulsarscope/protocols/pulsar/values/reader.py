@@ -85,7 +85,7 @@ def _make(definition: Definition) -> Reader:
 
         read = avro_reader(definition.data)
     else:
-        from pulsarscope.protocols.pulsar.values.protobuf import described_reader, native_reader  # noqa: PLC0415 - as above
+        from pulsarscope.protocols.pulsar.values.protobuf_values import described_reader, native_reader  # noqa: PLC0415 - as above
 
         read = native_reader(definition.data) if kind == PROTOBUF_NATIVE else described_reader(dict(definition.properties))
     return lambda payload, _context, budget: read(payload, budget)

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES, SCHEMAS_MAX, SCHEMAS_MAX_BYTES
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.topics import base_topic, bounded_name
 from pulsarscope.protocols.pulsar.values.definition import Definition, definition_of
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes

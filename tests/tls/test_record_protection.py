@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.tls.keys import expand_label, key_13, keys_12
+from pulsarscope.tls.record_protection import expand_label, key_13, keys_12
 from pulsarscope.tls.suites import SUITES
 from tests.scenarios.tls import sealing
 from tests.scenarios.tls.sealing import Sealer

@@ -26,7 +26,7 @@ from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
 from tests.scenarios.options import Options
 from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
-CaptureStream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspark: pip install -e '.[spark]'").CaptureStream
+CaptureStream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'").CaptureStream
 
 
 class Watched:
@@ -99,7 +99,7 @@ class Killed(Exception):  # noqa: N818 - it stands for a signal
 def test_a_batch_is_done_once_wherever_the_driver_stops(
     spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    from pulsarscope.spark import stream as module  # noqa: PLC0415 - there may be no Spark
+    from pulsarscope.spark import capture_stream as module  # noqa: PLC0415 - there may be no Spark
 
     watched = Watched(spark, tmp_path)
     paths = cut(captures / "errors.pcap", tmp_path, [0.2, 0.5, 0.8]).paths

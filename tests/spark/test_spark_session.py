@@ -19,9 +19,9 @@ import pytest
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import expand_inputs
 from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
-from pulsarscope.spark import session as module
+from pulsarscope.spark import spark_session as module
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import SparkLog, error_line, installed_version, job_error, session, zip_package
+from pulsarscope.spark.spark_session import SparkLog, error_line, installed_version, job_error, session, zip_package
 from tests.places import PACKAGE
 from tests.spark.conftest import FIRST_COMPILER
 from tests.spark.inside import EVERYTHING, local, ring, written
@@ -255,7 +255,7 @@ def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
 
 
 FAULT = """
-from pulsarscope.spark.session import session
+from pulsarscope.spark.spark_session import session
 
 def fail(_batches):
     raise ValueError("why")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.output.render.clock import MODES, Clock, date_text, duration_text, instant_text
+from pulsarscope.output.render.times import MODES, Clock, date_text, duration_text, instant_text
 
 START = 1_777_629_600_123_456_789
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key

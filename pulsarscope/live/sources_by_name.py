@@ -15,9 +15,9 @@ from pathlib import Path
 from pulsarscope.live.bpf import compile_filter, tcp_program
 from pulsarscope.live.capture_loop import WAIT_SECONDS
 from pulsarscope.live.interfaces import ANY, NetworkInterface, all_interfaces, find_interface
+from pulsarscope.live.packet_source import PacketSource
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
-from pulsarscope.live.source import PacketSource
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.live_limits import LIVE_RING_BYTES
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pulsarscope.model.tables import NOTHING, drop_oldest, remember
+from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
 
 
 def test_the_oldest_value_makes_room() -> None:
