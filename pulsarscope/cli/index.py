@@ -36,6 +36,9 @@ class IndexRequest(CommandRequest, frozen=True, kw_only=True):
 
     files: Files
     beside: Annotated[bool, typer.Option("--beside", help="Keep it beside the capture, as FILE.psidx, not in the cache.")] = False
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="DIR", help="Keep it in this folder: indexLocation of the data source of Spark.")
+    ] = None
     quiet: QuietOption = False
     jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
@@ -52,10 +55,14 @@ def index(request: IndexRequest) -> int:
 
 
 def _index(request: IndexRequest, output: CommandOutput) -> int:
+    from pulsarscope.index.reader import open_index  # noqa: PLC0415 - an extra
+
     options = msgspec.structs.replace(engine_options(request.reading), records=indexed_kinds(), rules=True, rows_max=ROWS_MAX)
     run = start_run(request.files, options, request.jobs)
     known, identity = find_index(run.inputs, options, quiet=request.quiet)
-    place = place_of(identity, beside=request.beside)
+    place = place_of(identity, beside=request.beside, into=request.into)
+    if request.into is not None and identity is not None:
+        known, _ = open_index([place], identity)
     if known is not None and known.path == place:
         count, code = len(known), EXIT_DAMAGED if known.totals.damaged else EXIT_DONE
         said = "up to date"
@@ -75,8 +82,10 @@ def indexed_kinds() -> frozenset[str]:
     return SERVED
 
 
-def place_of(identity: Identity | None, *, beside: bool) -> Path:
+def place_of(identity: Identity | None, *, beside: bool, into: str | None = None) -> Path:
     """Return where the index of captures goes. Raises UsageError when they may not have one there."""
+    from pathlib import Path  # noqa: PLC0415 - as below
+
     from pulsarscope.index.identity import cache_folder, places_of  # noqa: PLC0415 - an extra
 
     if identity is None:
@@ -84,6 +93,10 @@ def place_of(identity: Identity | None, *, beside: bool) -> Path:
     places = places_of(identity, os.environ)
     if beside and len(identity.captures) != 1:
         raise UsageError("--beside is for one capture: the index of several is in the cache")
+    if into is not None:
+        if beside:
+            raise UsageError("--beside and --into are two places: give one")
+        return Path(into) / identity.place
     if not beside and cache_folder(os.environ) is None:
         raise UsageError("there is no folder for the index: set HOME or XDG_CACHE_HOME, or give --beside")
     return places[0] if beside else places[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +22,10 @@ _COLUMN_OF = {**dict.fromkeys(_OF_CONNECTIONS, "connection"), "command": "comman
 
 _ORDERS: dict[str, Callable[[Any, Any], Any]] = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "==": pc.equal}
 
-COLUMNS = ("file", "packet", "sub", "time", "connection", "command", "topic", "topics", "request")
+DISPLAY_COLUMNS = ("time", "connection", "command", "topic", "topics")
+"""Columns that decide display filters."""
+
+_FOLLOW_COLUMNS = ("file", "packet", "sub", "request", *DISPLAY_COLUMNS)
 
 Mask = Callable[[pa.RecordBatch], Any]
 """Gives for each frame of a batch whether it may pass."""
@@ -34,18 +37,24 @@ def candidates(index: Index, row_filter: Filter | FollowFilter | JoinedFilter) -
         row_filter = row_filter.first
     if isinstance(row_filter, FollowFilter):
         return None if (subject := row_filter.subject_column()) is None else _followed(index, *subject)
-    mask = _mask(row_filter.trees[FrameRow.kind], row_filter.context) if [*row_filter.trees] == [FrameRow.kind] else None
-    return None if mask is None else _passing(index, mask, COLUMNS)
+    mask = filter_mask(row_filter)
+    return None if mask is None else passing(index, mask, DISPLAY_COLUMNS)
+
+
+def filter_mask(row_filter: Filter) -> Mask | None:
+    """Return the mask of the frames that a display filter may pass; None when columns do not tell."""
+    return _mask(row_filter.trees[FrameRow.kind], row_filter.context) if [*row_filter.trees] == [FrameRow.kind] else None
 
 
 def opening(index: Index, commands: frozenset[str]) -> dict[int, list[int]]:
     """Return the positions in each chunk of the frames of commands that open connections."""
-    return _passing(index, _by_value("command", commands.__contains__), ("command",))
+    return passing(index, _by_value("command", commands.__contains__), ("command",))
 
 
-def _passing(index: Index, mask: Mask, columns: tuple[str, ...]) -> dict[int, list[int]]:
+def passing(index: Index, mask: Mask, columns: tuple[str, ...], chunks: Iterable[int] | None = None) -> dict[int, list[int]]:
+    """Return the positions in each chunk of the frames for which a mask holds; `chunks`: of some chunks alone."""
     found = {}
-    for number in range(index.chunks):
+    for number in range(index.chunks) if chunks is None else chunks:
         if positions := _positions(mask(index.columns(number, columns))):
             found[number] = positions
     return found
@@ -58,7 +67,7 @@ def _followed(index: Index, column: str, test: Callable[[Any], bool]) -> dict[in
     asked: set[str] = set()
     passed: set[str] = set()
     for number in range(index.chunks):
-        batch = index.columns(number, COLUMNS)
+        batch = index.columns(number, _FOLLOW_COLUMNS)
         positions = _positions(mask(batch))
         for at in positions:
             passed.add(frame_name(*(batch.column(name)[at].as_py() for name in ("file", "packet", "sub"))))
@@ -67,7 +76,7 @@ def _followed(index: Index, column: str, test: Callable[[Any], bool]) -> dict[in
         if positions:
             found[number] = set(positions)
     for number in range(index.chunks) if passed else ():
-        batch = index.columns(number, COLUMNS)
+        batch = index.columns(number, _FOLLOW_COLUMNS)
         answers = pc.is_in(batch.column("request"), value_set=pa.array(sorted(passed | asked), pa.string()))
         packets = sorted({name.packet for name in map(FrameName.parse, asked) if name is not None})
         requests = pc.is_in(batch.column("packet"), value_set=pa.array(packets, pa.int64()))
@@ -84,11 +93,11 @@ def _mask(expression: tree.Expression, context: EvaluationContext) -> Mask | Non
     """Return the mask of what columns tell of an expression; None when they tell nothing."""
     if isinstance(expression, tree.And):
         parts = [mask for part in expression.parts if (mask := _mask(part, context)) is not None]
-        return _joined(parts, pc.and_kleene) if parts else None
+        return joined(parts, pc.and_kleene) if parts else None
     if isinstance(expression, tree.Or):
         every = [_mask(part, context) for part in expression.parts]
         known = [mask for mask in every if mask is not None]
-        return _joined(known, pc.or_kleene) if len(known) == len(every) else None
+        return joined(known, pc.or_kleene) if len(known) == len(every) else None
     if isinstance(expression, tree.Always):
         return None
     leaf = expression.part if isinstance(expression, tree.Not) else expression
@@ -140,11 +149,13 @@ def _within(items: tuple[tree.Value | tree.Interval, ...], context: EvaluationCo
         pair = [_compared(order, end, context) for order, end in zip((">=", "<="), ends, strict=True)]
         if None in pair:
             return None
-        masks.append(_joined([mask for mask in pair if mask is not None], pc.and_kleene))
-    return _joined(masks, pc.or_kleene)
+        masks.append(joined([mask for mask in pair if mask is not None], pc.and_kleene))
+    return joined(masks, pc.or_kleene)
 
 
-def _joined(masks: list[Mask], join: Callable[[Any, Any], Any]) -> Mask:
+def joined(masks: Sequence[Mask], join: Callable[[Any, Any], Any]) -> Mask:
+    """Return the mask of several that are joined by `and` or `or`."""
+
     def mask(batch: pa.RecordBatch) -> Any:
         result = masks[0](batch)
         for other in masks[1:]:

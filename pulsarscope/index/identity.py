@@ -107,6 +107,10 @@ def cache_folder(environment: Mapping[str, str]) -> Path | None:
 
 def places_of(identity: Identity, environment: Mapping[str, str]) -> list[Path]:
     """Return where an index may be: beside a single capture, and in the user's cache."""
-    beside = [Path(identity.captures[0].path + SUFFIX)] if len(identity.captures) == 1 else []
-    folder = cache_folder(environment)
+    beside, folder = places_beside(identity), cache_folder(environment)
     return beside if folder is None else [*beside, folder / identity.place]
+
+
+def places_beside(identity: Identity) -> list[Path]:
+    """Return the place beside a single capture; none for several."""
+    return [Path(identity.captures[0].path + SUFFIX)] if len(identity.captures) == 1 else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -31,12 +31,12 @@ class IndexUnusable(Exception):  # noqa: N818 - a state, as its text says
 class Index:
     """The frames of captures, by their position in the run. Threads may share it."""
 
-    def __init__(self, path: Path, identity: Identity | None = None) -> None:
+    def __init__(self, path: Path, identity: Identity | None = None, opener: Callable[[str], pa.NativeFile] = pa.memory_map) -> None:
         """Open a file. Raises IndexUnusable when it is damaged, or of others than `identity` says."""
         self.path = path
+        self._open = opener
         try:
-            self._map = pa.memory_map(str(path))
-            self._arrow = pa.ipc.open_file(self._map)
+            self._arrow = pa.ipc.open_file(opener(str(path)))
             self.identity = msgspec.json.decode((self._arrow.schema.metadata or {}).get(IDENTITY, b""), type=Identity)
             if not self._arrow.schema.equals(SCHEMA) or not self._arrow.num_record_batches:
                 raise IndexUnusable("is none of this version")
@@ -94,6 +94,10 @@ class Index:
         """Return the position of the first frame of a chunk."""
         return number * INDEXED_FRAMES_PER_CHUNK
 
+    def size(self, number: int) -> int:
+        """Return the number of frames in a chunk."""
+        return min(self._count - self.start(number), INDEXED_FRAMES_PER_CHUNK)
+
     def chunk(self, number: int) -> list[FrameRow]:
         """Return the frames of a chunk. Raises as an item does."""
         return self.some(number, None)
@@ -112,7 +116,7 @@ class Index:
             if (reader := self._readers.get(tuple(names))) is None:
                 fields = [SCHEMA.get_field_index(name) for name in names]
                 options = pa.ipc.IpcReadOptions(included_fields=fields)
-                reader = self._readers[tuple(names)] = pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
+                reader = self._readers[tuple(names)] = pa.ipc.open_file(self._open(str(self.path)), options=options)
             return _validated(reader.get_batch(number))
 
     @contextmanager

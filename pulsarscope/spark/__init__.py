@@ -91,18 +91,23 @@ def decode(
 def reads(**options: object) -> dict[str, int]:
     """Return what a read with these options, as `spark.read.options` takes them, would read: of captures and bytes, and of how many.
 
-    It looks at the captures from here, and decodes nothing. Raises UsageError or CaptureError as the read does.
+    It looks at the captures from here, and decodes nothing. Of an index it counts the bytes for the frames that the option `filter` passes;
+    what SQL asks for besides is not known here. Raises UsageError or CaptureError as the read does.
     """
+    from pulsarscope.spark.indexed_source import IndexedRecordReader, usable_index  # noqa: PLC0415 - as above
     from pulsarscope.spark.source_options import source_options  # noqa: PLC0415 - as above
 
     checked = source_options({name: str(value) for name, value in options.items()})
     inputs = checked.expand()
     found = checked.reads(inputs)
     size = inputs.sizes or 0
+    if (index := usable_index(checked, inputs)) is not None:
+        read = IndexedRecordReader(checked, inputs, (), index).bytes_read()
+        return {"captures": len(inputs.paths), "captures_read": 0, "bytes": size, "bytes_read": read}
     if found is None:
         return {"captures": len(inputs.paths), "captures_read": len(inputs.paths), "bytes": size, "bytes_read": size}
-    read = [size for is_read, size in found if is_read]
-    return {"captures": len(found), "captures_read": len(read), "bytes": size, "bytes_read": sum(read)}
+    sizes = [size for is_read, size in found if is_read]
+    return {"captures": len(found), "captures_read": len(sizes), "bytes": size, "bytes_read": sum(sizes)}
 
 
 def zip_package(folder: AnyPath) -> str:

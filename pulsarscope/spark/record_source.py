@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine.local import Run
+from pulsarscope.engine.options import Options
 from pulsarscope.filter import Filter
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, MessageRow, count_rows
@@ -22,6 +23,8 @@ from pulsarscope.spark.task_process import prepare_process
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter as SparkFilter
+
+    from pulsarscope.index.run import IndexRun
 
 
 class SharePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
@@ -66,7 +69,7 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
         """Yield the rows of a share."""
         return iter(()) if partition.value is None else self._batches(partition.value)
 
-    def _batches(self, share: FlowShare) -> Iterator[pa.RecordBatch]:
+    def _batches(self, share: Any) -> Iterator[pa.RecordBatch]:
         prepare_process()
         options, filters = self._options, self._filters
         display_filter = options.make_filter()
@@ -80,7 +83,7 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
                 message_columns=None if whole else columns,
                 together=not filters and display_filter is None,
             )
-        run = Run(self._inputs, engine_options, self._flows(share).read)
+        run = self._run(share, engine_options)
         if display_filter is not None:
             display_filter.begin(run)
         made = RecordBatches(options.kind, self._columns)
@@ -92,6 +95,10 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
                 waiting = []
         if waiting:
             yield made.batch(waiting)
+
+    def _run(self, share: Any, options: Options) -> Run | IndexRun:
+        """Return the run of a share."""
+        return Run(self._inputs, options, self._flows(share).read)
 
     def _flows(self, share: FlowShare) -> KeptFlows:
         """Return the flows of a share that may have a row that passes the filters."""
@@ -116,7 +123,7 @@ class FilteredRecordReader(RecordSourceReader):
         return filters
 
 
-def _selected(run: Run, display_filter: Filter | None, filters: RowFilters) -> Iterator[Sequence[Any]]:
+def _selected(run: Run | IndexRun, display_filter: Filter | None, filters: RowFilters) -> Iterator[Sequence[Any]]:
     for batch in run:
         rows = batch.rows if display_filter is None else display_filter.select(batch.rows, run.endpoints)
         if selected := filters.select(rows):

@@ -70,6 +70,12 @@ class RowFilters:
         passing: list[bool] = _mask(filters, {name: pa.array(values, value_type)}).to_pylist()
         return passing
 
+    def mask(self, batch: pa.RecordBatch) -> Any:
+        """Return for each row of a batch whether it may pass, as far as columns of the batch tell."""
+        columns = {name: batch.column(name) for name in self._names if name in batch.schema.names}
+        wide = {name: column.cast(pa.int64()) if column.type == pa.int32() else column for name, column in columns.items()}
+        return _mask([each for each in self._filters if _column(each) in wide], wide)
+
     def one_of(self, name: str) -> frozenset[str] | None:
         """Return the texts of which a column must have one; None when it may have any."""
         texts: frozenset[str] | None = None

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packets
+from pulsarscope.spark.indexed_source import FilteredIndexedReader, IndexedRecordReader, usable_index
 from pulsarscope.spark.partition import ReadFiles
 from pulsarscope.spark.record_source import FilteredRecordReader, RecordSourceReader
 from pulsarscope.spark.source_options import PACKET, known_columns, source_options, table_options
@@ -52,12 +53,14 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         if checked.kind == PACKET:
             return CaptureDataReader(inputs, checked.reads(inputs))
         columns = known_columns(checked.kind, tuple(schema.names))
+        if (index := usable_index(checked, inputs)) is not None:
+            return (FilteredIndexedReader if checked.pushdown else IndexedRecordReader)(checked, inputs, columns, index)
         return (FilteredRecordReader if checked.pushdown else RecordSourceReader)(checked, inputs, columns)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
         """Return a reader of the captures that land in a folder."""
         checked = source_options({**_kept_options(schema), **self.options})
-        checked.refuse_window()
+        checked.refuse_read_options()
         columns = () if checked.kind == PACKET else known_columns(checked.kind, tuple(schema.names))
         return stream_reader(checked, columns)
 

@@ -35,6 +35,7 @@ NAMES = (
     "since",
     "until",
     "timesLocation",
+    "indexLocation",
     "columns",
     "partitions",
     "filter",
@@ -61,6 +62,8 @@ OF_STREAMS = ("stateLocation", "maxFilesPerTrigger", "maxBytesPerTrigger", "sett
 """Options that go with `readStream`."""
 
 OF_WINDOWS = ("since", "until", "timesLocation")
+
+OF_READS = (*OF_WINDOWS, "indexLocation")
 """Options that go with `read`."""
 
 OF_PACKETS = ("records", "path", "paths", "sourceBy", *OF_WINDOWS, *OF_STREAMS)
@@ -112,16 +115,18 @@ class SourceOptions(msgspec.Struct, frozen=True):
     window: Window = Window()
     times_location: str = ""
     """Folder, or URI, in which the times of captures are noted; empty for none."""
+    index_location: str = ""
+    """Folder in which indexes of captures are; empty for none."""
 
     def refuse_stream_options(self) -> None:
         """Raise UsageError when there are options that go with `readStream` alone."""
         if self.stream != StreamOptions():
             raise UsageError(f"{', '.join(OF_STREAMS)} go with spark.readStream")
 
-    def refuse_window(self) -> None:
+    def refuse_read_options(self) -> None:
         """Raise UsageError when there are options that go with `read` alone."""
-        if self.window or self.times_location:
-            raise UsageError(f"{', '.join(OF_WINDOWS)} go with spark.read")
+        if self.window or self.times_location or self.index_location:
+            raise UsageError(f"{', '.join(OF_READS)} go with spark.read")
 
     def reads(self, inputs: Inputs) -> list[tuple[bool, int]] | None:
         """Return for each capture whether it is read, and its size in bytes; None when all are, whatever their times."""
@@ -180,6 +185,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         _engine_options(given, kind, source_by),
         _stream_options(given),
         *_window(given, kind),
+        _local(given.get("indexLocation", "")),
     )
     made.make_filter()  # refuses one that is not valid
     return made
@@ -263,6 +269,8 @@ def _window(given: Mapping[str, str], kind: str) -> tuple[Window, str]:
         raise UsageError(
             f"{kind} records look across all captures, which since and until leave out: filter their time, or name the captures to load"
         )
+    if window and "indexLocation" in given:
+        raise UsageError("since and until leave out captures, an index has all: filter the time instead")
     if window and not place:
         raise UsageError("since and until need a folder in which the times of captures are noted: option timesLocation")
     return window, place

@@ -67,7 +67,7 @@ ROOMS = {
     ),
     "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),
     "spark": _room(
-        "pulsarscope model capture inputs filter output engine api",
+        "pulsarscope model capture inputs filter output engine api index",
         "the pipeline on a cluster: the same rows, distributed by flow",
         "decoding",
     ),

@@ -15,7 +15,7 @@ from pulsarscope.cli.index import IndexRequest, index
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.cli.run_command import run_command
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import OutputError, UsageError
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.recapture import packets_of
 
@@ -156,3 +156,17 @@ def test_pipes_and_several_captures_beside_are_refused(capture: Path) -> None:
     with pytest.raises(UsageError, match="for one capture"):
         index(IndexRequest(files=[str(capture), str(other)], beside=True))
     assert index(IndexRequest(files=[str(capture), str(other)], quiet=True)) == 0
+
+
+def test_an_index_goes_into_a_folder(capture: Path, tmp_path: Path, capsys: Captured) -> None:
+    other = shutil.copy(capture, capture.with_name("b.pcap"))
+    request = IndexRequest(files=[str(capture), str(other)], into=str(tmp_path / "new" / "indexes"))
+    for said in ("written: ", "up to date: "):
+        assert index(request) == 0
+        assert said in capsys.readouterr().err
+    assert len([*(tmp_path / "new" / "indexes").iterdir()]) == 1
+    assert not (tmp_path / "cache").exists()
+    with pytest.raises(UsageError, match="two places"):
+        index(IndexRequest(files=[str(capture)], into="x", beside=True))
+    with pytest.raises(OutputError, match="cannot be written"):
+        index(IndexRequest(files=[str(capture)], into=str(capture)))

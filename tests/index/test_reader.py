@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pulsarscope.engine.options import Options
-from pulsarscope.index.candidates import COLUMNS
+from pulsarscope.index.candidates import DISPLAY_COLUMNS
 from pulsarscope.index.identity import Identity, identity_of
 from pulsarscope.index.reader import Index, IndexUnusable, open_index
 from pulsarscope.model.errors import CaptureError
@@ -59,7 +59,7 @@ def test_a_damaged_index_never_ends_in_anything_else(capture: Path, tmp_path: Pa
         index = Index(place, identity(capture))
         for number in range(index.chunks):
             assert index.chunk(number)
-            assert index.columns(number, COLUMNS).to_pylist()
+            assert index.columns(number, DISPLAY_COLUMNS).to_pylist()
 
 
 def test_another_arrow_file_is_no_index(capture: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_window_is_in_utc_and_for_reads_of_complete_captures() -> None:
     assert made.window == Window(1_777_629_600 * 10**9, 1_777_629_600 * 10**9 + 500_000_000)
     for options in (given, {"path": "a", "records": "frame", "timesLocation": "t"}):
         with pytest.raises(UsageError, match=r"go with spark\.read$"):
-            source_options(options).refuse_window()
+            source_options(options).refuse_read_options()
 
 
 def test_a_table_that_is_created_has_its_own_options_alone() -> None:

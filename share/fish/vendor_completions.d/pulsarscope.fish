@@ -570,6 +570,7 @@ complete -c pulsarscope -n '__pulsarscope_of follow' -l topic -d 'Topic; its las
 complete -c pulsarscope -n '__pulsarscope_of follow' -l message -d 'LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l txn -d 'The two numbers of a transaction id.' -x
 complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Keep it beside the capture, as FILE.psidx, not in the cache.'
+complete -c pulsarscope -n '__pulsarscope_of index' -l into -d 'Keep it in this folder: indexLocation of the data source of Spark.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l records -d 'Record kinds to search; by default frame with -Y, else connection.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l context -d 'Include the packets that open and close the connections.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, differently in each copy.'
