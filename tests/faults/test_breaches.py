@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios.commands import (
     BY_BROKER,
     CONNECT,
+    CONNECTED,
     TOPIC,
     close_consumer,
     close_producer,
@@ -77,19 +78,39 @@ def test_a_request_id_that_waits_and_comes_again_is_named(tmp_path: Path, name: 
     assert f"0:{row.packet}.{row.sub}" == evidence["frames"][1]
 
 
-@pytest.mark.parametrize(("name", "end", "between"), [*product(ASKS, ENDS, ("answered", "lost", "families"))])
-def test_request_ids_that_begin_again_or_are_of_other_families_are_right(tmp_path: Path, name: str, end: str, between: str) -> None:
+KINDS = [pair for pair in product(ASKS, ASKS) if pair[0] != pair[1]]
+
+
+@pytest.mark.parametrize(("kinds", "pause", "midstream"), [*product(KINDS, (0, 3000), (False, True))])
+def test_one_id_for_two_kinds_of_requests_is_named(tmp_path: Path, kinds: tuple[str, str], pause: int, midstream: bool) -> None:
+    """Before the capture CONNECT told who it is: of some clients lookups have ids of their own."""
+    if midstream and "LOOKUP" in kinds:
+        return
+    (first, answer), (second, another) = (ASKS[kind] for kind in kinds)
+    talk = begun(midstream=midstream).client(first).wait(pause * MILLISECOND).client(second).server(answer, another)
+    diagnosis = diagnose(tmp_path, talk)
+    row, evidence = diagnosis.only(REQUEST)
+    assert (diagnosis.commands(row), evidence["request_id"]) == ([*kinds], 7)
+
+
+@pytest.mark.parametrize(("kinds", "client"), [*product(KINDS, ("2.7.1", "Pulsar-CPP-v3.7.0", "Pulsar proxy"))])
+def test_ids_of_lookups_beside_those_of_others_are_right_for_some_clients(tmp_path: Path, kinds: tuple[str, str], client: str) -> None:
+    connect = command_frame("CONNECT", client_version=client, protocol_version=21)
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).handshake().client(connect).server(CONNECTED)
+    talk.client(*(ASKS[kind][0] for kind in kinds)).server(*(ASKS[kind][1] for kind in kinds))
+    assert found(diagnose(tmp_path, talk)) == (set() if "LOOKUP" in kinds else {REQUEST})
+
+
+@pytest.mark.parametrize(("name", "end", "between"), [*product(ASKS, ENDS, ("answered", "lost"))])
+def test_request_ids_that_begin_again_are_right(tmp_path: Path, name: str, end: str, between: str) -> None:
     ask, answer = ASKS[name]
     talk = begun().client(ask)
     if between == "answered":
         talk.server(answer)
         close = close_producer(1, 8) if name == "PRODUCER" else close_consumer(1, 8)
         talk.client(close).server(success(8)).client(ask).server(answer)
-    elif between == "lost":
-        talk.lose("server", len(answer)).server(flow(1)[:0]).client(ask).server(answer, answer)
     else:
-        talk.client(*(each for other, (each, _) in ASKS.items() if other != name))
-        talk.server(*(each for _, each in ASKS.values()))
+        talk.lose("server", len(answer)).server(flow(1)[:0]).client(ask).server(answer, answer)
     other = connected(40001).client(ask).server(answer)
     assert REQUEST not in {row.code for row in diagnose(tmp_path, talk, other).findings} or between == "lost"
     assert found(ended(tmp_path, other, end)) == set()

@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.topics import bounded_name
 CODES = table(
     SESSION.warning(
         "request-id-reused",
-        "A client sent a request with the id of another that waits for the same answer.",
+        "A client sent a request with the id of another that waits for its answer.",
         "Nobody can tell which of the two an answer is for: request ids must rise on a connection. Look at the client's library.",
     ),
     SESSION.warning(
@@ -68,6 +68,9 @@ _CLOSES = {
 WAITING_MAX = 10_000
 """Requests, and producers and consumers, of one connection that are remembered."""
 
+_OF_LOOKUPS = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
+"""Requests for which the C++ client has request ids of its own."""
+
 _BROKEN = ("stream-gap", "memory-cap")
 """Findings after which an answer or a close may have been missed."""
 
@@ -97,12 +100,16 @@ class Breach(msgspec.Struct):
 class BreachRule(ConnectionRule):
     """Rule about breaches of the protocol on one connection."""
 
-    __slots__ = ("_asked", "_breaches", "_connecting", "_context", "_taken", "_versions", "_waiting")
+    __slots__ = ("_asked", "_breaches", "_connecting", "_context", "_kinds", "_one_counter", "_taken", "_versions", "_waiting")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._waiting: dict[tuple[str, int], tuple[Where, str]] = NOTHING
         """Place and command of requests by answer and request id."""
+        self._kinds: dict[int, str] = NOTHING
+        """Command of the latest request by its id."""
+        self._one_counter = False
+        """True when the client numbers all its requests together."""
         self._taken: dict[_Id, Taken] = NOTHING
         self._asked: dict[str, _Id] = NOTHING
         """Id by name of its PRODUCER or SUBSCRIBE."""
@@ -114,6 +121,8 @@ class BreachRule(ConnectionRule):
 
     def _connect(self, row: FrameRow) -> None:
         self._connecting = True
+        client = str((row.fields or {}).get("client_version") or "0").lower()  # before 2.10 a number for clients of all languages
+        self._one_counter = not (client[0].isdigit() or "cpp" in client or "proxy" in client)
         self._version(row)
 
     def _version(self, row: FrameRow) -> None:
@@ -138,12 +147,21 @@ class BreachRule(ConnectionRule):
         if row.direction != CLIENT or not isinstance(number := fields.get("request_id"), int):
             return
         key = ANSWERED_BY[command], number
-        if (first := self._waiting.get(key)) is not None:
+        if (first := self._waiting.get(key) or self._of_another_kind(command, number)) is not None:
             what = f"{command} has the request id {number} of {first[1]} ({first[0].name}), which waits for its answer"
             self._add("request-id-reused", row, what, [first[0].name], request_id=number)
         else:
             self._waiting = self._waiting or {}
             remember(self._waiting, key, (where_of(row), command), WAITING_MAX)
+            self._kinds = self._kinds or {}
+            remember(self._kinds, number, command, WAITING_MAX)
+
+    def _of_another_kind(self, command: str, number: int) -> tuple[Where, str] | None:
+        """Return place and command of the request of another kind that waits with this id, if the client numbers both together."""
+        other = self._kinds.get(number, "")
+        if not other or ((other in _OF_LOOKUPS) != (command in _OF_LOOKUPS) and not self._one_counter):
+            return None
+        return self._waiting.get((ANSWERED_BY[other], number))
 
     def _open(self, row: FrameRow) -> None:
         self._request(row)
