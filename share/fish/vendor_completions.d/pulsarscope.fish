@@ -404,14 +404,15 @@ function __pulsarscope_list
                 consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
                 consumer-rhythm-factor consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-seconds \
                 consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
-                dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds failover-flapping-pause-seconds \
-                failover-flapping-returns idle-cut-connections idle-cut-seconds keepalive-lost-seconds key-shared-blocked-entries \
-                key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
-                never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds \
-                produce-lost-seconds producer-churn-frames proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
-                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
-                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
-                redelivery-storm-nothing-done-messages redelivery-storm-requests-for-all redelivery-storm-unresolved \
+                consumer-undecided-seeks dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
+                failover-flapping-pause-seconds failover-flapping-returns idle-cut-connections idle-cut-seconds keepalive-lost-seconds \
+                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
+                message-too-large-bytes never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
+                partition-stuck-seconds produce-lost-seconds producer-churn-frames proxy-leg-failed-seconds published-before-seconds \
+                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
+                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
+                redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
+                redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved \
                 redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
                 redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
                 replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \

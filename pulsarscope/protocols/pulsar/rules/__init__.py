@@ -41,6 +41,7 @@ from pulsarscope.protocols.pulsar.rules import (
     requests,
     resends,
     schemas,
+    seeks,
     sent,
     sequences,
     sizes,
@@ -172,5 +173,5 @@ RULES = Rules(
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
-    thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison) for threshold in getattr(theme, "THRESHOLDS", ())),
+    thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison, seeks) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

@@ -18,6 +18,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.seeks import Replays
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -187,6 +188,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         super().__init__(context, RedeliveryState)
         self._dead_letters: dict[str, DeadLetters] = {}
         """Dead letters by topic."""
+        self._replays = Replays(context)
         self._repeats = False
         """True when any entry came again."""
         self._unresolved = round(context.thresholds["redelivery-storm-unresolved"])
@@ -239,6 +241,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and report the dead letters."""
         super().end(row, last)
+        self._replays.report()
         for topic, letters in self._dead_letters.items():
             origin = f" from {letters.origin}" if letters.origin else ""
             text = f"{quantity(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
@@ -251,6 +254,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         fields = row.fields or {}
         redeliveries = fields.get("redelivery_count", 0)
         position = position_of(fields.get("message_id"))
+        if self._replays:
+            self._replays.deliver(consumer, position, where_of(row))
         consumer.deliveries += 1
         consumer.advance(row.time, self._window_ns)
         consumer.window_deliveries += 1
@@ -277,8 +282,14 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         ):
             consumer.peak = max(consumer.peak, number)
 
+    def _seek(self, row: FrameRow) -> None:
+        self._replays.seek(self.find_or_add(row), where_of(row))
+
     def _ack(self, row: FrameRow) -> None:
-        if self._repeats and (consumer := self.find(row)) is not None and consumer.repeated:
+        consumer = self.find(row) if self._repeats or self._replays else None
+        if consumer is not None and self._replays:
+            self._replays.acknowledge(consumer)
+        if consumer is not None and consumer.repeated:
             fields = row.fields or {}
             consumer.acknowledges = True
             for message_id in fields.get("message_id") or ():
@@ -378,6 +389,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         "MESSAGE": _message,
         "ACK": _ack,
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
+        "SEEK": _seek,
         "SEND": _send,
     }
 

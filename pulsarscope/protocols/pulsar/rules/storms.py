@@ -52,6 +52,8 @@ _OF_METADATA = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GE
 """Requests that prepare a producer or consumer."""
 _OF_CONSUMERS = ("GET_LAST_MESSAGE_ID", "CONSUMER_STATS")
 """Requests that have a new answer when there are new messages."""
+_OF_CURSORS = ("SEEK",)
+"""Requests for which an application has a reason of its own each time."""
 
 
 class Repetitions:
@@ -139,7 +141,7 @@ class StormRule(ConnectionRule):
             self._context.emit_fact(STORMS, client, first, "storm", values)
 
     exchanges: ClassVar[Handlers] = {
-        **dict.fromkeys((*_OF_METADATA, *_OF_CONSUMERS), _exchange),
+        **dict.fromkeys((*_OF_METADATA, *_OF_CONSUMERS, *_OF_CURSORS), _exchange),
         **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _purpose),
     }
 

@@ -22,7 +22,7 @@ TOPIC = "persistent://public/default/orders"
 
 def subscription(number: int, name: str) -> bytes:
     """A SUBSCRIBE of a shared subscription."""
-    return subscribe(number, request=number, kind="Shared", topic=TOPIC, subscription=name)
+    return subscribe(number, request=100 + number, kind="Shared", topic=TOPIC, subscription=name)
 
 
 def published(talk: RuleDialogue) -> RuleDialogue:
