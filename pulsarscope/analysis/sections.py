@@ -9,7 +9,6 @@ from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import IntervalFold, LegFold, ReportTable
-from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import FindingRow
 
 
@@ -46,15 +45,11 @@ class Sections:
     def feed(self, rows: Sequence[Any]) -> None:
         """Count rows that `once` has kept."""
         selection, statistics, endpoints = self._selection, self.statistics, self.once.endpoints
-        ordered, following = split(rows)
-        if ordered is not None:
-            statistics.feed_columns(ordered)
-            rows = following
         selected = rows if selection is None else list(selection.select(rows, endpoints))
         for fold in self._folds.values():
             fold.feed(selected, endpoints)
         if selection is None:
-            statistics.feed(rows)
+            statistics.feed_batch(rows)
         else:
             statistics.feed(row for row in selected if type(row) is not FindingRow)
             statistics.feed(row for row in rows if type(row) is FindingRow)

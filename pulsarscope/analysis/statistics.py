@@ -19,6 +19,7 @@ from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.latency import OCTAVE_BITS, Latencies
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
+from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
 SECTIONS = ("total", "connections", "topics", "producers", "subscriptions", "commands", "exchanges", "slowest", "intervals")
@@ -89,9 +90,12 @@ class Statistics:
         """Count rows."""
         self._feed(enumerate(rows), ())
 
-    def feed_columns(self, ordered: Any) -> None:
-        """Count ordered rows of a compiled reader (`model.ordered_rows`); without intervals."""
-        self._feed(*ordered.counted(OCTAVE_BITS, SLOWEST_MAX))
+    def feed_batch(self, rows: Sequence[Any]) -> None:
+        """Count the rows of a batch, also those in the columns of a compiled reader (`model.ordered_rows`); then without intervals."""
+        ordered, following = split(rows)
+        if ordered is not None:
+            self._feed(*ordered.counted(OCTAVE_BITS, SLOWEST_MAX))
+        self.feed(following)
 
     def _feed(self, rows: Iterable[tuple[int, Any]], slowest: Sequence[tuple[int, ExchangeRow]]) -> None:
         """Count rows, and groups of frames and their exchanges of which these are the slowest; each with its place."""

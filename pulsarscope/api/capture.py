@@ -14,6 +14,7 @@ import msgspec
 from pulsarscope.api.options import AnyPath, library_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import JOBS_MAX, ROWS_MAX
+from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, refuse_unknown
 from pulsarscope.model.units import SECOND
 
@@ -171,7 +172,8 @@ class Capture:
         nanoseconds = None if interval is None else max(int(interval * SECOND), 1)
         selection = self._chosen(self._filter(_COUNTED, filter), frozenset(_COUNTED))
         counted = Sections(names, tables, interval=nanoseconds, selection=selection)
-        run = self._run(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind, *counted.kinds}), rules=False, anchors=True)
+        kinds = frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind, *counted.kinds})
+        run = self._run(kinds, rules=False, anchors=True, columns=counted.takes_columns)
         if selection is not None:
             selection.begin(run)
         for batch in run:
@@ -187,7 +189,7 @@ class Capture:
         sides = []
         for capture in (self, after):
             statistics = Statistics()
-            _, diagnosis = capture._diagnosis(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind}), statistics.feed)  # noqa: SLF001 - of this class
+            _, diagnosis = capture._diagnosis(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind}), statistics.feed_batch)  # noqa: SLF001 - of this class
             sides.append(ComparedRun(statistics, diagnosis))
         return Comparison(*sides).records()
 
@@ -223,6 +225,7 @@ class Capture:
         rules: bool,
         together: bool = False,
         anchors: bool = False,
+        columns: bool = False,
         payload: str | None = None,
         original: bool = False,
     ) -> AnyRun:
@@ -236,6 +239,7 @@ class Capture:
             rules=rules,
             together=together,
             anchors=anchors,
+            columns=columns,
             payloads=rules if anchors else self._options.payloads,
             payload=payload or self._options.payload,
         )
@@ -307,10 +311,10 @@ class Capture:
         from pulsarscope.analysis.counted_once import CountedOnce  # noqa: PLC0415 - as below
         from pulsarscope.analysis.diagnosis import Diagnosis  # noqa: PLC0415 - as below
 
-        run, once = self._run(kinds, rules=True, anchors=True), CountedOnce()
+        run, once = self._run(kinds, rules=True, anchors=True, columns=True), CountedOnce()
         diagnosis = Diagnosis.of(run.dissectors.values(), self._options.ports.union(self._options.decode_as), self._options.thresholds)
         for rows in chain((once.kept(batch.rows, run.endpoints) for batch in run), (once.rest() for _ in range(1))):
-            diagnosis.feed(rows)
+            diagnosis.feed(others(rows))
             if feed is not None:
                 feed(rows)
         return run, diagnosis

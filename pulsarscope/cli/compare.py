@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from pulsarscope.analysis.comparison import ComparedRun, Comparison
@@ -17,6 +18,7 @@ from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.options import CommandRequest, ReportFormatOption, ReportRequest, VerdictOption
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, diagnosis_of, read_all, report_options, run_options
+from pulsarscope.model.ordered_rows import others
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def compare(request: CompareRequest) -> int:
 
     def run_comparison(output: CommandOutput) -> int:
         engine_options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=True)
+        engine_options = msgspec.structs.replace(engine_options, columns=request.filter is None)
         prepare = CountedRows() if request.filter is None else None
         runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
         paths = [path for run in runs for path in run.inputs.paths]
@@ -99,8 +102,8 @@ def _read(run: AnyRun, request: CommandRequest, options: Options) -> ComparedRun
     once = CountedOnce()
 
     def consume(rows: Sequence[Any]) -> None:
-        compared.diagnosis.feed(rows)
-        compared.statistics.feed(rows if row_filter is None else row_filter.select(rows, once.endpoints))
+        compared.diagnosis.feed(others(rows))
+        compared.statistics.feed_batch(rows if row_filter is None else row_filter.select(rows, once.endpoints))
 
     read_all(run, request, consume, once)
     return compared

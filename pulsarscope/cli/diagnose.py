@@ -83,8 +83,7 @@ def diagnose(request: DiagnoseRequest) -> int:
 
         baseline = _baseline(request.baseline)
         chosen = row_filter is not None or baseline is not None
-        engine_options = run_options(request, EXPLAINING_KINDS, rules=True)
-        engine_options = msgspec.structs.replace(engine_options, columns=request.jobs == 1)
+        engine_options = msgspec.structs.replace(run_options(request, EXPLAINING_KINDS, rules=True), columns=True)
         with report_run(request, engine_options) as run:
             sink = output.open(request, run.inputs.paths)
             diagnosis, once = diagnosis_of(run, engine_options), CountedOnce()

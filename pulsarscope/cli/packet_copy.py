@@ -98,7 +98,7 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
         rows_max=ROWS_MAX,
         rules=True,
         places=True,
-        columns=row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None and request.jobs == 1,
+        columns=row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None,
     )
 
 

@@ -365,7 +365,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
     """Return True when rows of frames are written as they are, and nobody looks into them, or they are made after a subject is followed."""
-    if kinds != (FrameRow.kind,) or request.jobs != 1 or request.once or request.fail_on != NEVER:
+    if kinds != (FrameRow.kind,) or request.once or request.fail_on != NEVER:
         return False
     if row_filter is not None and not row_filter.takes_columns:
         return False

@@ -105,7 +105,7 @@ def stats(request: StatsRequest) -> int:
     def count(output: CommandOutput, request: StatsRequest, row_filter: RowFilter | None) -> int:
         counted = Sections(sections, tables, interval=interval, selection=row_filter)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *counted.kinds}, rules=request.fail_on != NEVER)
-        options = msgspec.structs.replace(options, columns=counted.takes_columns and request.jobs == 1)
+        options = msgspec.structs.replace(options, columns=counted.takes_columns)
         with report_run(request, options, CountedRows() if counted.plain else None) as run:
             if row_filter is not None:
                 row_filter.begin(run)

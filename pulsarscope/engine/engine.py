@@ -243,6 +243,11 @@ class Engine:
         self.totals.count([row for row in rows if type(row) is FindingRow])
         return rows if FindingRow.kind in self._options.records else [row for row in rows if type(row) is not FindingRow]
 
+    @property
+    def in_columns(self) -> bool:
+        """Return True when rows of frames stay in the columns of a compiled reader."""
+        return self._timelines.in_columns
+
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
         return self._timelines.recognised[row.connection or ""].place(row)

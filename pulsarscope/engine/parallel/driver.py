@@ -33,12 +33,14 @@ def cores() -> int:
 def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
     """Decode as `local.run` does, in `jobs` processes; 0: as many as there are cores.
 
-    With `prepare`, batches that come from other processes have `prepared` in the place of rows.
+    Frames that stay in columns are decoded in this one: to make objects of them and send these takes longer. With `prepare`, batches that
+    come from other processes have `prepared` in the place of rows.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()
     # A pipe can be read only once, and by no other process.
-    return alone if jobs < 2 or alone.inputs.sizes is None else ParallelRun(alone.inputs, options, jobs, prepare)
+    one = jobs < 2 or alone.inputs.sizes is None or alone.engine.in_columns
+    return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)
 
 
 class ParallelRun(Totals):

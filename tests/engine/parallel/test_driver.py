@@ -30,6 +30,7 @@ from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.records import ROWS, FindingRow, Row
 from tests.places import CAPTURES
+from tests.scenarios.both_readers import reader
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.inside import Inside
 from tests.scenarios.options import Options
@@ -209,6 +210,14 @@ def test_what_cannot_be_shared_is_one_process(everything: str, tmp_path: Path) -
     assert type(jobs.run([one, "-"], Options(), 2)) is Run
     assert type(jobs.run([one, str(pipe)], Options(), 2)) is Run
     assert type(jobs.run([everything], Options(), 1)) is Run
+    with reader("off"):
+        assert type(jobs.run([one], Options(columns=True), 2)) is ParallelRun
+
+
+def test_frames_that_stay_in_columns_are_decoded_in_one_process() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    with reader("require"):
+        assert type(jobs.run([str(CAPTURES / "quickstart.pcapng")], Options(columns=True), 2)) is Run
 
 
 def test_zero_is_a_process_for_each_core(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:

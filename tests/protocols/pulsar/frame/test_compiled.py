@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import pulsarscope as ps
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.isolation import Failure
 from pulsarscope.dissect.splitter import StreamSplitter
@@ -69,7 +70,8 @@ OUTPUTS = [
     (WHOLE, ("decode", "-f", "ndjson")),
     (WHOLE, ("decode",)),
     (WHOLE, ("stats", "-f", "json")),
-    (WHOLE, ("diagnose", "-f", "json")),
+    (WHOLE, ("diagnose", "-f", "json", "--jobs", "2")),
+    (WHOLE, ("compare", "-f", "json", str(CAPTURES / "errors.pcap"))),
     (WHOLE, ("decode", "-f", "ndjson", "-Y", 'latency > 1ms || topic ~ "t" && !(size < 60) || ack.consumer_id >= 1')),
     (WHOLE, ("extract", "-Y", 'command == "SEND_RECEIPT" || ip == 10.0.0.1 && num_messages > 1')),
     (CUT, ("decode", "-f", "ndjson")),
@@ -165,6 +167,19 @@ def test_coloured_text_of_several_files_is_that_of_rows(tmp_path: Path, monkeypa
     for path in files:
         shutil.copy(path, folder)
     assert output_of(monkeypatch, "require", folder, ("decode",)) == output_of(monkeypatch, "off", folder, ("decode",))
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", ["quickstart.pcapng", "stuck-consumer.pcap"])
+def test_reports_of_the_library_are_those_of_rows(name: str) -> None:
+    def reports() -> list[Any]:
+        capture = ps.open(CAPTURES / name, jobs=2)
+        return [capture.stats(), capture.diagnose(), capture.compare(ps.open(CAPTURES / "errors.pcap"))]
+
+    with reader("require"):
+        found = reports()
+    with reader("off"):
+        assert found == reports()
 
 
 def output_of(monkeypatch: pytest.MonkeyPatch, choice: str, path: Path, arguments: tuple[str, ...]) -> tuple[int, bytes]:
