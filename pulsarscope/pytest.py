@@ -60,7 +60,7 @@ class Traffic:
         """Fail the test with each finding of a severity or worse, but for those of the codes `ignore`."""
         __tracebackhide__ = True
         if found := self.findings(severity, ignore=ignore):
-            lines = [f"  {row.severity} {row.code}: {escape(row.text or '')}" for row in found]
+            lines = [f"  {row.severity} {row.code}: {escape(row.text)}" for row in found]
             pytest.fail("\n".join([f"{len(found)} findings in {self.path}", *lines]), pytrace=False)
 
 

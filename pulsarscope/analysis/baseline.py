@@ -44,7 +44,7 @@ class Baseline:
 
     def _accepts(self, row: FindingRow) -> bool:
         topic = (row.evidence or {}).get("topic")
-        for entry in self._by_code.get(row.code or "", ()):
+        for entry in self._by_code.get(row.code, ()):
             if not entry.topics or topic in entry.topics:
                 self._found.add(entry)
                 self.accepted += 1

@@ -227,7 +227,7 @@ class CountedOnce:
         """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""
         name = row.connection
         content = DELIVER, row.command, row.size, row.payload_size, row.num_messages, row.producer_name
-        if row.direction == SERVER and self._must_wait(row, Fingerprint(name, content, row.time, row.size or 0)):
+        if row.direction == SERVER and self._must_wait(row, Fingerprint(name, content, row.time, row.size)):
             return True
         self._frames[name] = number = self._frames.get(name, 0) + 1
         if number >= EARLY_MESSAGES_MAX:

@@ -28,11 +28,11 @@ class Symptom:
     """The findings of one code, in the words of one protocol."""
 
     def __init__(self, row: FindingRow, meaning: str, known: KnownIssues, explains: tuple[str, ...] = ()) -> None:
-        self.code = row.code or ""
+        self.code = row.code
         self.explains = explains
         """Codes of what has the same cause on the same connections."""
         self.severity = row.severity or WARNING
-        self.layer = row.layer or ""
+        self.layer = row.layer
         self.meaning = meaning
         self.hint = row.hint
         self.count = 0

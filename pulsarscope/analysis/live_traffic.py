@@ -134,7 +134,7 @@ class LiveTraffic:
         return [] if known is None else [*reversed(known.lines)]
 
     def _frame(self, row: FrameRow, endpoints: Endpoints, now: int) -> None:
-        name = row.connection or ""
+        name = row.connection
         if (known := self._connections.get(name)) is None:
             client, server = endpoints.get(name, ("", ""))
             if len(self._connections) >= LIVE_CONNECTIONS_MAX:  # those heard least recently make room
@@ -145,12 +145,12 @@ class LiveTraffic:
         side = row.direction == SERVER
         messages = max(row.num_messages or 0, 0)
         known.last = now
-        known.tally.add_frames(row.direction, 1, messages, row.size or 0)
+        known.tally.add_frames(row.direction, 1, messages, row.size)
         party = row.subscription or row.producer_name
         topic = cut(row.topic)
         known.lines.append(
             FrameLine(
-                row.time or now, row.direction or "", cut(row.command) or "", topic, cut(party), row.num_messages, row.size or 0,
+                row.time or now, row.direction, cut(row.command) or "", topic, cut(party), row.num_messages, row.size,
                 row.latency_ns, row.status,
             )
         )  # fmt: skip
@@ -181,7 +181,7 @@ class LiveTraffic:
             group = self._findings.pop(row.code, None) or FindingGroup(row.code, row.severity, row.hint or "")
             self._findings[row.code] = group  # the latest code is the last
             group.count += 1
-            group.latest.append(msgspec.structs.replace(row, text=(row.text or "")[:LIVE_FINDING_CHARACTERS_MAX], evidence=None))
+            group.latest.append(msgspec.structs.replace(row, text=row.text[:LIVE_FINDING_CHARACTERS_MAX], evidence=None))
 
     # ---- a moment
 

@@ -218,11 +218,11 @@ class PacketSelection:
         return at < len(names) and names[at] == name
 
     def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None) -> None:
-        frames = self._stream(row.connection or "", endpoints, places, client=row.direction == CLIENT)
-        start = row.offset or 0
-        start, end = (start, start + (row.size or 0)) if places is None else places.place(row)
+        frames = self._stream(row.connection, endpoints, places, client=row.direction == CLIENT)
+        start = row.offset
+        start, end = (start, start + row.size) if places is None else places.place(row)
         name, command = (row.packet or 0) << _SUB_BITS | (row.sub or 0), self._command_number(row.command or row.status or "")
-        self._add_place(frames, start, end, row.file or 0, name, command)
+        self._add_place(frames, start, end, row.file, name, command)
 
     def _add_place(self, frames: _SelectedFrames, start: int, end: int, file: int, name: int, command: int) -> None:
         if self.frames - self.unnamed >= EXTRACT_NAMED_FRAMES_MAX:

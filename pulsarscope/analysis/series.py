@@ -20,7 +20,7 @@ class TimeSeries:
     def frame(self, row: FrameRow) -> None:
         """Count a frame."""
         if row.time is not None:
-            self._at(row.time).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size or 0)
+            self._at(row.time).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size)
 
     def exchange(self, row: ExchangeRow) -> None:
         """Count an exchange."""

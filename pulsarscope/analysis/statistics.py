@@ -115,7 +115,7 @@ class Statistics:
                 counts[0] += 1
                 if row.num_messages is not None:
                     counts[1] += max(row.num_messages, 0)
-                counts[2] += row.size or 0
+                counts[2] += row.size
                 if row.topics is not None:
                     for topic, share in row.topics.items():
                         self.topics.of(cut(topic) or "").add_frames(row.direction, 1, share["messages"], share["bytes"])
@@ -151,7 +151,7 @@ class Statistics:
             if isinstance(row, ExchangeRow):
                 self.connections.of(row.connection).add_exchange(row, timed=row.request in self.carriers)
             elif isinstance(row, FrameRow) and row.status not in INCOMPLETE:
-                self.connections.of(row.connection).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size or 0)
+                self.connections.of(row.connection).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size)
 
     def merge(self, other: Statistics) -> None:
         """Add the frames and exchanges of other statistics, without the slowest ones and what rows of connections say."""

@@ -57,7 +57,7 @@ class Connections:
             return self._revision, [self._rows[name] for name in names]
 
     def _count(self, frame: FrameRow, endpoints: Mapping[str, tuple[str, str]]) -> None:
-        name = frame.connection or ""
+        name = frame.connection
         if name not in self._rows:
             client, server = endpoints.get(name, ("?", "?"))
             begun = ConnectionRow(connection=name, client=client, server=server, client_bytes=0, server_bytes=0, closed="open")
@@ -67,9 +67,9 @@ class Connections:
         if name in self._open:
             row = self._rows[name]
             if frame.direction == CLIENT:
-                row.client_bytes += frame.size or 0
+                row.client_bytes += frame.size
             else:
-                row.server_bytes += frame.size or 0
+                row.server_bytes += frame.size
             self._changed[name] = None
 
     def _end(self, row: ConnectionRow) -> None:

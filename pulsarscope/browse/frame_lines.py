@@ -66,7 +66,7 @@ class FrameLines:
         left = f"{self.name(row):>8} {self._time_text(row, before):>{self._time_width}} "
         text = Text(left, style=_DIM if self._color else "", no_wrap=True, end="")
         label = connection_label(row.connection, several_files=self.several_files)
-        number = first_packet(row.connection or "")
+        number = first_packet(row.connection)
         text.append(f"{label:>5} {arrow} ", self._style(_CONNECTIONS[(number - 1) % len(_CONNECTIONS)]))
         text.append(
             set_cell_size(clip_middle(command, _command_width(width)), _command_width(width)),
@@ -93,7 +93,7 @@ class FrameLines:
     def _end(self, row: FrameRow) -> list[tuple[str, Style]]:
         parts = []
         if row.status != "ok":
-            parts.append((escape(row.status or ""), _BAD))
+            parts.append((escape(row.status), _BAD))
         parts += [(escape(code), _BAD) for code in (row.findings or ())[:2]]
         if row.checksum is not None and row.checksum.status == "bad":
             parts.append(("✗", _BAD))

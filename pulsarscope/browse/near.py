@@ -30,11 +30,11 @@ def read_near(portions: Sequence[Portion], inputs: Inputs, options: Options, wan
 
     `portions` are those of all captures, in order; `options` those of a run that gives frames with their bytes.
     """
-    own = [portion for portion in portions if portion.file == (wanted.file or 0)]
-    last = bisect_left([portion.packets for portion in own], wanted.packet or 0) - 1
+    own = [portion for portion in portions if portion.file == wanted.file]
+    last = bisect_left([portion.packets for portion in own], wanted.packet) - 1
     if last < 0:
         return None
-    first = max(last - 1 - 2 * (wanted.size or 0) // max(own[last].start // max(last, 1), 1), 0)  # retransmissions included
+    first = max(last - 1 - 2 * wanted.size // max(own[last].start // max(last, 1), 1), 0)  # retransmissions included
     begin, end = own[first], own[last]
     part = Portion(begin.file, begin.start, end.end, begin.packets, begin.preamble)
 

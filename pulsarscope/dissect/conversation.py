@@ -194,7 +194,7 @@ class Conversation:
         ranks = []
         for index, (row, of_server) in enumerate(zip(frames.rows, is_servers, strict=True)):
             if index < held:
-                latest[of_server] = max(latest[of_server], row.packet or 0)  # the order within a stream stays
+                latest[of_server] = max(latest[of_server], row.packet)  # the order within a stream stays
             ranks.append((latest[of_server] if index < held else frames.moments[index], of_server))
         return ranks
 

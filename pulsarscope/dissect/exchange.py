@@ -63,7 +63,7 @@ def request_of(frame: FrameRow, key: str | None) -> Request:
 
 def response_of(frame: FrameRow) -> Response:
     """Return a frame as a response; a copy, because outputs may change rows."""
-    return Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {}, frame.size or 0)
+    return Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {}, frame.size)
 
 
 def answer(frame: FrameRow, request: Request) -> None:

@@ -238,8 +238,8 @@ class Timeline:
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return start and end of the bytes of a frame in the stream of TCP; inside TLS those of whole records."""
-        start = row.offset or 0
-        end = start + (row.size or 0)
+        start = row.offset
+        end = start + row.size
         if self._tls is None:
             return start, end
         return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
@@ -416,4 +416,4 @@ class EndedTimeline:
 
 
 def _server_port(row: ConnectionRow) -> int:
-    return int((row.server or "").rpartition(":")[2])
+    return int(row.server.rpartition(":")[2])

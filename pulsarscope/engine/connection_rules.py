@@ -245,9 +245,9 @@ class ConnectionRules:
         """Keep a finding of the layers below about the connection."""
         self._lost = self._lost or row.code in LOSS_CODES
         self._reported = self._reported or {}
-        reported = self._reported.setdefault(row.code or "", [])
+        reported = self._reported.setdefault(row.code, [])
         if len(reported) < REPORTED_MAX:
-            reported.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))
+            reported.append(ReportedFinding(where_of(row), row.text, dict(row.evidence or {})))
 
     def reported(self, code: str) -> Sequence[ReportedFinding]:
         """See `RuleContext`."""

@@ -250,7 +250,7 @@ class Engine:
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
-        return self._timelines.recognised[row.connection or ""].place(row)
+        return self._timelines.recognised[row.connection].place(row)
 
     def in_tls(self, connection: str) -> bool:
         """Return True when the frames of a connection are inside TLS."""

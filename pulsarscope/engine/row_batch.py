@@ -52,7 +52,7 @@ class Totals:
     def count(self, findings: Iterable[FindingRow]) -> None:
         """Count findings."""
         for row in findings:
-            self.severities[row.severity or ""] += 1
+            self.severities[row.severity] += 1
             self.damaged = self.damaged or row.code in DAMAGE_CODES
 
 

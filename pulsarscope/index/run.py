@@ -53,7 +53,7 @@ class IndexRun(Totals):
         totals = index.totals
         self.start, self.packets, self.connections, self.damaged = totals.start, totals.packets, totals.connections, totals.damaged
         self.fragmented = totals.fragmented
-        self.severities = Counter(row.severity or "" for _, row in self._others if type(row) is FindingRow)
+        self.severities = Counter(row.severity for _, row in self._others if type(row) is FindingRow)
 
     def again(self, options: Options) -> IndexRun:
         """Return a run of the frames that open connections: all that is asked for of frames which are not known yet."""
@@ -66,8 +66,8 @@ class IndexRun(Totals):
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return start and end of the bytes of a frame in the stream of TCP."""
-        start = row.offset or 0
-        return start, start + (row.size or 0)
+        start = row.offset
+        return start, start + row.size
 
     def in_tls(self, _connection: str) -> bool:
         """Return False: there is no index of what is inside TLS."""

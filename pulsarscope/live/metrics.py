@@ -134,15 +134,15 @@ class Metrics:
         timed: list[ExchangeRow] = []
         for row in rows:
             if isinstance(row, FrameRow):
-                key = self._label_value("command", row.command), row.direction or ""
+                key = self._label_value("command", row.command), row.direction
                 counts["frames", key] += 1
-                counts["frame_bytes", key] += row.size or 0
+                counts["frame_bytes", key] += row.size
                 if row.num_messages is not None and row.num_messages > 0:
                     carriers.add(key[0])
                     self._count_messages(row, counts)
             elif type(row) is ExchangeRow:
                 request = self._label_value("request", row.request)
-                counts["requests", (request, row.status or "")] += 1
+                counts["requests", (request, row.status)] += 1
                 if row.latency_ns is not None:
                     self._counts["request_seconds"].labels(request).observe(row.latency_ns / 1e9)
                     timed.append(row)
@@ -155,11 +155,11 @@ class Metrics:
             self._counts[name].labels(*labels).inc(number)
 
     def _count_messages(self, row: FrameRow, counts: Counter[tuple[str, tuple[str, ...]]]) -> None:
-        shares: dict[str | None, Any] = {row.topic: {"messages": row.num_messages, "bytes": row.size or 0}}
+        shares: dict[str | None, Any] = {row.topic: {"messages": row.num_messages, "bytes": row.size}}
         if row.topics is not None:
             shares = dict(row.topics.items())
         for topic, share in shares.items():
-            key = self._label_value("topic", topic), row.direction or ""
+            key = self._label_value("topic", topic), row.direction
             counts["messages", key] += share["messages"]
             counts["message_bytes", key] += share["bytes"]
             if row.subscription is not None:

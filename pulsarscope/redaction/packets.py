@@ -117,11 +117,11 @@ class Redaction:
             yield f"{count_text(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
 
     def _keep(self, frame: FrameRow, data: bytes, run: AnyRun) -> None:
-        client, server = run.endpoints[frame.connection or ""]
+        client, server = run.endpoints[frame.connection]
         try:
-            self._streams.add(frame.connection or "", client if frame.direction == CLIENT else server, frame.offset, data)
+            self._streams.add(frame.connection, client if frame.direction == CLIENT else server, frame.offset, data)
         except OSError as error:
             raise OutputError(f"cannot keep redacted frames in a temporary file: {error.strerror}") from error
 
     def _redact_of(self, frame: FrameRow, run: AnyRun) -> Redact | None:
-        return self._redact.get(run.dissector_of.get(frame.connection or "", ""))
+        return self._redact.get(run.dissector_of.get(frame.connection, ""))

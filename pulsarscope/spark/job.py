@@ -105,7 +105,7 @@ def run(
         begin("scanning the captures")
         scan = CaptureScan(spark, captures, options, split)
         job = Job(captures, scan.options, scan.lossy, out if tasks_write else None, table_format, partition_by)
-        records = Records(scan.packed_segments(), job, partitions or task_count(spark, captures.sizes or 0))
+        records = Records(scan.packed_segments(), job, partitions or task_count(spark, captures.sizes))
         begin("decoding")
         reports, files = records.outcome()
         rows = Counter({file.kind: 0 for file in files})

@@ -242,7 +242,7 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
         elif isinstance(item, Finding):
             yield run.report([item])
         else:
-            report.unrecognised += sum(row.packets or 0 for row in item if isinstance(row, ConnectionRow))
+            report.unrecognised += sum(row.packets for row in item if isinstance(row, ConnectionRow))
             yield run.select(item)
     report.connections = run.totals.connections
     report.severities = dict(run.totals.severities)

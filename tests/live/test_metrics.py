@@ -147,7 +147,7 @@ def test_there_are_never_too_many_names(monkeypatch: pytest.MonkeyPatch) -> None
     pytest.importorskip("prometheus_client")
     monkeypatch.setattr(module, "METRICS_NAMES_MAX", 2)
     metrics = Metrics(lambda: HEALTH)
-    metrics.count([FrameRow(direction="client", command="SEND", topic=f"t{number}", num_messages=1) for number in range(10)])
+    metrics.count([FrameRow(direction="client", command="SEND", topic=f"t{number}", num_messages=1, size=0) for number in range(10)])
     topics = [line for line in text(metrics) if line.startswith("pulsarscope_messages_total")]
     assert len(topics) == 3
     assert f'pulsarscope_messages_total{{direction="client",topic="{OTHER}"}} 8.0' in topics
@@ -199,5 +199,5 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 def test_a_name_of_megabytes_is_cut() -> None:
     pytest.importorskip("prometheus_client")
     metrics = Metrics(lambda: HEALTH)
-    metrics.count([FrameRow(direction="client", command="SEND", topic="t" * 5_000_000, num_messages=1)])
+    metrics.count([FrameRow(direction="client", command="SEND", topic="t" * 5_000_000, num_messages=1, size=0)])
     assert max(map(len, text(metrics))) < 2_000

@@ -78,8 +78,8 @@ class ParallelRun(Totals):
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return where the bytes of a frame of the latest batch lie in its stream; see `Timeline.place`."""
-        start = row.offset or 0
-        return self._places.get((row.file, row.packet, row.sub), (start, start + (row.size or 0)))
+        start = row.offset
+        return self._places.get((row.file, row.packet, row.sub), (start, start + row.size))
 
     def in_tls(self, connection: str) -> bool:
         """Return True when some bytes of a connection of the latest batch are needed to read anything of it."""

@@ -57,7 +57,7 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     summary = view.summary("message_summary", row, lines)
     rest, rest_width = "", 0
     if row.status not in (None, "ok"):
-        status = escape(row.status or "")
+        status = escape(row.status)
         rest, rest_width = f"{look.warning}{status}{look.reset}", cell_width(status)
     room = view.room(view.start_width(mark) + 9 + rest_width + 2 * bool(rest))
     summary = fit_summary(summary, room, marks.ellipsis, named=row.topic is not None)

@@ -142,7 +142,7 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
     latency = "" if row.latency_ns is None else duration_text(row.latency_ns, marks.micro)
     status, rest_width = "", 0
     if row.status not in (None, "ok"):
-        text = escape(row.status or "")
+        text = escape(row.status)
         status, rest_width = f"{look.bad if text == 'error' else look.warning}{text}{look.reset}", cell_width(text) + 2
     if view.width is not None:
         request = clip_middle(request, REQUEST_WIDTH, marks.ellipsis)
@@ -178,7 +178,7 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
         f"process {escape(row.process)}" if row.process else "",
         f"pod {escape(row.pod)}" if row.pod else "",
     ]
-    course = [f"opened {row.opened}", f"closed {closed}", f"lasted {lasted}" if lasted else "", count_text(row.packets or 0, "packet")]
+    course = [f"opened {row.opened}", f"closed {closed}", f"lasted {lasted}" if lasted else "", count_text(row.packets, "packet")]
     course += [f"{row.retransmitted:,} retransmitted" if row.retransmitted else ""]
     course += [f"{row.out_of_order:,} out of order" if row.out_of_order else ""]
     indent = " " * 4

@@ -116,11 +116,11 @@ class TreeOutput:
         sections: list[tuple[str, Any]] = [
             ("packet", place),
             ("time", moment_text(row.time, view.options.time, view.run.start, self._before)),
-            ("stream offset", f"{row.offset or 0:,}"),
-            ("size", f"{row.size or 0:,} bytes"),
+            ("stream offset", f"{row.offset:,}"),
+            ("size", f"{row.size:,} bytes"),
         ]
         if row.status != "ok":
-            sections.append(("status", f"{look.bad}{escape(row.status or '')}{look.reset}"))
+            sections.append(("status", f"{look.bad}{escape(row.status)}{look.reset}"))
         if row.findings:
             sections.append(("findings", view.codes(row.findings)[0]))
         if row.request is not None:

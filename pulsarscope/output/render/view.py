@@ -275,7 +275,7 @@ class View:
         severity = row.severity or WARNING
         if not notes and (severity == NOTE or self.options.quiet):
             if severity == NOTE and row.connection is not None and row.sub is None:
-                self._omitted_notes.setdefault(row.code or "", row)
+                self._omitted_notes.setdefault(row.code, row)
             return
         if row.connection is not None and row.packet is not None:
             self.introduce(row.connection, lines, row.source)
@@ -285,9 +285,9 @@ class View:
         """Append the lines of a finding whose connection is introduced."""
         look, severity = self.palette, row.severity or WARNING
         indent = " " * (self.name_width + 1)
-        head = f"{severity} {escape(row.code or '')}"
+        head = f"{severity} {escape(row.code)}"
         above = last is not None and (last.file, last.packet, last.sub) == (row.file, row.packet, row.sub)
-        text = ("" if above else self._place(row)) + escape(with_labels(row.text or "", several_files=self.several_files))
+        text = ("" if above else self._place(row)) + escape(with_labels(row.text, several_files=self.several_files))
         hint = "" if row.hint in self._hints else escape(row.hint or "")
         if row.hint is not None and len(self._hints) < HINTS_MAX:
             self._hints.add(row.hint)
@@ -303,7 +303,7 @@ class View:
             lines.append(f"{indent}  {look.dim}{line}{look.reset}")
 
     def _place(self, row: FindingRow) -> str:
-        text = row.text or ""
+        text = row.text
         if row.connection is not None and (row.connection in text or frame_name(row.file, row.packet, row.sub) in text):
             return ""  # the text has it
         if row.packet is not None:

@@ -116,7 +116,7 @@ def test_while_paused_nothing_moves_and_all_is_counted() -> None:
     screen, clock = running()
     before = pressed(screen, "p")
     assert "paused" in before
-    screen.write([FrameRow(direction="client", command="SEND", topic="late", num_messages=1)])
+    screen.write([FrameRow(direction="client", command="SEND", topic="late", num_messages=1, size=0)])
     clock.now += SECOND
     assert "late" not in screen.picture(100, 40)
     assert re.search(r"^  late ", pressed(screen, "p"), re.MULTILINE)
@@ -197,7 +197,7 @@ def test_what_the_wire_says_does_not_reach_the_terminal_raw() -> None:
     clock = Clock()
     screen = top(clock, title="\x1b]0;title\x07")
     evil = "\x1b[31m"
-    frame = FrameRow(command=evil, topic=evil, producer_name=evil, direction="client", status=evil, num_messages=1, connection=evil)
+    frame = FrameRow(command=evil, topic=evil, producer_name=evil, direction="client", status=evil, num_messages=1, size=0, connection=evil)
     screen.write([FindingRow(code=evil, severity="error", text="\x1b[2J", hint=evil), frame, ExchangeRow(request=evil, status="ok")])
     clock.now += SECOND
     for keys in ("", "2", "3", "4", "enter", "1", "enter", "enter", "f"):

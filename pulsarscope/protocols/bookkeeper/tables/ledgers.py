@@ -48,7 +48,7 @@ class LedgersFold:
             if row.dissector != "bookkeeper":
                 self._learn(row)
             elif (ledger := self._ledger((row.fields or {}).get("ledger"))) is not None:
-                _count(ledger, row, endpoints.get(row.connection or "", ("?", "?"))[1])
+                _count(ledger, row, endpoints.get(row.connection, ("?", "?"))[1])
 
     def _learn(self, row: FrameRow) -> None:
         """Take the topic of a ledger from a receipt."""

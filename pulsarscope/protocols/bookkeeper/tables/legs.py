@@ -94,7 +94,7 @@ class LegsFold:
             if row.command == _ADDED:
                 fields = row.fields or {}
                 if fields.get("status") == EOK and {"ledger", "entry"} <= fields.keys():
-                    bookie = endpoints.get(row.connection or "", ("", "?"))[1]
+                    bookie = endpoints.get(row.connection, ("", "?"))[1]
                     self._entry((fields["ledger"], fields["entry"])).writes.append((row.time - row.latency_ns, row.time, bookie))
                 continue
             for read in self._read_receipts:

@@ -105,7 +105,7 @@ class ChurnRule(ConnectionRule):
             busy = closed.busy >= limits["churn-least"] and closed.seconds >= limits["churn-busy"]
             if not (busy or _lasts(closed.asked, latest.time - first.time, limits)):
                 continue
-            if (row.client_frames or 0) > limits["producer-churn-frames"] * self._all:
+            if row.client_frames > limits["producer-churn-frames"] * self._all:
                 continue
             text = (
                 f"Client {self._context.client} made and closed {quantity(closed.asked, 'producer')} on {topic} in "

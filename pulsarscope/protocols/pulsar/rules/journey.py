@@ -157,7 +157,7 @@ class JourneyRule(ConnectionRule):
     def _send(self, row: FrameRow) -> None:
         # As `where_of` and `remember`, without the calls: this is done for every SEND.
         file, packet, sub, checksum = row.file or 0, row.packet or 0, row.sub or 0, row.checksum
-        place = [row.source, file, packet, sub, row.time or 0, row.connection or ""]
+        place = [row.source, file, packet, sub, row.time, row.connection]
         metadata = row.metadata
         source = None if metadata is None else metadata.get("replicated_from")
         self._sends[f"{file}:{packet}.{sub}"] = place, "unverified" if checksum is None else checksum.status, source

@@ -178,7 +178,7 @@ class PublishRule(ConnectionRule):
                 self._note(row, latency)
             publisher.latencies[rounded(latency)] += 1
             if publisher.slowest is None:
-                publisher.answered_at = (row.time or 0) + latency
+                publisher.answered_at = row.time + latency
             if publisher.slowest is None or latency > publisher.slowest[0]:
                 where = where_of(row)
                 publisher.slowest = latency, where, response_name(row), self._entry(where)

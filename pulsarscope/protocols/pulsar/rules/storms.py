@@ -125,7 +125,7 @@ class StormRule(ConnectionRule):
             # Ten times as many are a storm even when the capture shows a part of a second.
             if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
                 continue
-            if request in _OF_CONSUMERS and storm.busy < 2 * ((row.server_frames or 0) - self._answered):
+            if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
                 continue
             first, latest = storm.times[0], storm.times[-1]
             values = {

@@ -135,7 +135,7 @@ class OpenRequests:
         if key[0] == "SEND":
             self._receipts = self._receipts or {}
             self._receipts.setdefault(key[1], {})[key] = None
-        self._early_bytes += frame.size or 0
+        self._early_bytes += frame.size
         while len(self.early) > EARLY_RESPONSES_MAX or (self._early_bytes > EARLY_MAX_BYTES and len(self.early) > 1):
             self.forget(next(iter(self.early)), events)
 

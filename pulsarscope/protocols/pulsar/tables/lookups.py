@@ -47,7 +47,7 @@ class Lookups:
                     chain.slowest_ns = max(chain.slowest_ns or 0, row.latency_ns)
 
     def _chain(self, row: FrameRow | ExchangeRow, endpoints: Mapping[str, tuple[str, str]]) -> _Chain | None:
-        client = endpoints.get(row.connection or "", ("", ""))[0].rpartition(":")[0]
+        client = endpoints.get(row.connection, ("", ""))[0].rpartition(":")[0]
         chain = self._chains.get((client, row.topic))
         if chain is None:
             if len(self._chains) >= STATISTICS_NAMES_MAX:
