@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from pulsarscope.model.garbage_collection import collect_rarely
 from tests.places import CAPTURES, TESTS
 
 # Shared machines stall: a slow example is no failure. Failures print what reproduces them.
@@ -28,7 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-gc.set_threshold(100_000, 20, 20)  # as in the command line: else the collector takes a fifth of the time
+collect_rarely()  # else the collector takes a fifth of the time
 os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str((os.cpu_count() or 1) + 1))  # some tests wait for the network or the clock
 os.environ["XDG_CACHE_HOME"] = "/dev/null/none"  # nor indexes
 os.environ["PULSARSCOPE_CONFIG"] = "off"  # whatever the configuration of who runs the tests says

@@ -55,7 +55,7 @@ _OF_THE_LEG = frozenset({"capture", "tcp", "tls"})
 
 
 class Fingerprint(NamedTuple):
-    """What tells whether a row comes a second time."""
+    """Identity of a row among those of all legs of a path."""
 
     connection: str | None
     """None: the row is about this leg only."""

@@ -34,7 +34,7 @@ Endpoints = Mapping[str, tuple[str, str]]
 
 
 class FrameLine(NamedTuple):
-    """What is kept of a frame: its row may have megabytes."""
+    """The part of a frame that is kept: its row may have megabytes."""
 
     time: int
     direction: str

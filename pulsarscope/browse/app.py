@@ -101,7 +101,7 @@ class BrowseApp(SearchingApp):
 
     @property
     def details(self) -> DetailPane:
-        """What is known of the selected frame."""
+        """The pane with the details of the selected frame."""
         return self.query_one(DetailPane)
 
     async def action_quit(self) -> None:

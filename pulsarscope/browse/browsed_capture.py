@@ -1,4 +1,4 @@
-"""What the screen shows: a run that is read in a thread of its own, and what is kept of it."""
+"""The capture on the screen: a run that is read in a thread of its own, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Frames(Protocol):
 
 
 class Keeper(Protocol):
-    """What keeps the rows of a run for the next time."""
+    """Writer of an index of the rows, for the next time."""
 
     def add(self, rows: list[Any]) -> None:
         """Take rows."""

@@ -1,4 +1,4 @@
-"""What a user has chosen for the screen, from one time to the next."""
+"""Choices that a user has made for the screen, kept from one time to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the selected frame: its fields, or its bytes with the fields beside them."""
+"""The details of the selected frame: its fields, or its bytes with the fields beside them."""
 
 from __future__ import annotations
 

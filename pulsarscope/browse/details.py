@@ -1,4 +1,4 @@
-"""What is known of one frame, as lines."""
+"""The details of one frame, as lines."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class PayloadSearch:
 
     @property
     def summary(self) -> str:
-        """What was searched, and what could not be."""
+        """Counts of the messages that were searched, and of those that could not be."""
         parts = [f"{len(self._found):,} frames with it in {count_text(self._messages, 'message')}{'' if self.ended else ' so far'}"]
         if self._unread:
             parts.append(f"{self._unread:,} could not be read: encrypted, cut or damaged")

@@ -10,7 +10,7 @@ from pulsarscope.model.findings import Finding
 
 
 class LiveStep(msgspec.Struct):
-    """What comes next of a live capture: the content of one block."""
+    """The next part of a live capture: the content of one block."""
 
     data: bytes = b""
     """Packets as pcapng blocks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import warnings
 from importlib import import_module
@@ -15,13 +14,12 @@ from typer.core import TyperGroup
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, internal_error
+from pulsarscope.model.garbage_collection import collect_rarely
 
 OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c", "-w", "-i", "-D", "-z", "-O", "-R", "-2", "-E"})
 
 OPTIONS_OF_DECODE = OPTIONS_OF_TSHARK | {"-Y", "-V", "-x", "-f"}
 """Options that are understood before any command."""
-
-COLLECT_EVERY_OBJECTS = 100_000
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -120,8 +118,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete, 6 fault."""
-    # Rows are trees, which reference counts free; the collector's default of a look every 700 objects costs a tenth of a run.
-    gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+    collect_rarely()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     standard_output = sys.stdout
     try:

@@ -1,4 +1,4 @@
-"""What makes `live` save packets: a finding of a code, any error, or a record that matches a display filter."""
+"""Triggers, on which `live` saves packets: a finding of a code, any error, or a record that matches a display filter."""
 
 from __future__ import annotations
 

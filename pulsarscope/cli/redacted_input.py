@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SharedInput(msgspec.Struct, Generic[AnyRequest]):
-    """What a command reads."""
+    """Input of a command."""
 
     request: AnyRequest
     """With the copies as its files."""

@@ -61,7 +61,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def upgrades(self) -> tuple[Upgrade, ...]:
-        """Those of the dissectors that have one."""
+        """Judges of the requests to go on as TLS, of the dissectors that have one."""
         return tuple(dissector.upgrade for dissector in self.dissectors if dissector.upgrade is not None)
 
     def kept(self) -> KeptBytes:

@@ -1,4 +1,4 @@
-"""What an index is of: captures, told by their sizes, times and ends, and what decides how they are read; where it is kept."""
+"""Identity of an index: its captures by size, time and ends, and the options of reading; and the place where it is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIX = ".psidx"
 
 
 class CaptureMark(msgspec.Struct, frozen=True):
-    """What tells one state of a capture from another."""
+    """Mark of one state of a capture."""
 
     path: str
     """Without links."""

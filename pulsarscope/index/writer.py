@@ -54,7 +54,7 @@ IDENTITY = b"pulsarscope"
 
 
 class IndexTotals(msgspec.Struct):
-    """What a run says at its end."""
+    """Totals of a run, known at its end."""
 
     packets: int
     connections: int

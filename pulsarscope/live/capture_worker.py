@@ -1,4 +1,4 @@
-"""Who runs the capture loop beside decoding: a process of its own where the packets come from a ring of the kernel, else a thread."""
+"""Workers that run the capture loop beside decoding: a process where the packets come from a ring of the kernel, else a thread."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class RedactedPacket(NamedTuple):
 
 
 class RecognisedConnections(Protocol):
-    """What a run knows of its connections."""
+    """The recognised connections of a run."""
 
     @property
     def dissector_of(self) -> Mapping[str, str]:

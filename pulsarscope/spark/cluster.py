@@ -1,4 +1,4 @@
-"""What a session tells of its cluster: one in this process, or one behind Spark Connect, which has no `sparkContext`."""
+"""The cluster of a session: one in this process, or one behind Spark Connect, which has no `sparkContext`."""
 
 from __future__ import annotations
 

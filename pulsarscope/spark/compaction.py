@@ -55,7 +55,7 @@ REPORTS = pa.schema(_REPORT)
 
 
 class Compacted(msgspec.Struct):
-    """What became of a table."""
+    """Outcome of the compaction of a table."""
 
     name: str
     """Path of the table, or of a partition of it, in the folder of the tables."""

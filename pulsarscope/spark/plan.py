@@ -36,7 +36,7 @@ SHUFFLED = 1.05
 
 
 class PipelinePlan(msgspec.Struct):
-    """What a run will do."""
+    """Plan of a run."""
 
     files: int
     bytes: int

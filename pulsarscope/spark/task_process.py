@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 from functools import cache
 
-COLLECT_EVERY_OBJECTS = 100_000
-"""Threshold of the garbage collector, as on the command line: reference counts free rows, which have no cycles."""
+from pulsarscope.model.garbage_collection import collect_rarely
 
 
 def prepare_process() -> None:
-    """Let the garbage collector run seldom and pass over our modules: Spark has it go over everything after each task, for 40 ms."""
-    gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+    """Let the garbage collector run rarely and pass over our modules: Spark has it go over everything after each task, for 40 ms."""
+    collect_rarely()
     _pass_over_modules()
 
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import gc
 
-from pulsarscope.spark.task_process import COLLECT_EVERY_OBJECTS, _pass_over_modules, prepare_process
+from pulsarscope.model.garbage_collection import COLLECT_EVERY_OBJECTS
+from pulsarscope.spark.task_process import _pass_over_modules, prepare_process
 
 
 def test_what_is_there_before_the_first_task_is_passed_over() -> None:

@@ -58,7 +58,7 @@ class Process:
 
     @property
     def number(self) -> int:
-        """Of the process, for the operating system."""
+        """Number of the process in the operating system."""
         return self._process.pid
 
     def ask(self, task: Any) -> None:

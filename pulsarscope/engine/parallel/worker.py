@@ -62,7 +62,7 @@ class LikeMe(msgspec.Struct, frozen=True):
 
 
 class LivePart(msgspec.Struct, frozen=True):
-    """What the driver of a live run needs to know of a part, and of the process."""
+    """State of a part of a live run, and of the process, for the driver."""
 
     settled: int
     """See `Engine.settled`."""

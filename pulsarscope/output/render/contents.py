@@ -1,4 +1,4 @@
-"""Whether all frames about a message brought the same bytes of it: by its own checksum, which stays with it on all its way."""
+"""Comparison of the bytes that frames brought of one message, by its own checksum, which stays with it on all its way."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ class LanesOutput:
 
 
 class _Around(NamedTuple):
-    """What stands around the arrows of one side of a connection."""
+    """Text around the arrows of one side of a connection."""
 
     before: str
     behind: str

@@ -28,7 +28,7 @@ Ends = Callable[[str], tuple[str, str]]
 
 
 class Lifelines:
-    """Who the lifelines are, and where they stand."""
+    """Names and positions of the lifelines."""
 
     def __init__(self, frames: Sequence[FrameRow], dissector: Callable[[str | None], Any], ends: Ends, *, several: bool = True) -> None:
         """Decide by the first frames; `several`: draw more than the two sides of a connection."""

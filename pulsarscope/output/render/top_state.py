@@ -1,4 +1,4 @@
-"""What the keys of the screen of `live --top` have chosen. It knows neither terminal nor traffic: keys and rows are given."""
+"""State that the keys of the screen of `live --top` have set. It knows neither terminal nor traffic: keys and rows are given."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELP = (
 
 
 class Action(Enum):
-    """What a key asks for besides another picture."""
+    """Effect of a key besides another picture."""
 
     NONE = auto()
     QUIT = auto()

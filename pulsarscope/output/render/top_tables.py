@@ -30,7 +30,7 @@ class TopColumn(msgspec.Struct, frozen=True):
 
     @property
     def is_name(self) -> bool:
-        """Whether values are text, which sorts from A to Z."""
+        """Values are text, which sorts from A to Z."""
         return self.form in {"name", "topic", "text"}
 
 

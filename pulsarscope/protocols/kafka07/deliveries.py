@@ -17,7 +17,7 @@ from pulsarscope.protocols.kafka07.requests import MessageSet
 
 
 class ReadSet(NamedTuple):
-    """What was read of a set."""
+    """Sizes of what was read of a set."""
 
     whole: int
     """Bytes of whole entries."""

@@ -38,7 +38,7 @@ USUAL_ACKS = 10
 
 
 class Turns(msgspec.Struct):
-    """How long the messages of a consumer waited for any ACK of it, in nanoseconds."""
+    """Times for which the messages of a consumer waited for any ACK of it, in nanoseconds."""
 
     longest: int = 0
     second: int = 0

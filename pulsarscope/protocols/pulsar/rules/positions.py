@@ -1,4 +1,4 @@
-"""Where subscriptions begin, and readers that are told of more than they get."""
+"""Rules about where subscriptions begin, and readers that are told of more than they get."""
 
 from __future__ import annotations
 

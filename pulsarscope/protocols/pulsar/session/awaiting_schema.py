@@ -29,7 +29,7 @@ class _Waiting(NamedTuple):
 
 
 class UnreadEntries:
-    """Those of one connection, by the version of the schema that they wait for.
+    """Entries of one connection that wait, by the version of the schema that they wait for.
 
     When some wait for too long, or all are too many, they are read as far as that goes.
     """
@@ -44,7 +44,7 @@ class UnreadEntries:
         self._bytes = 0
 
     def add(self, entry: Entry, unread: Unread, frame: Response) -> list[Late]:
-        """One more; those that waited for too long."""
+        """Let one more wait; return those that have waited for too long."""
         self._waiting.setdefault(unread.schema, []).append(_Waiting(entry, unread, frame))
         self._count += 1
         self._bytes += len(unread.data)
@@ -52,7 +52,7 @@ class UnreadEntries:
         return self.overdue(frame.time)
 
     def overdue(self, time: int) -> list[Late]:
-        """Those that have waited for too long by now, or are too many."""
+        """Return those that have waited for too long by now, or are too many."""
         late: list[Late] = []
         while self.deadline < time or self._count > UNREAD_ENTRIES_MAX or self._bytes > UNREAD_MAX_BYTES:
             oldest = next(iter(self._waiting))
@@ -65,7 +65,7 @@ class UnreadEntries:
         self.deadline = NEVER if first is None else first[0].frame.time + UNREAD_MAX_NANOSECONDS
 
     def observe(self, command: str, fields: dict[str, Any]) -> list[Late]:
-        """What a command tells of schemas; those that waited for it."""
+        """Take what a command tells of schemas; return those that waited for it."""
         schema = self._values.observe(command, fields)
         return [] if schema is None else self._read(schema)
 
@@ -75,7 +75,7 @@ class UnreadEntries:
         return [one for schema in list(self._waiting) for one in self._read(schema)]
 
     def _read(self, schema: SchemaName) -> list[Late]:
-        """Those that waited for a schema, which is there, or will never be."""
+        """Return those that waited for a schema, which is there, or will never be."""
         late: list[Late] = []
         for entry, unread, frame in self._waiting.pop(schema, ()):
             self._count -= 1

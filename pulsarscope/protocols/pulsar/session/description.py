@@ -1,4 +1,4 @@
-"""What clients and brokers say of themselves, kept once for all connections on which they say the same."""
+"""Descriptions that clients and brokers give of themselves, kept once for all connections on which they say the same."""
 
 from __future__ import annotations
 

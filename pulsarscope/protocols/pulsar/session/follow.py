@@ -1,4 +1,4 @@
-"""What one frame after another is about, beyond the columns of its row: a message, a consumer, a transaction that is followed."""
+"""Subjects of one frame after another, beyond the columns of its row: a message, a consumer, a transaction that is followed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _Name = tuple[str | None, str | None]
 
 
 class _Cell(msgspec.Struct):
-    """What happened to a subscription in an interval, and its state at the end of it."""
+    """Counts of a subscription in an interval, and its state at the end of it."""
 
     published: int = 0
     delivered: int = 0
