@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import created, lookup, lookup_response, producer, subscribe, success
+from tests.faults.attempts import attempt
+from tests.scenarios.commands import PING, PONG, TOPIC, created, lookup, lookup_response, producer, subscribe, success
 from tests.scenarios.connections import connected, wait_until
-from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
-from tests.scenarios.rules.lookups import TO_ONE, TO_TWO, brokers
+from tests.scenarios.rules.lookups import ONE, TO_ONE, TO_TWO, brokers
 
 
 @pytest.mark.parametrize("pause", [MILLISECOND, SECOND, 20 * SECOND])
@@ -95,3 +96,44 @@ def test_other_hosts_are_other_clients(tmp_path: Path) -> None:
     other = connected(40002, host="10.0.0.9", server=("10.0.0.3", 6650), start=SECOND).client(lookup(2))
     rows = findings_of(tmp_path, item, other.server(lookup_response("Connect", TO_TWO, 2)))
     assert with_code(rows, "authoritative-dropped") == []
+
+
+def idle(url: str, rest: int, end: str, *, before: int = 0) -> Conversation:
+    """A client that is redirected, and then does nothing until it ends."""
+    talk = connected(server=ONE)
+    for number in range(before):
+        talk.client(lookup(50 + number, topic="persistent://public/default/u")).server(lookup_response("Connect", TO_ONE, 50 + number))
+    talk.client(lookup(1)).server(lookup_response("Redirect", url, 1)).wait(rest)
+    if end == "ping":
+        return talk.client(PING).server(PONG)
+    return talk.close() if end == "fin" else talk.reset("client")
+
+
+@pytest.mark.parametrize("rest", [3 * SECOND, 25 * SECOND])
+@pytest.mark.parametrize("end", ["fin", "rst", "ping"])
+@pytest.mark.parametrize("url", ["pulsar://10.0.0.2:6651", "pulsar://10.0.0.2:6650", TO_TWO, "pulsar://broker-b:6650"])
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_client_that_does_nothing_more(rest: int, end: str, url: str, before: int, tmp_path: Path) -> None:
+    """What it does at another host may not be in the capture."""
+    rows = findings_of(tmp_path, idle(url, rest, end, before=before))
+    text, evidence = only(rows, "redirect-not-followed" if "10.0.0.2" in url else "redirect-unseen")
+    assert len(evidence["frames"]) == 1
+    assert ("did nothing for" in text) == ("10.0.0.2" in url)
+
+
+@pytest.mark.parametrize("end", ["fin", "rst", "ping"])
+@pytest.mark.parametrize("story", ["soon", "followed", "refused", "connected before", "asked again", "asked for another"])
+def test_a_client_that_goes_on(end: str, story: str, tmp_path: Path) -> None:
+    talk = idle("pulsar://10.0.0.2:6651", SECOND if story == "soon" else 4 * SECOND, "ping")
+    other = connected(40001, server=("10.0.0.2", 6651), start=2 * SECOND if story == "followed" else 0)
+    talks = [talk]
+    if story in ("followed", "connected before"):
+        talks.append(wait_until(other, 3 * SECOND).client(PING).server(PONG))
+    elif story == "refused":
+        talks.append(attempt(("10.0.0.2", 6651), 2 * SECOND))
+    elif story.startswith("asked"):
+        topic = "persistent://public/default/other" if "another" in story else TOPIC
+        talk.client(lookup(9, topic=topic)).server(lookup_response("Connect", TO_ONE, 9)).wait(4 * SECOND).client(PING).server(PONG)
+    if end != "ping":
+        talk.close() if end == "fin" else talk.reset("client")
+    assert not {"redirect-not-followed", "redirect-unseen"} & {row.code for row in findings_of(tmp_path, *talks)}

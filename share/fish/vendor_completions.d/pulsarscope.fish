@@ -378,7 +378,7 @@ function __pulsarscope_list
                 partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed producer-busy \
                 producer-churn producer-fenced producer-id-reused proxy-leg-failed proxy-legs published-before-subscription quorum-lost \
                 quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
-                redirect-not-followed replication-stalled request-failed request-id-reused request-retried request-storm \
+                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
                 request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
                 retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
                 sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
@@ -414,7 +414,7 @@ function __pulsarscope_list
                 redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
                 redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved \
                 redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
-                redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
+                redirect-idle-seconds redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
                 replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
                 request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
                 send-unanswered-seconds send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
@@ -445,7 +445,7 @@ function __pulsarscope_list
                 partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed producer-busy \
                 producer-churn producer-fenced producer-id-reused proxy-leg-failed proxy-legs published-before-subscription quorum-lost \
                 quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
-                redirect-not-followed replication-stalled request-failed request-id-reused request-retried request-storm \
+                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
                 request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
                 retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
                 sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \

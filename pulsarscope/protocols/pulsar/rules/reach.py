@@ -15,6 +15,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.handshakes import judge_handshakes
+from pulsarscope.protocols.pulsar.rules.idle_redirects import Redirect, judge_idle
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -70,8 +71,13 @@ class ReachRule(ConnectionRule):
         self._advertised: set[tuple[str, ...]] = set()
         self._used = False
         """True when the client did more here than ask."""
+        self._redirect: Redirect | None = None
 
-    def _use(self, _row: FrameRow) -> None:
+    def _ask(self, _row: FrameRow) -> None:
+        self._redirect = None
+
+    def _use(self, row: FrameRow) -> None:
+        self._ask(row)
         self._used = True
 
     def _advertise(self, row: FrameRow) -> None:
@@ -80,6 +86,9 @@ class ReachRule(ConnectionRule):
         fields = row.fields or {}
         names = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
         addresses = tuple(address for name in names if (address := _address(fields.get(name))))
+        if fields.get("response") == "Redirect" and addresses and not fields.get("proxy_through_service_url"):
+            where = where_of(row)
+            self._redirect = Redirect(where.name, where.time, addresses, row.topic)
         if (
             fields.get("proxy_through_service_url")
             or not addresses
@@ -98,12 +107,13 @@ class ReachRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Emit whether the server answered."""
         values = {"server": self._context.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
-        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls}
+        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls, "redirect": self._redirect}
         self._context.emit_fact(REACH, host(self._context.client), where_of(row), "spoken", values)
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _advertise),
         **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _use),
+        **dict.fromkeys(("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE"), _ask),
     }
 
 
@@ -186,6 +196,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
         if led and _is_certain(led, thresholds.ns("broker-unreachable-seconds")) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
+    judge_idle(client, connections, _may_be, report, thresholds)
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
     )
