@@ -65,6 +65,10 @@ ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
 """(code, where, text, evidence): a finding. The text is one sentence with the numbers; `frames` in the evidence are names of frames."""
 
 
+UndecidedFact = tuple[int, str, bytes, int]
+"""A fact on a frame in columns that brings no finding on its own: position of the frame, key, the fact packed, and its time."""
+
+
 class RuleContext(Protocol):
     """The connection as a rule sees it, and the ways to report."""
 
@@ -97,7 +101,7 @@ class RuleContext(Protocol):
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """Emit a fact for the key rule of this name."""
 
-    def emit_packed(self, rule: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+    def emit_packed(self, rule: str, facts: Sequence[UndecidedFact]) -> None:
         """Emit facts on frames in columns, each with its position, key and time, for the key rule of this name: it decides by others."""
 
 

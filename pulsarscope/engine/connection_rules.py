@@ -21,6 +21,7 @@ from pulsarscope.dissect.rules import (
     KeyRule,
     ReportedFinding,
     ReportFinding,
+    UndecidedFact,
     Where,
     where_of,
 )
@@ -177,7 +178,7 @@ class RuleOutput(Protocol):
     def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding, with its place among what the rows at hand bring about."""
 
-    def emit_packed_of(self, number: int, name: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+    def emit_packed_of(self, number: int, name: str, facts: Sequence[UndecidedFact]) -> None:
         """Take packed facts of the rule at a position, each with its position, key and time."""
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
@@ -303,7 +304,7 @@ class ConnectionRules:
                 handler(rule, row)
         self._rows, self._positions, self._at = (), (stretch.position,), 0
 
-    def emit_packed(self, rule: str, facts: Iterable[tuple[int, str, bytes, int]]) -> None:
+    def emit_packed(self, rule: str, facts: Sequence[UndecidedFact]) -> None:
         """See `RuleContext`."""
         self._output.emit_packed_of(self._number, self.rule_set.key_names[rule], facts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 
 from pulsarscope.model.limits import EVALUATED_KEYS_MAX
 
@@ -21,26 +22,33 @@ class EvaluatedKeys:
         """Zero is an empty one."""
         self._count = 0
 
-    def __contains__(self, key: tuple[str, str]) -> bool:
-        # As `add`, without a call for what both do: there are very many keys.
-        slots, number = self._slots, hash(key)
-        mark, slot = number >> 32 & 0xFFFF_FFFF or 1, number % _SLOTS
-        while there := slots[slot]:
-            if there == mark:
-                return True
-            slot = (slot + 1) % _SLOTS
-        return False
+    def count(self, rule: str, keys: Iterable[str]) -> int:
+        """Return how many of some keys of a rule are here."""
+        slots, found = self._slots, 0
+        for key in keys:
+            number = hash((rule, key))
+            slot = number % _SLOTS
+            if not slots[slot]:
+                continue
+            mark = number >> 32 & 0xFFFF_FFFF or 1
+            while (there := slots[slot]) and there != mark:
+                slot = (slot + 1) % _SLOTS
+            found += there == mark
+        return found
 
-    def add(self, key: tuple[str, str]) -> bool:
-        """Add a key; return False when the set is full."""
-        slots, number = self._slots, hash(key)
-        mark, slot = number >> 32 & 0xFFFF_FFFF or 1, number % _SLOTS
-        while there := slots[slot]:
-            if there == mark:
-                return True
-            slot = (slot + 1) % _SLOTS
-        if self._count == EVALUATED_KEYS_MAX:
-            return False
-        self._count += 1
-        slots[slot] = mark
-        return True
+    def add(self, rule: str, keys: Iterable[str]) -> int:
+        """Add keys of a rule; return for how many there was no room."""
+        slots, without_room = self._slots, 0
+        for key in keys:
+            number = hash((rule, key))
+            mark, slot = number >> 32 & 0xFFFF_FFFF or 1, number % _SLOTS
+            while (there := slots[slot]) and there != mark:
+                slot = (slot + 1) % _SLOTS
+            if there:
+                continue
+            if self._count == EVALUATED_KEYS_MAX:
+                without_room += 1
+                continue
+            self._count += 1
+            slots[slot] = mark
+        return without_room

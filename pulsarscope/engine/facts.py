@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
-from pulsarscope.dissect.rules import Fact, ReportFinding, Where
+from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFact, Where
 from pulsarscope.engine.evaluated_keys import EvaluatedKeys
 from pulsarscope.engine.packed_facts import PENDING_BYTES, PendingFacts, of_leg, pack, place_of, unpack
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
@@ -99,7 +99,7 @@ class Facts:
         if facts is None:
             facts = PendingFacts(packed, time, 1, deciding)
             added = PENDING_BYTES + len(packed) + len(key)
-            if self._evaluated is not None and (rule, key) in self._evaluated:
+            if self._evaluated is not None and self._evaluated.count(rule, (key,)):
                 self.parted[rule] += 1
         else:
             before = facts.size
@@ -112,6 +112,22 @@ class Facts:
             pending.unsettled[key] = None
         if self._size > self.max_bytes:
             self._make_room()
+
+    def add_undecided(self, rule: str, facts: Sequence[UndecidedFact]) -> None:
+        """Add facts of one rule that bring no finding on their own, as `add_packed` does one by one: most begin a key, and find room."""
+        pending = self._pending[rule]
+        _, names, packs, times = zip(*facts, strict=True)
+        added = PENDING_BYTES * len(facts) + sum(map(len, packs)) + sum(map(len, names))
+        begin_keys = pending.keys.keys().isdisjoint(names) and len({*names}) == len(names)
+        if pending.rule.early or self._size + added > self.max_bytes or not begin_keys:
+            for _, key, packed, time in facts:
+                self.add_packed(rule, key, packed, time, 0)
+            return
+        if self._evaluated is not None and (parted := self._evaluated.count(rule, names)):
+            self.parted[rule] += parted
+        pending.keys.update(zip(names, map(PendingFacts, packs, times, repeat(1), repeat(0)), strict=False))
+        pending.size += added
+        self._size += added
 
     @property
     def of_all_legs(self) -> list[str]:
@@ -165,17 +181,18 @@ class Facts:
         while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.size)
             self._evaluated = self._evaluated or EvaluatedKeys()
-            rule, keys, note = pending.rule, pending.keys, self._evaluated.add
+            rule, keys = pending.rule, pending.keys
             only_decided = rule.journeys is None and not rule.early
             freed = 0
-            for key in [*islice(keys, len(keys) // 8 + 1)]:
+            longest_silent = [*islice(keys, len(keys) // 8 + 1)]
+            for key in longest_silent:
                 facts = keys[key]
                 if only_decided and not facts.deciding:  # as `_conclude`, without the call: of most there is nothing to say
                     del keys[key]
                     freed += PENDING_BYTES + len(facts.packs) + len(key)
                 else:
                     self._conclude(pending, key)
-                self.unknown += not note((rule.name, key))
+            self.unknown += self._evaluated.add(rule.name, longest_silent)
             self._size -= freed
             pending.size -= freed
 

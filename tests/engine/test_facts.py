@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from random import Random
 from typing import Any
 
 import pytest
@@ -147,6 +149,27 @@ def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: py
     told.facts.add("rule", "key 10", fact(20, 20))
     told.facts.add("rule", "key 20", fact(21, 21))
     assert told.facts.parted == {"rule": 1}
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
+    random, numbers = Random(1), iter(range(10_000))  # noqa: S311 - repeatable
+    batches = [
+        [(number, f"key {random.randrange(600)}", fact(number, number)) for number in islice(numbers, size)] for size in range(1, 60)
+    ]
+    bounded(monkeypatch, 200)
+    together, alone = Told(early=early).facts, Told(early=early).facts
+    for batch in batches:
+        together.add_undecided("rule", [(number, key, pack(each), number) for number, key, each in batch])
+        for number, key, each in batch:
+            alone.add_packed("rule", key, pack(each), number, 0)
+        states = [
+            ([*pending.keys.items()], pending.size, facts._size, {**facts.parted}, facts.unknown)
+            for facts in (together, alone)
+            for pending in facts._pending.values()
+        ]
+        assert states[0] == states[1]
+    assert alone.parted["rule"] > 100
 
 
 def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
