@@ -32,7 +32,8 @@ ANSWER_MAX_BYTES = 100_000
 FILES_MAX = 1_000
 """Captures that are listed."""
 
-SUFFIXES = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
+SUFFIXES = (".pcap", ".pcapng", ".cap")
+"""Ends of the names of captures; so are those of compressed files."""
 
 INSTRUCTIONS = (
     "Reads packet captures of Apache Pulsar traffic. Begin with diagnose: it gives a verdict, what could not be judged, and findings with "
@@ -84,7 +85,10 @@ class ServedCaptures:
 
     def list_captures(self) -> Any:
         """List the captures that may be read, with their sizes in bytes."""
-        found = (path for folder in self._folders for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and path.is_file())
+        from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES  # noqa: PLC0415 - help stays quick without it
+
+        suffixes = {*SUFFIXES, *COMPRESSED_SUFFIXES}
+        found = (path for folder in self._folders for path in sorted(folder.rglob("*")) if path.suffix in suffixes and path.is_file())
         return [{"file": str(path), "bytes": path.stat().st_size} for path in islice(found, FILES_MAX)]
 
     def diagnose(self, files: list[str]) -> Any:

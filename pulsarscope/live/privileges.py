@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITY_VERSION_3 = 0x2008_0522
@@ -22,10 +23,9 @@ def drop_privileges(prepare: Callable[[], object] = bool) -> None:
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdigit() and group.isdigit() and int(user):
         prepare()
-        with suppress(OSError):
-            os.setgroups([])
-            os.setgid(int(group))
-            os.setuid(int(user))
+        for become in (partial(os.setgroups, []), partial(os.setgid, int(group)), partial(os.setuid, int(user))):
+            with suppress(OSError):  # each by itself: one that is refused must not save the next
+                become()
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)

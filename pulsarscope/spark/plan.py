@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from pulsarscope.capture import BlockReader, Inputs, expand_inputs
+from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.model.text import plural
@@ -20,8 +21,6 @@ SAMPLE_BYTES = 4 << 20
 """Stored bytes of a sample, from the beginning of a file."""
 
 SAMPLES = 3
-
-COMPRESSED = (".gz", ".zst")
 
 TASK_BYTES = 64 << 20
 """Approximate bytes of captures per task: small enough that a stage does not wait long for its last task."""
@@ -156,4 +155,4 @@ def _size(path: str) -> int:
 
 
 def _is_compressed(path: str) -> bool:
-    return PurePosixPath(path.partition("?")[0] if "://" in path else path).suffix in COMPRESSED
+    return PurePosixPath(path.partition("?")[0] if "://" in path else path).suffix in COMPRESSED_SUFFIXES

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import pulsarscope
+from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
 from pulsarscope.cli.mcp import ANSWER_MAX_BYTES, ROWS_MAX, TEXT_MAX, ServedCaptures, bounded
 from pulsarscope.model.errors import UsageError
 from tests.places import CAPTURES, ROOT
@@ -49,6 +50,13 @@ def test_the_answers_are_those_of_the_library(folder: Path) -> None:
     assert [row["command"] for row in followed] == ["SEND", "SEND_RECEIPT", "MESSAGE", "MESSAGE", "ACK"]
     assert call(folder, "explain", code="consumer-starved")["data"]["code"] == "consumer-starved"
     assert {Path(row["file"]).name for row in call(folder, "list_captures")["data"]} == {*NAMES, "link.pcap"}
+
+
+def test_compressed_captures_are_listed(tmp_path: Path) -> None:
+    names = {f"a.pcap{suffix}" for suffix in COMPRESSED_SUFFIXES}
+    for name in {*names, "notes.txt"}:
+        (tmp_path / name).write_bytes(b"x")
+    assert {Path(row["file"]).name for row in call(tmp_path, "list_captures")["data"]} == names
 
 
 @pytest.mark.parametrize("file", ["../secret.pcap", "link.pcap", "/etc/passwd", "none.pcap", ""])

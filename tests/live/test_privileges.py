@@ -48,3 +48,11 @@ def test_what_the_user_may_not_do_is_done_before() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_root_stays_root_without_its_powers() -> None:
     assert status(SUDO_UID="0", SUDO_GID="0").endswith(" 0 0")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_is_refused_does_not_save_the_rest() -> None:
+    program = f"import os\ndef refuse(groups): raise PermissionError\nos.setgroups = refuse\n{PROGRAM}"
+    environment = {**os.environ, "SUDO_UID": "12345", "SUDO_GID": "23456"}
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment).stdout
+    assert said.strip().endswith(" 12345 23456")

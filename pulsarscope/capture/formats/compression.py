@@ -62,6 +62,9 @@ def is_zstd(head: bytes) -> bool:
     return head.startswith(ZSTD_MAGIC) or (head[1:4] == _SKIPPABLE_MAGIC and head[0] & 0xF0 == 0x50)
 
 
+COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
+"""Usual ends of the names of compressed files, for estimates and lists: files are recognised by content."""
+
 _STREAM_MAGICS = {"xz": XZ_MAGIC, "bzip2": BZIP2_MAGIC, "LZ4": LZ4_MAGIC}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.model.text import show_controls
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold (2.2)."""
@@ -49,5 +50,5 @@ def _case(suite: ET.Element, name: str) -> ET.Element:
 
 
 def _clean(text: str) -> str:
-    """Return a text with what XML cannot hold as escapes."""
-    return _NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """Return a text with what XML cannot hold, or acts on a terminal, as escapes."""
+    return show_controls(_NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
