@@ -150,7 +150,7 @@ def test_the_library_takes_private_keys_as_the_command_line_does(captures: Path)
     rows = list(ps.open(str(capture), private_key=key).messages())
     assert [json.loads(line)["payload_sha256"] for line in lines] == [row.payload_sha256 for row in rows]
     assert {row.status for row in rows} == {"ok"}
-    with pytest.raises(UsageError, match="no private key"):
+    with pytest.raises(UsageError, match="is not a private key in PEM or DER"):
         list(ps.open(str(capture), private_key=[str(capture)]).messages())
 
 
