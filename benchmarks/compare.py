@@ -1,6 +1,7 @@
 """Runs pulsarscope and its peers on captures and compares processor time and memory.
 
     python -m benchmarks.compare FILE... [--rounds 5] [--tools frames,dpkt,tshark-json] [--cut 20000] [--markdown OUT] [--svg OUT]
+        [--readme README.md]
 
 How it is measured: measure.py. Peers too slow for a whole capture are compared with ours on its first packets. Peers that are not
 installed are named and left out. Where tshark has no Pulsar dissector it does less than the others: it decodes TCP only. Exit code 1 when
@@ -10,6 +11,7 @@ two of them find different frames.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -83,6 +85,31 @@ def markdown(measurements: list[Measurement], rounds: int, *, dissector: bool) -
     return "\n".join(lines) + "\n"
 
 
+README_PART = re.compile("(?<=<!-- speed: made by benchmarks.compare -->\n).*?(?=<!-- /speed -->)", re.DOTALL)
+
+
+def short_table(measurements: list[Measurement]) -> str:
+    """Format the processor times as a row for each capture and a column for each tool, each with its ratio to the slowest."""
+    captures = dict.fromkeys(row.capture for row in measurements)
+    names = list(dict.fromkeys(row.tool.label for row in measurements))
+    lines = [f"| processor time | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for capture in captures:
+        best = {row.tool.label: row.best for row in measurements if row.capture == capture and not row.failure}
+        slowest = max(best.values(), default=0)
+        cells = [f"{best[name]:.2f} s ({slowest / best[name]:.1f}×)" if name in best else "" for name in names]
+        of_capture = next(row for row in measurements if row.capture == capture)
+        lines.append(f"| {capture.stem}, {of_capture.size / 1e6:.0f} MB, {of_capture.frames:,} frames | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_readme(readme: Path, measurements: list[Measurement]) -> None:
+    """Put the short table into a README, between its two marks. Raises ValueError when it has none."""
+    text, count = README_PART.subn(lambda _: "\n" + short_table(measurements) + "\n", readme.read_text())
+    if not count:
+        raise ValueError(f"{readme} has no marks for the table")
+    readme.write_text(text)
+
+
 BAR, GAP, LEFT, WIDTH = 18, 14, 400, 960
 OURS_COLOR, PEER_COLOR, TEXT_COLOR = "#2f6fde", "#a8b0bd", "#24292f"
 
@@ -129,6 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cut", type=int, default=20_000, metavar="PACKETS", help="how many the slow peers get")
     parser.add_argument("--markdown", type=Path, help="write the table there, too")
     parser.add_argument("--svg", type=Path, help="draw the results there")
+    parser.add_argument("--readme", type=Path, help="put a short table into this README, between its marks")
     options = parser.parse_args(arguments)
     tools = {name: TOOLS[name] for name in options.tools.split(",")}
     tools |= {name: Tool(name, command) for name, _, command in (part.partition("=") for part in options.add)}
@@ -144,6 +172,8 @@ def main(arguments: list[str] | None = None) -> None:
         options.markdown.write_text(table)
     if options.svg:
         options.svg.write_text(svg(measurements, dissector=dissector))
+    if options.readme:
+        write_readme(options.readme, measurements)
     wrong = differences(measurements)
     if wrong:
         sys.exit("\n".join(wrong))

@@ -103,6 +103,13 @@ class Tool(NamedTuple):
 
 TOOLS = {
     "frames": Tool("pulsarscope decode (frames, NDJSON)", f"{OURS} decode {{}} --format ndjson --records frame", count_lines),
+    "compiled": Tool(
+        "pulsarscope, compiled reader",
+        f"env PULSARSCOPE_NATIVE=require {OURS} decode {{}} --format ndjson --records frame",
+        count_lines,
+        needs="pulsarscope_native",
+    ),
+    "python": Tool("pulsarscope", f"env PULSARSCOPE_NATIVE=off {OURS} decode {{}} --format ndjson --records frame", count_lines),
     "timeline": Tool("pulsarscope decode (timeline)", f"{OURS} decode {{}}", count_timeline),
     "all": Tool("pulsarscope decode (all records, NDJSON)", f"{OURS} decode {{}} --format ndjson --records all", count_lines),
     "parquet": Tool(

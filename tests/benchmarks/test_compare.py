@@ -41,6 +41,20 @@ def test_the_plot_is_well_formed_and_leaves_out_what_failed(measurements: list[M
     assert len([element for element in root.iter() if element.tag.endswith("rect")]) == 3
 
 
+def test_a_readme_gets_a_row_for_every_capture(measurements: list[Measurement], tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("a\n<!-- speed: made by benchmarks.compare -->\nold\n<!-- /speed -->\nz\n")
+    for _ in range(2):
+        compare.write_readme(readme, measurements)
+    lines = readme.read_text().splitlines()
+    assert lines[3] == "| processor time | pulsarscope decode (frames, NDJSON) | tshark -T json | dpkt + protobuf + json |"
+    assert lines[5] == "| a&b, 0 MB, 1,234 frames | 1.00 s (2.0×) | 2.00 s (1.0×) |  |"
+    assert [*lines[:2], *lines[-2:]] == ["a", "<!-- speed: made by benchmarks.compare -->", "<!-- /speed -->", "z"]
+    readme.write_text("")
+    with pytest.raises(ValueError, match="no marks"):
+        compare.write_readme(readme, measurements)
+
+
 def test_slow_peers_are_compared_on_the_first_packets(tmp_path: Path) -> None:
     capture = tmp_path / "x.pcap"
     traffic.main(["sync", str(capture), "--megabytes", "0.1"])
