@@ -17,6 +17,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
+from pulsarscope.protocols.pulsar.rules.behind import Pace, report_slow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
@@ -107,6 +108,7 @@ class UnackedState(ConsumerState):
     acks: int = 0
     first_ack: Where | None = None
     turns: Turns = msgspec.field(default_factory=Turns)
+    pace: Pace = msgspec.field(default_factory=Pace)
     untracked: int = 0
     """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
     emitted: int = 0
@@ -145,6 +147,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
         if not consumer.entries or not consumer.persistent:
             return
+        if ending and not consumer.reported:
+            pace, held = consumer.pace, next(iter(consumer.entries.values())).where
+            present = pace.mark(now, consumer.messages, consumer.acks)
+            report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
         if not (ending or consumer.acks or consumer.subscription):
             return  # of a client of which the capture may have nothing, as is known at the end
         position, oldest = next(iter(consumer.entries.items()))
@@ -201,6 +207,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         elif position < extent.low:
             extent.low = position
         consumer.deliveries += 1
+        consumer.pace.got += messages
+        consumer.pace.published = (row.metadata or {}).get("publish_time", 0)
         if self._size < ENTRIES_MAX:
             self._size += 1
             consumer.entries[position] = UnackedEntry(where, consumer.deliveries, messages, indexes)
@@ -231,12 +239,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
                     self._take(consumer, earlier)
             if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set")):
                 consumer.early.add(position, where.time, ack_set)
+                consumer.pace.note_earlier(consumer.deliveries, cumulative=fields.get("ack_type") == "Cumulative")
                 if consumer.unknown is not None:
                     consumer.unknown.note(where, position, fields)
         if not consumer.acks:
             consumer.first_ack = where
         consumer.acks += 1
         consumer.acknowledged_at = where.time
+        consumer.pace.note(where.time, consumer.messages, consumer.acks)
         self._emit(consumer, where, consumer.messages)
         if where.time - self._compared_at >= REVIEW_NS:
             self._compared_at = where.time

@@ -1,0 +1,136 @@
+"""Consumers that work, but more slowly than their messages come: what they have not acknowledged grows all the time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+
+from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+CODES = table(
+    SESSION.warning(
+        "consumer-behind",
+        "A consumer acknowledges more slowly than messages are published for it, and falls further and further behind.",
+        "Look at what its application does for each message, or let more consumers share the subscription; of a Key_Shared one all "
+        "messages of a key wait for one consumer.",
+    ),
+)
+
+_BEHIND = ("consumer-behind",)
+
+THRESHOLDS = (
+    Threshold("consumer-behind-seconds", 3, SECONDS, "Bursts of messages are shorter.", _BEHIND),
+    Threshold("consumer-behind-messages", 20, "messages", "By which it fell behind meanwhile: a few may be in work at once.", _BEHIND, 1),
+    Threshold("consumer-behind-factor", 3, "times", "So many came for each that it acknowledged: more than rates vary.", _BEHIND, 1),
+)
+
+MEASURED_ACKS = 5
+"""ACKs that show how fast a consumer is."""
+
+MARKS_MAX = 96
+
+PARTS = 3
+"""Parts of the time, in each of which it falls behind."""
+
+
+class PaceMark(msgspec.Struct):
+    """A consumer at one of its ACKs."""
+
+    time: int
+    got: int
+    """Messages so far."""
+    unacknowledged: int
+    """Less than it holds, when the capture lacks deliveries of what it acknowledged."""
+    published: int
+    """Time of publication of the latest message that it got, in ms of its producer's clock."""
+    acks: int
+    """ACKs so far."""
+
+    @property
+    def acknowledged(self) -> int:
+        """Messages so far."""
+        return self.got - self.unacknowledged
+
+
+class Pace(msgspec.Struct):
+    """How what a consumer has not acknowledged grows."""
+
+    got: int = 0
+    """Messages delivered."""
+    published: int = 0
+    """Time of publication of the latest one, in ms."""
+    marks: list[PaceMark] = msgspec.field(default_factory=list)
+    step: int = 1
+    """ACKs from one mark to the next."""
+    earlier: int = 0
+    """Messages acknowledged of which the capture has no delivery: as many each as the others have, for it says not how many."""
+    is_known: bool = True
+    """False behind a cumulative ACK of such a one, which may stand for any number."""
+
+    def note_earlier(self, deliveries: int, *, cumulative: bool) -> None:
+        """Note an ACK of what the capture has no delivery of."""
+        self.earlier += max(self.got // max(deliveries, 1), 1)
+        self.is_known &= not cumulative
+
+    def note(self, now: int, unacknowledged: int, acks: int) -> None:
+        """Keep a mark of every so many ACKs."""
+        if acks % self.step:
+            return
+        self.marks.append(self.mark(now, unacknowledged, acks))
+        if len(self.marks) > MARKS_MAX:
+            del self.marks[1::2]
+            self.step *= 2
+
+    def mark(self, now: int, unacknowledged: int, acks: int) -> PaceMark:
+        """Return the present mark."""
+        return PaceMark(now, self.got, unacknowledged - self.earlier, self.published, acks)
+
+
+def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: PaceMark, longest: int, oldest: Where) -> None:
+    """Report a consumer whose unacknowledged messages grow; `longest`: between two of its ACKs, `oldest`: delivery that it holds."""
+    if not pace.marks or not pace.is_known:
+        return
+    thresholds = context.thresholds
+    first = min(reversed(pace.marks), key=lambda mark: mark.unacknowledged)  # up to then it kept up
+    span, grown, got = now.time - first.time, now.unacknowledged - first.unacknowledged, now.got - first.got
+    acknowledged = got - grown
+    if now.acks - first.acks < MEASURED_ACKS or span < thresholds.ns("consumer-behind-seconds"):
+        return
+    if grown < thresholds["consumer-behind-messages"] or got < thresholds["consumer-behind-factor"] * max(acknowledged, 1):
+        return
+    if PARTS * max(longest, now.time - pace.marks[-1].time) > span:
+        return  # it acknowledges in groups, or stopped
+    marks = [*pace.marks, now]
+    at = [next(mark for mark in reversed(marks) if mark.time <= first.time + span * part // PARTS) for part in range(PARTS + 1)]
+    is_steady = all(2 * PARTS * (after.unacknowledged - before.unacknowledged) >= grown for before, after in pairwise(at))
+    is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # all at once, each for long
+    fresh = (now.published - first.published) * 1_000_000  # a backlog from before comes faster than it was published
+    if not is_steady or is_starting or not span <= 2 * fresh <= 4 * span or _is_burst(pace.marks[0], first, now):
+        return
+    if may_lack(context, first.time, now.time):
+        return
+    text = f"{consumer.title} got {quantity(got, 'message')} in {duration(span)} and acknowledged {acknowledged:,}: "
+    text += f"{now.unacknowledged + pace.earlier:,} wait for its application."
+    evidence = {
+        "frames": [oldest.name],
+        **consumer.evidence,
+        "delivered": got,
+        "acknowledged": acknowledged,
+        "unacknowledged": now.unacknowledged + pace.earlier,
+        "span_ns": span,
+        "act": "client",
+    }
+    decided = thresholds.evidence(*(threshold.name for threshold in THRESHOLDS))
+    context.report("consumer-behind", oldest, text, evidence | decided)
+
+
+def _is_burst(begin: PaceMark, first: PaceMark, now: PaceMark) -> bool:
+    """Return True when messages come at twice the rate of the time before that, as long as this one."""
+    before, span = first.time - begin.time, now.time - first.time
+    return before >= span and (now.got - first.got) * before > 2 * (first.got - begin.got) * span

@@ -1,0 +1,121 @@
+"""Consumers that are slower than their messages come, and those that are as fast, or catch up."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, START_NS, Conversation
+from tests.scenarios.evaluation import diagnose
+
+BEHIND = "consumer-behind"
+START_MS = START_NS // MILLISECOND
+
+
+def consuming(
+    arrivals: list[int],
+    acks: list[int],
+    *,
+    kind: str = "Shared",
+    end: str = "open",
+    faster: int = 1,
+    together: bool = False,
+    cumulative: bool = False,
+    before: int = 0,
+    backwards: bool = False,
+) -> Conversation:
+    """A consumer that gets an entry at each of these times (ms), and acknowledges one, or all that it has, at each of those.
+
+    `faster`: entries come so many times as fast as they were published. `before`: the capture begins when it has so many already.
+    """
+    if before:
+        talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).client(flow(1))
+    else:
+        talk = subscribed(connected(), kind=kind).client(flow(10_000))
+    got, held = before, [*range(before)]
+    for time, is_ack in sorted([*((time, False) for time in arrivals), *((time, True) for time in acks)]):
+        talk.wait(max(0, START_NS + time * MILLISECOND - talk.time_ns))
+        if not is_ack:
+            talk.server(delivery(got, publish_time=START_MS + time * faster))
+            held.append(got)
+            got += 1
+        elif held:
+            done = [held.pop() for _ in range(len(held) if together else 1)] if backwards else [held.pop(0)]
+            if together and not backwards:
+                done += held
+                held = []
+            talk.client(ack(done[-1], kind="Cumulative") if cumulative else ack(*done))
+    if end == "closed":
+        talk.client(close_consumer())
+    return talk if end in ("open", "closed") else talk.reset("client") if end == "rst" else talk.close()
+
+
+def every(pause: int, until: int, since: int = 100) -> list[int]:
+    return [*range(since, until, pause)]
+
+
+@pytest.mark.parametrize(
+    ("until", "arrives", "works", "options"),
+    [
+        *product((4000, 9000), (10, 40), (200, 400), ({"end": "open"}, {"kind": "Exclusive", "end": "fin"})),
+        (15_000, 50, 250, {"kind": "Key_Shared", "end": "rst"}),
+        (15_000, 50, 900, {"kind": "Failover", "end": "closed"}),
+        (60_000, 200, 1000, {"kind": "Exclusive", "cumulative": True}),
+        *product((6000,), (20,), (100, 300), ({"before": 1}, {"before": 50}, {"before": 500}, {"backwards": True})),
+    ],
+)
+def test_messages_that_come_faster_than_they_are_done_are_named(
+    tmp_path: Path, until: int, arrives: int, works: int, options: dict[str, Any]
+) -> None:
+    diagnosis = diagnose(tmp_path, consuming(every(arrives, until), every(works, until, 150), **options))
+    row, evidence = diagnosis.only(BEHIND)
+    assert diagnosis.commands(row) == ["MESSAGE"]
+    assert evidence["delivered"] >= 3 * evidence["acknowledged"]
+    assert evidence["act"] == "client"
+
+
+@pytest.mark.parametrize("end", ["open", "fin"])
+def test_one_that_becomes_slow_is(tmp_path: Path, end: str) -> None:
+    acks = [*every(20, 4000, 110), *every(400, 9000, 4000)]
+    _, evidence = diagnose(tmp_path, consuming(every(20, 9000), acks, end=end)).only(BEHIND)
+    assert 4_000_000_000 < evidence["span_ns"] < 6_000_000_000
+
+
+def in_work(until: int, arrives: int, mean: int) -> list[int]:
+    """The times of ACKs of an application that works on all messages at once, for times up to twice the mean (ms)."""
+    return sorted(time + 2 * mean * (37 * number % 101) // 100 for number, time in enumerate(every(arrives, until)))
+
+
+BURST, SLOW = [*range(100, 400, 2)], every(200, 6000)
+DURING = [*every(100, 6000), *range(6000, 9000, 10)]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "acks", "options"),
+    [
+        (BURST, SLOW, {}),  # what came at once
+        (BURST, SLOW, {"cumulative": True}),
+        ([*range(5000, 5900, 4)], every(200, 6000, 5050), {}),  # not for long
+        ([100, *range(5000, 5900, 4)], every(300, 6000, 200), {}),
+        ([*range(100, 1100, 5), *every(200, 6000, 1200)], every(200, 6000, 150), {}),  # a burst at the beginning
+        (DURING, every(100, 9000, 150), {}),  # a burst at the end
+        *((every(20, 6000), every(pause, 6000), {}) for pause in (20, 25, 40, 50)),  # as fast, or nearly
+        *((every(20, 6000), every(pause, 6000), {"together": True}) for pause in (100, 500, 1500, 2000)),  # in groups
+        *((every(20, 6000), every(pause, 6000), {"together": True, "cumulative": True}) for pause in (100, 1500, 2000)),
+        *((every(20, until), every(200, until), {}) for until in (600, 1500, 2400)),  # too short
+        (every(250, 6000), every(1000, 6000, 300), {}),  # few
+        *((every(20, 6000), every(200, 6000), {"faster": faster}) for faster in (0, 5, 50, 100_000)),  # an old backlog
+        (every(20, 6000), [], {}),  # for consumer-not-acking
+        (every(20, 9000), [*range(200, 2000, 200)], {}),  # that one, too
+        *((every(20, 4000), [time for time in in_work(4000, 20, mean) if time < 4000], {}) for mean in (100, 1000, 3000, 9000)),
+        *((every(20, 6000), every(20, 6000, 110), {"before": before}) for before in (1, 40, 1000)),  # from before the capture
+        (every(20, 6000), every(25, 6000, 110), {"before": 300, "cumulative": True}),
+    ],
+)
+def test_a_consumer_that_catches_up_is_not(tmp_path: Path, arrivals: list[int], acks: list[int], options: dict[str, Any]) -> None:
+    assert BEHIND not in diagnose(tmp_path, consuming(arrivals, acks, **options)).codes
