@@ -28,28 +28,37 @@ def consuming(
     cumulative: bool = False,
     before: int = 0,
     backwards: bool = False,
+    queue: int = 0,
 ) -> Conversation:
     """A consumer that gets an entry at each of these times (ms), and acknowledges one, or all that it has, at each of those.
 
     `faster`: entries come so many times as fast as they were published. `before`: the capture begins when it has so many already.
+    `queue`: the broker gives it as many at most, and as many as it has done when those are half of it.
     """
     if before:
         talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).client(flow(1))
     else:
         talk = subscribed(connected(), kind=kind).client(flow(10_000))
-    got, held = before, [*range(before)]
+    got, held, acknowledged = before, [*range(before)], 0
+    room = queue or len(arrivals)
+    due: list[int] = []
     for time, is_ack in sorted([*((time, False) for time in arrivals), *((time, True) for time in acks)]):
         talk.wait(max(0, START_NS + time * MILLISECOND - talk.time_ns))
         if not is_ack:
-            talk.server(delivery(got, publish_time=START_MS + time * faster))
-            held.append(got)
-            got += 1
+            due.append(time)
         elif held:
             done = [held.pop() for _ in range(len(held) if together else 1)] if backwards else [held.pop(0)]
             if together and not backwards:
                 done += held
                 held = []
             talk.client(ack(done[-1], kind="Cumulative") if cumulative else ack(*done))
+            acknowledged += len(done)
+            if queue and acknowledged >= queue // 2:
+                room, acknowledged = room + acknowledged, 0
+        while due and room:
+            talk.server(delivery(got, publish_time=START_MS + due.pop(0) * faster))
+            held.append(got)
+            got, room = got + 1, room - 1
     if end == "closed":
         talk.client(close_consumer())
     return talk if end in ("open", "closed") else talk.reset("client") if end == "rst" else talk.close()
@@ -65,6 +74,7 @@ def every(pause: int, until: int, since: int = 100) -> list[int]:
         *product((4000, 9000), (10, 40), (200, 400), ({"end": "open"}, {"kind": "Exclusive", "end": "fin"})),
         (15_000, 50, 250, {"kind": "Key_Shared", "end": "rst"}),
         (15_000, 50, 900, {"kind": "Failover", "end": "closed"}),
+        *product((20_000, 60_000), (20,), (100, 300), ({"queue": 200}, {"queue": 500, "end": "fin"})),  # its queue is full before the end
         (60_000, 200, 1000, {"kind": "Exclusive", "cumulative": True}),
         *product((6000,), (20,), (100, 300), ({"before": 1}, {"before": 50}, {"before": 500}, {"backwards": True})),
     ],
@@ -114,6 +124,8 @@ DURING = [*every(100, 6000), *range(6000, 9000, 10)]
         (every(20, 9000), [*range(200, 2000, 200)], {}),  # that one, too
         *((every(20, 4000), [time for time in in_work(4000, 20, mean) if time < 4000], {}) for mean in (100, 1000, 3000, 9000)),
         *((every(20, 6000), every(20, 6000, 110), {"before": before}) for before in (1, 40, 1000)),  # from before the capture
+        (every(20, 6000), [*every(200, 6000), *range(6000, 12_000, 10)], {}),  # drained
+        ([*range(100, 2000, 10), *every(200, 20_000, 2000)], every(200, 20_000), {"queue": 100}),
         (every(20, 6000), every(25, 6000, 110), {"before": 300, "cumulative": True}),
     ],
 )

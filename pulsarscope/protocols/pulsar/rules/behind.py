@@ -97,32 +97,37 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     if not pace.marks or not pace.is_known:
         return
     thresholds = context.thresholds
-    first = min(reversed(pace.marks), key=lambda mark: mark.unacknowledged)  # up to then it kept up
-    span, grown, got = now.time - first.time, now.unacknowledged - first.unacknowledged, now.got - first.got
+    marks = [*pace.marks, now]
+    begin = max(range(len(pace.marks)), key=lambda index: (-marks[index].unacknowledged, index))  # up to then it kept up
+    end = _end_of_growth(marks, begin)
+    first, last = marks[begin], marks[end]
+    span, grown, got = last.time - first.time, last.unacknowledged - first.unacknowledged, last.got - first.got
     acknowledged = got - grown
-    if now.acks - first.acks < MEASURED_ACKS or span < thresholds.ns("consumer-behind-seconds"):
+    if last.acks - first.acks < MEASURED_ACKS or span < thresholds.ns("consumer-behind-seconds"):
         return
     if grown < thresholds["consumer-behind-messages"] or got < thresholds["consumer-behind-factor"] * max(acknowledged, 1):
         return
     if PARTS * max(longest, now.time - pace.marks[-1].time) > span:
         return  # it acknowledges in groups, or stopped
-    marks = [*pace.marks, now]
+    if PARTS * min(mark.unacknowledged - first.unacknowledged for mark in marks[end:]) < grown:
+        return  # it caught up
     at = [next(mark for mark in reversed(marks) if mark.time <= first.time + span * part // PARTS) for part in range(PARTS + 1)]
     is_steady = all(2 * PARTS * (after.unacknowledged - before.unacknowledged) >= grown for before, after in pairwise(at))
     is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # all at once, each for long
-    fresh = (now.published - first.published) * 1_000_000  # a backlog from before comes faster than it was published
-    if not is_steady or is_starting or not span <= 2 * fresh <= 4 * span or _is_burst(pace.marks[0], first, now):
+    fresh = (last.published - first.published) * 1_000_000  # a backlog from before comes faster than it was published
+    if not is_steady or is_starting or not span <= 2 * fresh <= 4 * span or _is_burst(marks[0], first, last):
         return
-    if may_lack(context, first.time, now.time):
+    if may_lack(context, first.time, last.time):
         return
+    waiting = now.unacknowledged + pace.earlier
     text = f"{consumer.title} got {quantity(got, 'message')} in {duration(span)} and acknowledged {acknowledged:,}: "
-    text += f"{now.unacknowledged + pace.earlier:,} wait for its application."
+    text += f"{waiting:,} wait for its application."
     evidence = {
         "frames": [oldest.name],
         **consumer.evidence,
         "delivered": got,
         "acknowledged": acknowledged,
-        "unacknowledged": now.unacknowledged + pace.earlier,
+        "unacknowledged": waiting,
         "span_ns": span,
         "act": "client",
     }
@@ -130,7 +135,18 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     context.report("consumer-behind", oldest, text, evidence | decided)
 
 
-def _is_burst(begin: PaceMark, first: PaceMark, now: PaceMark) -> bool:
+def _end_of_growth(marks: list[PaceMark], begin: int) -> int:
+    """Return where what is unacknowledged stops to grow: a queue that is full gets more when a part of it is done, often half."""
+    end = begin
+    for index in range(begin, len(marks)):
+        if marks[index].unacknowledged >= marks[end].unacknowledged:
+            end = index
+        elif 5 * marks[index].unacknowledged < 4 * marks[end].unacknowledged:
+            break
+    return end
+
+
+def _is_burst(begin: PaceMark, first: PaceMark, last: PaceMark) -> bool:
     """Return True when messages come at twice the rate of the time before that, as long as this one."""
-    before, span = first.time - begin.time, now.time - first.time
-    return before >= span and (now.got - first.got) * before > 2 * (first.got - begin.got) * span
+    before, span = first.time - begin.time, last.time - first.time
+    return before >= span and (last.got - first.got) * before > 2 * (first.got - begin.got) * span
