@@ -145,7 +145,8 @@ class _Expansion:
         for entry in entries:
             self._path(entry, named=False)
         if len(self.candidates) + len(self.findings) == before:
-            self._note("not-a-capture", path, "is a folder without captures")
+            deeper = f" of its own (those in its folders: '{printable(path)}/*')" if any(map(os.path.isdir, entries)) else ""
+            self._note("not-a-capture", path, f"is a folder without captures{deeper}")
 
     def _add(self, candidate: _Candidate, identity: str) -> None:
         if identity in self._seen:

@@ -105,13 +105,15 @@ def test_a_capture_named_twice_is_read_once(folder: Path) -> None:
         ("old.snoop", "old.snoop is a snoop capture (convert it first: editcap -F pcapng). Give a pcap"),
         ("empty", "is empty"),
         ("gone", "cannot be read: No such file or directory"),
-        ("void", "is a folder without captures"),
+        ("void", "void is a folder without captures. Give"),
+        ("hosts", "hosts is a folder without captures of its own (those in its folders: '"),
         ("loop", "cannot be read: "),
         ("evil\n\x1b[2J", "evil\\n\\x1b[2J"),
     ],
 )
 def test_nothing_left_is_an_error_of_one_line(folder: Path, argument: str, words: str) -> None:
     (folder / "void").mkdir()
+    (folder / "hosts" / "a").mkdir(parents=True)
     (folder / "old.snoop").write_bytes(b"snoop\x00\x00\x00")
     (folder / "loop").symlink_to(folder / "loop")
     (folder / "evil\n\x1b[2J").write_text("text")
