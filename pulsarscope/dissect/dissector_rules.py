@@ -26,8 +26,8 @@ class Rules(NamedTuple):
     """Limits that decide their findings: each finding names those of its code, unless its evidence says which one."""
     needs_both: frozenset[str] = frozenset()
     """Codes of findings of one connection about what is absent: not reported where the capture has one direction only."""
-    unread: str | None = None
-    """Name of the key rule that also gets a fact `UNREAD` of each connection without a known protocol on which the server said nothing (a
+    unread: tuple[str, ...] = ()
+    """Names of the key rules that also get a fact `UNREAD` of each connection without a known protocol on which the server said nothing (a
     SYN without an answer, or refused) or that speaks TLS. The key is the client's host; the values are server, client_bytes, server_bytes,
     closed, closed_by, end and tls."""
     legs: DescribeLegs | None = None
@@ -45,7 +45,7 @@ class Rules(NamedTuple):
             chosen += tuple(rule for rule in self.journeys if rule not in chosen)
         keys = self.keys if findings else tuple(key for key in self.keys if key.journeys is not None)
         keys = tuple(_with_journeys(key, journeys=journeys) for key in keys)
-        unread = self.unread if findings else None
+        unread = self.unread if findings else ()
         messages = (self.messages and findings) or any(rule.messages is not None for rule in chosen)
         return self._replace(connection=chosen, keys=keys, messages=messages, unread=unread)
 

@@ -305,9 +305,8 @@ class RuleEngine:
             return
         values = {name: getattr(row, name) for name in ("server", "client_bytes", "server_bytes", "closed", "closed_by", "end", "tls")}
         for rule_set in self.rule_sets.values():
-            if rule_set.unread is not None:
-                key = row.client.rpartition(":")[0]
-                yield rule_set.key_names[rule_set.unread], key, Fact(where_of(row), UNREAD, values)
+            for name in rule_set.unread:
+                yield rule_set.key_names[name], row.client.rpartition(":")[0], Fact(where_of(row), UNREAD, values)
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """Return the rules of a connection, if it has a dissector."""

@@ -250,7 +250,7 @@ def test_connections_without_a_readable_answer_are_facts_for_the_rule_that_asks(
     def note(key: str, facts: Sequence[Fact], _report: ReportFinding, _thresholds: Thresholds) -> None:
         heard.extend((key, fact.what, fact.values["server"], fact.where.name) for fact in facts)
 
-    rules = Rules({}, (), (KeyRule("addresses", 1, note),), unread="addresses")
+    rules = Rules({}, (), (KeyRule("addresses", 1, note),), unread=("addresses",))
     engine = RuleEngine([dissector_with(rules, "d"), dissector_with(Rules({}), "e")], {}, {})
     silent = {"dissector": None, "client_bytes": 0, "server_bytes": 0, "packet": 4, "connection": "0:4", **values}
     engine.feed([Closed(rows.connection(**silent))])

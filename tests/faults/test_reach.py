@@ -12,7 +12,7 @@ from tests.faults.attempts import attempt
 from tests.scenarios.commands import PING, PONG, created, lookup, lookup_response, producer
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation, Endpoint
-from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
+from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
 
 TOLD = ("10.0.9.9", 6650)
@@ -152,3 +152,17 @@ def test_an_address_that_its_client_can_use(url: str, client: str, server: str, 
 @pytest.mark.parametrize("url", ODD)
 def test_a_client_that_stays_with_its_service_url_needs_no_address(url: str, tmp_path: Path) -> None:
     assert problem_codes(findings_of(tmp_path, told(url, proxy_through_service_url=True))) == []
+
+
+@pytest.mark.parametrize("url", [URL, "pulsar://broker-9.example:6650"])
+@pytest.mark.parametrize("how", ["refused", "closed"])
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_broker_that_answers_in_the_end_is_reached_while_its_connection_lives(url: str, how: str, *, stays: bool, tmp_path: Path) -> None:
+    """A live run looks at a client before that connection has ended; without one it says that nobody answers."""
+    talk, failed = told(url), attempts(how, 2, 4 * SECOND)
+    talks = [talk, *failed, working(TOLD, 20 * SECOND)] if stays else [talk, *failed]
+    for number in range(1, 6):
+        for each in (talk, *talks[3:]):
+            wait_until(each, 5 * 60 * number * SECOND).client(PING).server(PONG)
+    assert len(with_code(live_findings_of(tmp_path, *talks), "broker-unreachable")) == (not stays)
+    assert len(with_code(findings_of(tmp_path, *talks), "broker-unreachable")) == (not stays)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.model.limits import FACTS_PER_KEY_MAX
+from pulsarscope.model.records import FindingRow
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules import idle_redirects
 from tests.faults.attempts import attempt
 from tests.scenarios.commands import PING, PONG, TOPIC, created, lookup, lookup_response, producer, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
-from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
+from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
 from tests.scenarios.rules.lookups import ONE, TO_ONE, TO_TWO, brokers
+
+MINUTE = 60 * SECOND
+
+Findings = Callable[..., list[FindingRow]]
 
 
 @pytest.mark.parametrize("pause", [MILLISECOND, SECOND, 20 * SECOND])
@@ -137,3 +147,46 @@ def test_a_client_that_goes_on(end: str, story: str, tmp_path: Path) -> None:
     if end != "ping":
         talk.close() if end == "fin" else talk.reset("client")
     assert not {"redirect-not-followed", "redirect-unseen"} & {row.code for row in findings_of(tmp_path, *talks)}
+
+
+@pytest.mark.parametrize("find", [findings_of, live_findings_of])
+@pytest.mark.parametrize("since", [SECOND, 11 * MINUTE, 3 * 60 * MINUTE])
+@pytest.mark.parametrize("end", ["fin", "ping"])
+@pytest.mark.parametrize("begun", ["connected", "midstream"])
+def test_a_redirect_to_a_broker_of_which_a_connection_is_old(find: Findings, since: int, end: str, begun: str, tmp_path: Path) -> None:
+    """It stays open for long after the other one has ended, too."""
+    other = connected(40001, server=("10.0.0.2", 6651), start=0)
+    if begun == "midstream":
+        del other.packets[:]
+        other.client(PING).server(PONG)
+    talk = connected(server=ONE, start=since)
+    talk.client(lookup(1)).server(lookup_response("Redirect", "pulsar://10.0.0.2:6651", 1)).wait(20 * SECOND)
+    talk.client(PING).server(PONG) if end == "ping" else talk.close()
+    for number in range(1, 5):
+        wait_until(other, since + 5 * number * MINUTE).client(PING).server(PONG)
+    assert with_code(find(tmp_path, talk, other), "redirect-not-followed") == []
+
+
+def test_a_redirect_is_found_where_the_client_stood_at_it(tmp_path: Path) -> None:
+    (row,) = with_code(findings_of(tmp_path, idle(TO_TWO, 3 * SECOND, "fin", before=2)), "redirect-unseen")
+    assert f"({row.file}:{row.packet}.{row.sub})" in row.text
+    assert (row.evidence or {})["frames"] == [f"{row.file}:{row.packet}.{row.sub}"]
+
+
+def told(count: int) -> list[Fact]:
+    """Facts on so many connections of a client, each redirected to other addresses behind the others' begin."""
+    facts = []
+    for number in range(1, count + 1):
+        where = Where(None, 0, number, 0, number, f"0:{number}")
+        redirect = [list(where._replace(sub=1, time=SECOND + number)), [f"10.{net}.{number % 250}.1:6650" for net in range(4)], TOPIC]
+        values = {"server": f"10.9.{number % 250}.{number // 250}:6650", "closed": "open", "end": 9 * SECOND, "redirect": redirect}
+        facts.append(Fact(where, "ended", values))
+    return facts
+
+
+def test_of_more_connections_than_are_remembered_nobody_is_accused() -> None:
+    found: list[str] = []
+    (rule,) = idle_redirects.KEYS
+    for count in (FACTS_PER_KEY_MAX // 10, FACTS_PER_KEY_MAX):
+        rule.evaluate("10.0.0.1", told(count), lambda code, *_: found.append(code), Thresholds(idle_redirects.THRESHOLDS))
+    assert found == ["redirect-unseen"] * (FACTS_PER_KEY_MAX // 10)

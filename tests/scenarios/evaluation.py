@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pulsarscope.engine.local import run
+from pulsarscope.capture import BlockReader
+from pulsarscope.engine.local import run, run_blocks
 from pulsarscope.model.records import FindingRow, FrameRow
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import write_pcap
@@ -50,6 +51,14 @@ def diagnose(folder: Path, *conversations: Conversation) -> Diagnosis:
 def findings_of(folder: Path, *conversations: Conversation) -> list[FindingRow]:
     """The findings of conversations in one capture."""
     return diagnose(folder, *conversations).findings
+
+
+def live_findings_of(folder: Path, *conversations: Conversation) -> list[FindingRow]:
+    """The findings of conversations as they happen, a few packets at a time."""
+    packets = sorted((packet for conversation in conversations for packet in conversation.packets), key=lambda packet: packet.time_ns)
+    path = str(write_pcap(folder / "conversations.pcap", packets))
+    batches = run_blocks(path, BlockReader(path, 0, read_bytes=500), Options(frozenset({"finding"}), rules=True, live=True))
+    return [row for batch in batches for row in batch.rows if isinstance(row, FindingRow)]
 
 
 def findings_in(capture: str) -> list[FindingRow]:

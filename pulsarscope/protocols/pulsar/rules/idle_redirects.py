@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import Fact, ReportFinding
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import FACTS_PER_KEY_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.addresses import may_be, told_addresses
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
 CODES = table(
@@ -29,39 +33,94 @@ THRESHOLDS = (
 )
 
 
+REDIRECTS = "redirects-of-client"
+
+FORGET_NS = 24 * 3600 * 1_000_000_000
+"""Time without facts for which connections are remembered: a redirect may lead to one that was opened long before."""
+
+OPEN, ENDED = "open", "ended"
+"""Facts on a connection that has lived for a while (both sides send PING every 30 s), and on one that is over."""
+
+
 class Redirect(NamedTuple):
     """A LOOKUP_RESPONSE that redirects, behind which the client asks nothing more of that broker."""
 
-    frame: str
-    time: int
+    where: Where
     addresses: tuple[str, ...]
     topic: str | None
 
 
-def judge_idle(
-    client: str, connections: Sequence[Fact], may_be: Callable[[str, str], bool], report: ReportFinding, thresholds: Thresholds
-) -> None:
+class RedirectRule(ConnectionRule):
+    """Source of the facts on the last redirect of each connection, and on the connections to which redirects may lead."""
+
+    __slots__ = ("_context", "_redirect", "_speaks")
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._speaks = False
+        self._redirect: Redirect | None = None
+
+    def _speak(self, row: FrameRow) -> None:
+        if row.direction == SERVER and not self._speaks:
+            self._speaks = True
+            self._emit(where_of(row), OPEN, {})
+
+    def _ask(self, _row: FrameRow) -> None:
+        self._redirect = None
+
+    def _answer(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        if fields.get("response") != "Redirect" or fields.get("proxy_through_service_url") or row.direction != SERVER:
+            return
+        if addresses := told_addresses(fields):
+            self._redirect = Redirect(where_of(row), addresses, row.topic)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Emit that the connection is over, and the redirect behind which nothing came."""
+        values = {"end": row.end, "closed": row.closed}
+        self._emit(where_of(row), ENDED, values if self._redirect is None else {**values, "redirect": self._redirect})
+
+    def _emit(self, where: Where, what: str, values: dict[str, Any]) -> None:
+        self._context.emit_fact(REDIRECTS, host(self._context.client), where, what, {"server": self._context.server, **values})
+
+    frames: ClassVar[Handlers] = {
+        "LOOKUP_RESPONSE": _answer,
+        **dict.fromkeys(("PING", "PONG"), _speak),
+        **dict.fromkeys(("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "PRODUCER", "SUBSCRIBE"), _ask),
+    }
+
+
+def _is_redirected(fact: Fact) -> bool:
+    return "redirect" in fact.values
+
+
+def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the redirects behind which this client (a host) opened no connection, and had none with the broker that they name."""
-    end = max((fact.values["end"] for fact in connections), default=0)
-    for fact in connections:
-        if (values := fact.values.get("redirect")) is None:
+    if len(facts) >= FACTS_PER_KEY_MAX:
+        return  # that on the connection with which the client went on may have been dropped
+    ends = {fact.where.connection: fact.values["end"] for fact in facts if fact.what != OPEN}
+    end = max(ends.values(), default=0)
+    latest = max(fact.where.time for fact in facts if fact.what != OPEN or fact.where.connection not in ends)
+    for fact in filter(_is_redirected, facts):
+        redirect, asked = Redirect(*fact.values["redirect"]), fact.values["server"]
+        where = Where(*redirect.where)
+        rest = (end if fact.values["closed"] == "open" else fact.values["end"]) - where.time
+        if latest >= where.time or rest < thresholds.ns("redirect-idle-seconds"):
             continue
-        redirect, asked = Redirect(*values), fact.values["server"]
-        rest = (end if fact.values["closed"] == "open" else fact.values["end"]) - redirect.time
-        others = [other for other in connections if other is not fact and other.values["end"] >= redirect.time]
-        goes_on = any(
-            other.where.time >= redirect.time or any(may_be(address, other.values["server"]) for address in redirect.addresses)
-            for other in others
-        )
-        if goes_on or rest < thresholds.ns("redirect-idle-seconds"):
+        others = (other for other in facts if other.where.connection != where.connection)
+        servers = {other.values["server"] for other in others if ends.get(other.where.connection, where.time) >= where.time}
+        if any(may_be(address, server) for address in redirect.addresses for server in servers):
             continue
         told, of = listing(redirect.addresses), f" of {redirect.topic}" if redirect.topic else ""
-        text = f"The lookup{of} by {client} was redirected from {asked} to {told} ({redirect.frame}), but "
-        evidence: dict[str, Any] = {"frames": [redirect.frame], "topic": redirect.topic, "client": client, "count": 1, "rest_ns": rest}
+        text = f"The lookup{of} by {client} was redirected from {asked} to {told} ({where.name}), but "
+        evidence: dict[str, Any] = {"frames": [where.name], "topic": redirect.topic, "client": client, "count": 1, "rest_ns": rest}
         evidence |= thresholds.evidence("redirect-idle-seconds")
         # What a client does at another port of the same host passes by the same place.
         if any(host(address) == host(asked) for address in redirect.addresses):
-            report("redirect-not-followed", fact.where._replace(time=redirect.time), f"{text}did nothing for {duration(rest)}.", evidence)
+            report("redirect-not-followed", where, f"{text}did nothing for {duration(rest)}.", evidence)
         else:
             text += f"nothing follows within {duration(rest)}: it did nothing, or what it did is not in the capture."
-            report("redirect-unseen", fact.where._replace(time=redirect.time), text, evidence)
+            report("redirect-unseen", where, text, evidence)
+
+
+KEYS = (KeyRule(REDIRECTS, FORGET_NS, _evaluate_redirects, decides=_is_redirected),)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Address, ip_address
+from ipaddress import IPv4Network
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
@@ -13,9 +13,9 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.addresses import is_loopback, literal_of, may_be, told_addresses
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.handshakes import judge_handshakes
-from pulsarscope.protocols.pulsar.rules.idle_redirects import Redirect, judge_idle
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -46,6 +46,14 @@ THRESHOLDS = (
 
 REACH = "brokers-of-client"
 
+ADVERTISED, SPOKEN = "advertised", "spoken"
+"""Facts on an address that a client was told, and on a connection that is over."""
+
+OPEN = "open"
+"""Fact on a connection that has lived for a while (both sides send PING every 30 s): in a live run its end may come in days."""
+
+_OPEN_VALUES = {"server_bytes": 1, "client_bytes": 1, "closed": "open", "closed_by": None, "end": 2**63 - 1, "tls": None}
+
 WANTED = "wanted"
 """Fact, by the host of a proxy, of a client that asked it for a connection to a broker, and got none."""
 
@@ -66,29 +74,29 @@ _LOOPBACK = "127.0.0.1"
 class ReachRule(ConnectionRule):
     """Source of the facts on the brokers that a client was sent to, and reached."""
 
+    __slots__ = ("_advertised", "_context", "_speaks", "_used")
+
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._advertised: set[tuple[str, ...]] = set()
+        self._advertised: frozenset[tuple[str, ...]] = frozenset()
         self._used = False
         """True when the client did more here than ask."""
-        self._redirect: Redirect | None = None
+        self._speaks = False
 
-    def _ask(self, _row: FrameRow) -> None:
-        self._redirect = None
+    def _speak(self, row: FrameRow) -> None:
+        if row.direction == SERVER and not self._speaks:
+            self._speaks = True
+            values = {"server": self._context.server, "used": self._used, **_OPEN_VALUES}
+            self._context.emit_fact(REACH, host(self._context.client), where_of(row), OPEN, values)
 
-    def _use(self, row: FrameRow) -> None:
-        self._ask(row)
+    def _use(self, _row: FrameRow) -> None:
         self._used = True
 
     def _advertise(self, row: FrameRow) -> None:
         if row.direction != SERVER:
             return
         fields = row.fields or {}
-        names = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
-        addresses = tuple(address for name in names if (address := _address(fields.get(name))))
-        if fields.get("response") == "Redirect" and addresses and not fields.get("proxy_through_service_url"):
-            where = where_of(row)
-            self._redirect = Redirect(where.name, where.time, addresses, row.topic)
+        addresses = told_addresses(fields)
         if (
             fields.get("proxy_through_service_url")
             or not addresses
@@ -96,55 +104,25 @@ class ReachRule(ConnectionRule):
             or len(self._advertised) >= ADVERTISED_MAX
         ):
             return
-        self._advertised.add(addresses)
+        self._advertised |= {addresses}
         client, asked = host(self._context.client), self._context.server
         advertised = {"addresses": list(addresses), "asked": asked, "client": client, "topic": row.topic, "command": row.command}
-        self._context.emit_fact(REACH, client, where_of(row), "advertised", advertised)
-        if client != _LOOPBACK and any(_is_loopback(host(address)) for address in addresses):
+        self._context.emit_fact(REACH, client, where_of(row), ADVERTISED, advertised)
+        if client != _LOOPBACK and any(is_loopback(host(address)) for address in addresses):
             # What the client does with such an address is seen on its own host only.
-            self._context.emit_fact(REACH, _LOOPBACK, where_of(row), "advertised", advertised)
+            self._context.emit_fact(REACH, _LOOPBACK, where_of(row), ADVERTISED, advertised)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Emit whether the server answered."""
         values = {"server": self._context.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
-        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls, "redirect": self._redirect}
-        self._context.emit_fact(REACH, host(self._context.client), where_of(row), "spoken", values)
+        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls}
+        self._context.emit_fact(REACH, host(self._context.client), where_of(row), SPOKEN, values)
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _advertise),
         **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _use),
-        **dict.fromkeys(("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE"), _ask),
+        **dict.fromkeys(("PING", "PONG"), _speak),
     }
-
-
-def _address(url: Any) -> str | None:
-    """Return host:port of a service URL, None when it has no port."""
-    address = str(url or "").partition("://")[2].partition("/")[0]
-    return address if address.rpartition(":")[2].isdigit() and host(address) else None
-
-
-def _literal(name: str) -> Any:
-    """Return a host as an IP address, None when it is a name."""
-    try:
-        address = ip_address(name.strip("[]"))
-    except ValueError:
-        return None
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
-
-
-def _is_loopback(name: str) -> bool:
-    literal = _literal(name)
-    return name == "localhost" if literal is None else literal.is_loopback
-
-
-def _may_be(address: str, server: str) -> bool:
-    """Return True when an advertised address may lead to this endpoint: a host name may stand for any host."""
-    if address.rpartition(":")[2] != server.rpartition(":")[2]:
-        return False
-    name, literal = host(address), _literal(host(address))
-    if literal is None:
-        return name != "localhost" or _is_loopback(host(server))
-    return bool(literal == _literal(host(server)))
 
 
 def _failure(fact: Fact) -> str | None:
@@ -165,21 +143,24 @@ def _reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fact], fa
         reached = fact.values["server"]
         # The broker that told the address is asked again and again: it stands for a name only when it was tried instead.
         other = reached == server or reached not in asked or (fact.values.get("used", True) and fact.where.time > failures[0].where.time)
-        if other and fact.values["end"] > failures[-1].where.time and any(_may_be(address, reached) for address in addresses):
+        if other and fact.values["end"] > failures[-1].where.time and any(may_be(address, reached) for address in addresses):
             return True
     return False
 
 
 def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report failed handshakes, advertised addresses that nobody answers at, and odd ones."""
-    advertised = [fact for fact in facts if fact.what == "advertised"]
-    hosts = {host(fact.values["server"]) for fact in facts if fact.what == "spoken"}
+    advertised = [fact for fact in facts if fact.what == ADVERTISED]
+    hosts = {host(fact.values["server"]) for fact in facts if fact.what in (SPOKEN, OPEN)}
     addresses = {address for fact in advertised for address in fact.values["addresses"]}
 
     def is_broker(server: str) -> bool:
-        return host(server) in hosts or any(_may_be(address, server) for address in addresses)
+        return host(server) in hosts or any(may_be(address, server) for address in addresses)
 
-    connections = [fact for fact in facts if fact.what not in ("advertised", WANTED)]
+    ended = {fact.where.connection for fact in facts if fact.what == SPOKEN}
+    connections = [
+        fact for fact in facts if fact.what not in (ADVERTISED, WANTED) and not (fact.what == OPEN and fact.where.connection in ended)
+    ]
     judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     failed: dict[str, list[Fact]] = {}
     spoken = []
@@ -191,12 +172,11 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     for server, failures in failed.items():
         _judge_outages(client, server, failures, [fact for fact in spoken if fact.values["server"] == server], report)
-        named = [fact for fact in advertised if any(_may_be(address, server) for address in fact.values["addresses"])]
+        named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
         if led and _is_certain(led, thresholds.ns("broker-unreachable-seconds")) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
-    judge_idle(client, connections, _may_be, report, thresholds)
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
     )
@@ -209,7 +189,7 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
         target, proxy, begun = fact.values["target"], fact.values["proxy"], fact.where.time
         for server, failures in failed.items():
             tried = [failure for failure in failures if begun <= failure.where.time <= begun + WANTED_WINDOW_NS]
-            if server in reported or not tried or not _may_be(target.partition("://")[2] or target, server):
+            if server in reported or not tried or not may_be(target.partition("://")[2] or target, server):
                 continue
             reported.add(server)
             kinds = " or ".join(dict.fromkeys(_failure(failure) or "" for failure in tried))
@@ -259,7 +239,7 @@ def _report_unreachable(
 ) -> None:
     first, last = failures[0], failures[-1]
     source = max((fact for fact in advertised if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
-    address = next(address for address in source.values["addresses"] if _may_be(address, server))
+    address = next(address for address in source.values["addresses"] if may_be(address, server))
     kinds = list(dict.fromkeys(_failure(fact) or "" for fact in failures))
     worked = any(fact.values["server"] == server for fact in spoken)
     span = last.values["end"] - first.where.time
@@ -285,14 +265,14 @@ def _report_unreachable(
 
 def _oddities(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the advertised addresses that are of no use to the client, each with the reason."""
-    client, asked = _literal(advertised.values["client"]), _literal(host(advertised.values["asked"]))
+    client, asked = literal_of(advertised.values["client"]), literal_of(host(advertised.values["asked"]))
     if client is None or client == asked or client.is_loopback:
         return
     for address in advertised.values["addresses"]:
-        literal = _literal(host(address))
-        if any(_may_be(address, server) for server in reached if server != advertised.values["asked"]) or literal == asked:
+        literal = literal_of(host(address))
+        if any(may_be(address, server) for server in reached if server != advertised.values["asked"]) or literal == asked:
             continue
-        if _is_loopback(host(address)):
+        if is_loopback(host(address)):
             yield address, "a loopback address, though the client is on another host"
         elif literal is None:
             continue
