@@ -58,8 +58,14 @@ _BETWEEN_SPACES = re.compile(rb"\S+")
 _PLAIN = re.compile(rb"[(\[]?[A-Za-z]+(?:'[a-z]{1,2})?[.,:;!?)\]]*")
 """A word of a sentence: not in quotation marks, and no part of a name with hyphens or dots."""
 
-_FIXED = re.compile(rb"-partition-\d+|:\d{1,5}(?=[/,:\s]|$)")
-"""Partition numbers, and ports."""
+_PARTITION = re.compile(rb"-partition-\d+")
+
+_PORT = re.compile(rb":\d{1,5}(?=[/,:\s]|$)")
+
+_PARTITION_OR_PORT = re.compile(_PARTITION.pattern + rb"|" + _PORT.pattern)
+
+_URL = re.compile(rb"(?:pulsar(?:\+ssl)?|https?)://", re.IGNORECASE)
+"""Begins the URL of a host, whose number behind a colon is a port. That of `order:4711` may be a customer's."""
 
 _VERSION = re.compile(
     rb"(?:[Pp]ulsar[ -]?(?:Server|Proxy|Broker|Client)?[ -]?(?:(?:Java|CPP|Go|Python|Nodejs|DotNet|CSharp|Rust|rs)-)?)?"
@@ -91,8 +97,12 @@ class MaskedNames:
         """Mask of an IPv4 or IPv6 address, of 4 or 16 bytes: of the same kind (private, loopback), and as long when written as text."""
 
     def name(self, name: bytes) -> bytes:
-        """Return the mask of a topic, a URL or any other name."""
+        """Return the mask of a topic or any other name."""
         return self._parts(name, lambda word: word.lower() in _KEPT)
+
+    def endpoint(self, endpoint: bytes) -> bytes:
+        """Return the mask of a URL, or of a host with a port, which stays."""
+        return self._parts(endpoint, lambda word: word.lower() in _KEPT, _PARTITION_OR_PORT)
 
     def text(self, text: bytes) -> bytes:
         """Return a sentence of a broker or a client with masks in the place of all that is not of its usual words."""
@@ -116,21 +126,23 @@ class MaskedNames:
         """Return so many bytes that no compression shortens, always the same for the same content."""
         return shake_256(digest(self._key, content, "sha256")).digest(size)
 
-    def _parts(self, text: bytes, keeps: Callable[[bytes], bool]) -> bytes:
-        """Mask the words of a text, with its addresses as addresses."""
+    def _parts(self, text: bytes, keeps: Callable[[bytes], bool], fixed: re.Pattern[bytes] | None = None) -> bytes:
+        """Mask the words of a text but what is `fixed`: partition numbers, and ports in the URL of a host. Addresses become addresses."""
+        fixed = fixed or (_PARTITION_OR_PORT if _URL.search(text) else _PARTITION)
         out, position = [], 0
         for match in _ADDRESS.finditer(text):
             masked = self._written_address(match[0])
             if masked is not None:
-                out += [self._words(text[position : match.start()], keeps), masked]
-                position = match.end()
-        return b"".join([*out, self._words(text[position:], keeps)])
+                port = _PORT.match(text, match.end())
+                out += [self._words(text[position : match.start()], keeps, fixed), masked, b"" if port is None else port[0]]
+                position = match.end() if port is None else port.end()
+        return b"".join([*out, self._words(text[position:], keeps, fixed)])
 
-    def _words(self, text: bytes, keeps: Callable[[bytes], bool]) -> bytes:
+    def _words(self, text: bytes, keeps: Callable[[bytes], bool], fixed: re.Pattern[bytes]) -> bytes:
         if keeps(text):
             return text
         out, position = [], 0
-        for match in _FIXED.finditer(text):
+        for match in fixed.finditer(text):
             out += [self._each_word(text[position : match.start()], keeps), match[0]]
             position = match.end()
         return b"".join([*out, self._each_word(text[position:], keeps)])

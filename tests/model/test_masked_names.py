@@ -53,6 +53,19 @@ def test_partition_numbers_ports_and_the_masked_address_of_a_packet_stay_in_name
     assert NAMES.name(b"pulsar://10.0.0.7:6650") == b"pulsar://" + str(ip_address(NAMES.address(bytes([10, 0, 0, 7])))).encode() + b":6650"
 
 
+@pytest.mark.parametrize("name", ["order:4711", "persistent://acme/orders/order:4711", "a:4711:b", "4711:4711", "acme.com:4711/x"])
+def test_numbers_behind_colons_are_masked_in_names(name: str) -> None:
+    for masked in (NAMES.name(name.encode()), NAMES.text(f"Topic {name} not found".encode())):
+        assert b"4711" not in masked
+
+
+@pytest.mark.parametrize("url", ["pulsar://broker.acme.com:4711", "https://acme:4711/", "10.1.2.3:4711", "[fd00::12]:4711"])
+def test_ports_stay_behind_hosts(url: str) -> None:
+    for masked in (NAMES.name(url.encode()), NAMES.endpoint(url.encode()), NAMES.text(f"Failed to connect to {url}".encode())):
+        assert b":4711" in masked
+    assert NAMES.endpoint(b"broker-3:6650").endswith(b":6650")
+
+
 @given(st.ip_addresses(v=4).filter(lambda address: not (address.is_loopback or address.is_multicast or address.is_unspecified)))
 def test_an_address_is_another_one_as_long_as_text(address: object) -> None:
     packed = address.packed  # type: ignore[attr-defined]

@@ -58,7 +58,8 @@ class PulsarRedaction:
             **dict.fromkeys(_VERSIONS, names.version),
             "auth_method_name": lambda value: value if value in _AUTH_METHODS else names.opaque(value),
             "schema_version": lambda value: value if len(value) == 8 else _blank(value),  # a number
-            "partition_key": names.opaque,  # what looks like a port in it is part of the key
+            "proxy_to_broker_url": names.endpoint,  # without a scheme
+            "partition_key": names.opaque,
             "ordering_key": names.opaque,
             "schema_data": lambda value: b" " * len(value),
         }
