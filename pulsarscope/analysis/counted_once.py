@@ -193,10 +193,14 @@ class CountedOnce:
     def add(self, anchor: AnchorRow) -> None:
         """Take an anchor."""
         for inner in self._legs.add(*anchor):
-            remember(self._repeated, self.outer_of[inner], {*self._early.pop(inner, ())}, EARLY_CONNECTIONS_MAX)
-            self._settled -= {inner, self.outer_of[inner]}
-            if self._held is not None:
-                self.inner += self._held.pop(inner, ())
+            self._leave_out(inner, self.outer_of[inner])
+
+    def _leave_out(self, inner: str, outer: str) -> None:
+        """Leave out what follows on an inner leg, and on the outer one what came on it before."""
+        remember(self._repeated, outer, {*self._repeated.get(outer, ()), *self._early.pop(inner, ())}, EARLY_CONNECTIONS_MAX)
+        self._settled -= {inner, outer}
+        if self._held is not None:
+            self.inner += self._held.pop(inner, ())
 
     def selected(self, rows: Iterable[Any]) -> list[Any]:
         """Do as `kept` with rows in another form, of which frames are not held."""
@@ -281,7 +285,8 @@ class CountedOnce:
             if time - mark.time > UNDECIDED_NANOSECONDS_MAX:
                 break
         if self._legs.weight(second, first) > 0:  # each acknowledgment so far speaks for it
-            remember(self._repeated, second, {*self._repeated.get(second, ()), *self._early.get(first, ())}, EARLY_CONNECTIONS_MAX)
+            self._legs.presume(second, first)
+            self._leave_out(first, second)
         else:
             remember(self._strangers, (first, second), None, LEGS_MAX)
         return True

@@ -157,6 +157,10 @@ class LegTable:
         legs = self._pairs.get((outer, inner))
         return 0 if legs is None else legs.weight
 
+    def presume(self, outer: str, inner: str) -> None:
+        """Take two connections for legs, though too little is known of them."""
+        remember(self.outer_of, inner, outer, LEGS_MAX)
+
     def _join(self, outer: Fact, inner: Fact) -> bool:
         names = outer.where.connection, inner.where.connection
         legs = self._pairs.get(names)

@@ -61,6 +61,17 @@ def test_deliveries_before_the_first_acknowledgment_are_kept_once(tmp_path: File
     assert entries(kept(rows)) == [*range(40)]
 
 
+@pytest.mark.parametrize(("together", "acks"), [(1, 1), (1, 2), (5, 1), (5, 2), (40, 1), (40, 2), (40, 3), (70, 3)])
+def test_few_acknowledgments_before_the_end_are_enough_where_all_speak_for_a_path(tmp_path: FilePath, together: int, acks: int) -> None:
+    """Of messages and of frames: those of statistics wait until a connection can be a leg."""
+    rows = path_without_beginning(tmp_path, acks * together, together=together)
+    out = kept(rows, holds=True)
+    assert entries(out) == [*range(acks * together)]
+    frames = [row.connection for row in out if isinstance(row, FrameRow)]
+    assert len(frames) == acks * (together + 1)
+    assert len({*frames}) == 1
+
+
 @pytest.mark.parametrize("sizes", [(1,), (7, 1, 30), (50,)])
 @pytest.mark.parametrize("name", ["proxy-keyshared.pcap", "balancer.pcap"])
 def test_however_rows_are_cut_into_batches_the_same_are_kept_in_their_order(name: str, sizes: tuple[int, ...]) -> None:
