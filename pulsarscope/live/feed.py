@@ -52,7 +52,7 @@ class LiveFeed:
         `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
         At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
         `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
-        `tell` takes a line when the interface goes down, and when it is up again. With `records`, blocks keep the packets as captured.
+        `notify` takes a line when the interface goes down, and when it is up again. With `records`, blocks keep the packets as captured.
         `forks`: capture in another process, where the source can be read in one.
         """
         self.name = source.name

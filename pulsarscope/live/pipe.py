@@ -98,11 +98,12 @@ class PipeFeed:
             delay = time.time() - block.last_time / SECOND
             self._least_delay = min(self._least_delay, delay)
             self.lag = delay - self._least_delay
-        self._secrets += self._reader.take_secrets()
+        secrets = self._reader.take_secrets()
         if lines := self._key_logs.read():
-            self._secrets.append((0, lines))
-        if block.records or self._secrets:
-            self._record(block.records, [log for _, log in self._secrets])
+            secrets.append((0, lines))
+        self._secrets += secrets
+        if block.records or secrets:
+            self._record(block.records, [log for _, log in secrets])
         return block
 
     def _record(self, records: Sequence[PacketRecord] = (), key_logs: Sequence[bytes] = ()) -> None:
@@ -133,7 +134,7 @@ class PipeFeed:
     def wait(self) -> None:
         """Record until the end."""
         for _ in self:
-            pass
+            self.take_secrets()
 
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""

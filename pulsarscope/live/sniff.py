@@ -33,7 +33,6 @@ class SniffSource:
         self.received = 0
         self.dropped = 0
         self._sniffer = sniffer
-        self._link_types = link_types
         self.link_type: int = link_types.get(getattr(sniffer, "LL", None), ETHERNET)
 
     def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:

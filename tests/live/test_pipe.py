@@ -187,3 +187,15 @@ def test_secrets_that_come_meanwhile_are_recorded_before_the_packets_that_need_t
     commands = [frame.command for frame in ps.open(captures / "go-tls13.pcap", tls_keylog=captures / "go-tls13.keylog").frames()]
     assert sorted(str(frame.command) for frame in ps.open(file).frames()) == sorted(map(str, commands))
     assert len(commands) > 50
+
+
+def test_secrets_are_recorded_once_by_who_only_records(captures: Path, tmp_path: Path) -> None:
+    data, keys = (captures / "go-tls13.pcap").read_bytes(), (captures / "go-tls13.keylog").read_bytes()
+    log, file = tmp_path / "keys", tmp_path / "kept.pcapng"
+    log.write_bytes(keys)
+    path, end = piped(tmp_path, data, len(data) // 5)
+    feed = PipeFeed(path, recorder=Recorder(str(file), section_block(""), Rotation(), bytes), key_logs=[str(log)])
+    feed.wait()
+    end()
+    feed.close()
+    assert file.read_bytes().count(keys) == 1

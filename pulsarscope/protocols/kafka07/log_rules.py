@@ -114,7 +114,6 @@ class LogRule(ConnectionRule):
         self._context = context
         self._produced: list[Produced] = []
         """Since the last answer."""
-        self._too_large: list[tuple[Where, int]] = []
         self._progress: dict[Place, Progress] = {}
         self._waiting: dict[str, None] = {}
         """Fetches without a response: behind several of them no offset tells anything."""
