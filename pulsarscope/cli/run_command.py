@@ -204,18 +204,8 @@ def limited_rows(
     The first `skip` of them are left out, with all rows before the next one.
     """
     remaining = limit
-    if row_filter is not None:
-        row_filter.begin(run)
-    with closing(iter(run)) as batches:
-        for batch in batches:
-            if once is not None and batch.prepared is None:
-                batch.rows = once.kept(batch.rows, run.endpoints)
-            if watch is not None:
-                watch(batch)
-            endpoints = run.endpoints if once is None else once.endpoints
-            rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, endpoints)
-            if skip:
-                rows, skip = _behind(rows, kinds, skip)
+    with closing(_selected_rows(run, kinds, row_filter, once, watch, skip)) as batches:
+        for batch, rows in batches:
             if remaining is None:
                 yield batch, rows
                 continue
@@ -229,9 +219,33 @@ def limited_rows(
             yield batch, rows
             if remaining == 0:
                 return
+
+
+def _selected_rows(
+    run: RowsRun,
+    kinds: tuple[str, ...],
+    row_filter: RowFilter | None,
+    once: CountedOnce | None,
+    watch: Callable[[RowBatch], None] | None,
+    skip: int,
+) -> Generator[tuple[Any, list[Any]], None, None]:
+    """Yield the batches with the rows that the filter selects."""
+    if row_filter is not None:
+        row_filter.begin(run)
+    with closing(iter(run)) as batches:
+        for batch in batches:
+            if once is not None and batch.prepared is None:
+                batch.rows = once.kept(batch.rows, run.endpoints)
+            if watch is not None:
+                watch(batch)
+            endpoints = run.endpoints if once is None else once.endpoints
+            rows: list[Any] = batch.rows if row_filter is None else row_filter.select(batch.rows, endpoints)
+            if skip:
+                rows, skip = _behind(rows, kinds, skip)
+            yield batch, rows
         if once is not None and (rest := once.rest()):
             rows, _ = _behind(rest if row_filter is None else row_filter.select(rest, once.endpoints), kinds, skip)
-            yield msgspec.structs.replace(batch, rows=rest), rows if remaining is None else rows[:remaining]
+            yield msgspec.structs.replace(batch, rows=rest), rows
 
 
 def _behind(rows: list[Any], kinds: tuple[str, ...], skip: int) -> tuple[list[Any], int]:

@@ -12,8 +12,9 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.capture import BlockReader
 from pulsarscope.cli.options import CommandRequest, ReadOptions
-from pulsarscope.cli.run_command import output_name, run_command
+from pulsarscope.cli.run_command import limited_rows, output_name, run_command
 from pulsarscope.engine import local as pipeline
+from pulsarscope.engine.row_batch import RowBatch
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.output.render.view import View
@@ -186,6 +187,29 @@ def test_the_limit_counts_only_what_is_asked_for(fake_runs: FakeRuns, capsys: py
     fake_runs([[rows.finding(), rows.send(1), rows.finding(), rows.send(2)]])
     assert run_command(request(limit=1, format="ndjson")) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_the_limit_counts_alike_what_waited_until_the_end() -> None:
+    class Waiting:
+        """Rows that are kept at the end."""
+
+        def __init__(self) -> None:
+            self.endpoints: dict[str, tuple[str, str]] = {}
+
+        def kept(self, _rows: list[Any], _endpoints: Any) -> list[Any]:
+            return []
+
+        def rest(self) -> list[Any]:
+            return [rows.finding(), rows.frame(packet=1), rows.finding(), rows.frame(packet=2)]
+
+    class OneBatch(FakeRun):
+        def __iter__(self) -> Iterator[Any]:
+            yield RowBatch([], 0, 0, 0)
+
+    once: Any = Waiting()
+    given: Any = OneBatch([])
+    packets = [[row.packet for row in chosen if row.kind == "frame"] for _, chosen in limited_rows(given, ("frame",), None, 1, once)]
+    assert packets == [[], [1]]
 
 
 def test_the_output_is_never_one_of_the_inputs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
