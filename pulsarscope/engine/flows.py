@@ -16,7 +16,7 @@ from pulsarscope.dissect.legs import ANCHOR, INNER, JOINED
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.packed_facts import keep
+from pulsarscope.engine.packed_facts import keep, of_leg
 from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import EmitFact, rule_engine
 from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
@@ -35,6 +35,7 @@ __all__ = [
     "check_options",
     "evaluate",
     "join_legs",
+    "of_paths",
     "rules_of_all_legs",
     "strangers",
     "with_secrets",
@@ -236,6 +237,21 @@ def join_legs(
         if goes_on:
             emit(rule, "", table.suspend())
     yield from (row for _, row in rules.take())
+
+
+def of_paths(
+    facts: Iterable[tuple[str, str, Fact]], joined: Iterable[tuple[str, str, Fact]], options: Options
+) -> Iterator[tuple[str, str, Fact]]:
+    """Yield the facts that are evaluated: no anchors, and those of inner legs, marked, for the rules alone that get them.
+
+    `joined` is what `join_legs` emitted.
+    """
+    outer_of = {fact.where.connection: outer for _, outer, fact in joined if fact.what == INNER}
+    of_all_legs = rules_of_all_legs(options)
+    for rule, key, fact in facts:
+        outer = outer_of.get(fact.where.connection)
+        if not rule.endswith(OF_LEGS) and (outer is None or rule in of_all_legs):
+            yield rule, key, fact if outer is None else of_leg(fact, outer)
 
 
 def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine.engine import Engine
-from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, evaluate, join_legs
+from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, evaluate, join_legs, of_paths
 from pulsarscope.engine.options import Options
 from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
 from pulsarscope.inputs.tls_secrets import Secrets
@@ -164,14 +164,12 @@ class ShareDecoder:
             waiting.append((rule, key, fact))
 
         facts = [(_PENDING + number, *fact) for number, fact in enumerate(_unpacked(self.state.facts))]
-        facts += [
-            (number, *fact) for number, fact in enumerate(_unpacked(_packed(self._facts)))
-        ]  # as those before: packing makes lists of tuples
+        # As those before: packing makes lists of tuples.
+        facts += [(number, *fact) for number, fact in enumerate(_unpacked(_packed(self._facts)))]
         facts.sort(key=_order)
         anchors = sorted((fact for fact in facts if fact[1].endswith(OF_LEGS)), key=lambda fact: _order(fact)[2:])
         found: list[FindingRow | JourneyRow] = [*join_legs((fact[1:] for fact in anchors), self._options, wait, goes_on=not ends)]
-        inner = {fact.where.connection for _, _, fact in waiting} - {""}
-        others = (fact[1:] for fact in facts if not fact[1].endswith(OF_LEGS) and fact[3].where.connection not in inner)
+        others = of_paths((fact[1:] for fact in facts), [*waiting], self._options)
         newest = None if ends else max(self._newest.values(), default=0)
         found += evaluate(others, self._options, newest, wait)
         self.state.facts = b"" if ends else _packed(waiting)

@@ -1,0 +1,37 @@
+"""Shares of captures that land, decoded batch after batch without Spark."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path as FilePath
+
+import msgspec
+import pytest
+
+from pulsarscope.engine.local import run
+from pulsarscope.model.records import FindingRow
+from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.legs import Path
+from tests.scenarios.options import Options
+
+OPTIONS = Options(frozenset({"finding"}), rules=True)
+
+
+@pytest.mark.parametrize("cuts", [(), (0.5,), (0.3, 0.6, 0.95)])
+def test_what_legs_say_of_a_path_is_found_as_in_one_run(tmp_path: FilePath, cuts: tuple[float, ...]) -> None:
+    path = Path("apart").produce(12)
+    path.inner.reset(by="server")
+    path.outer.wait(MILLISECOND).close(by="server")
+    packets = sorted((*path.outer.packets, *path.inner.packets), key=lambda packet: packet.time_ns)
+    places = [0, *(int(cut * len(packets)) for cut in cuts), len(packets)]
+    files = [str(write_pcap(tmp_path / f"{start}.pcap", packets[start:stop])) for start, stop in pairwise(places)]
+    state, found = None, []
+    for number, file in enumerate(files):
+        decoder = ShareDecoder(OPTIONS, ShareBatch(0, 1, number, [file], [None], number == len(files) - 1, 1 * SECOND), state)
+        found += [msgspec.json.encode(row) for rows in decoder.rows() for row in rows]
+        state = decoder.state
+    rows = [row for batch in run(files, OPTIONS) for row in batch.rows if isinstance(row, FindingRow)]
+    assert "proxy-leg-failed" in {row.code for row in rows}
+    assert sorted(found) == sorted(map(msgspec.json.encode, rows))
