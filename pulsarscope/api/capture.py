@@ -117,7 +117,7 @@ class Capture:
         refuse_unknown(chosen)
         return self._decode(chosen, self._filter(chosen, filter))
 
-    def follow(self, **subject: str) -> Rows[FrameRow]:
+    def follow(self, /, **subject: str) -> Rows[FrameRow]:
         """Iterate over the frames of one connection, producer, consumer, topic, message or txn, which the argument names.
 
         Raises UsageError for none or several of these, or a name of another form.

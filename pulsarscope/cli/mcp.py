@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -88,7 +89,7 @@ class ServedCaptures:
         from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES  # noqa: PLC0415 - help stays quick without it
 
         suffixes = {*SUFFIXES, *COMPRESSED_SUFFIXES}
-        found = (path for folder in self._folders for path in sorted(folder.rglob("*")) if path.suffix in suffixes and path.is_file())
+        found = (path for folder in self._folders for path in sorted(folder.rglob("*")) if path.suffix in suffixes and self._serves(path))
         return [{"file": str(path), "bytes": path.stat().st_size} for path in islice(found, FILES_MAX)]
 
     def diagnose(self, files: list[str]) -> Any:
@@ -122,16 +123,22 @@ class ServedCaptures:
         return known[code].record()
 
     def _open(self, files: Sequence[str]) -> pulsarscope.Capture:
-        """Open captures. Raises UsageError for a file outside of the folders."""
+        """Open captures. Raises UsageError for what is no file in the folders."""
         paths = []
         for file in files:
-            path = next((found for folder in self._folders if (found := (folder / file).resolve()).exists()), None)
-            if path is None or not any(path.is_relative_to(folder) for folder in self._folders):
+            path = next((folder / file for folder in self._folders if self._serves(folder / file)), None)
+            if path is None:
                 raise UsageError(f"{escape(file)} is not a file in {', '.join(escape(str(folder)) for folder in self._folders)}")
             paths.append(path)
         if not paths:
             raise UsageError("name a capture; list_captures lists them")
         return pulsarscope.open(*paths)
+
+    def _serves(self, path: Path) -> bool:
+        """Return True for a file in the folders, links followed."""
+        with suppress(OSError, ValueError):  # a name that no file can have
+            return path.is_file() and any(path.resolve().is_relative_to(folder) for folder in self._folders)
+        return False
 
 
 def _rows(rows: Iterable[Any], limit: int) -> Any:
