@@ -33,6 +33,9 @@ ANSWER_MAX_BYTES = 100_000
 FILES_MAX = 1_000
 """Captures that are listed."""
 
+HIDDEN = frozenset({"payload", "value"})
+"""Columns with the contents of messages."""
+
 SUFFIXES = (".pcap", ".pcapng", ".cap")
 """Ends of the names of captures; so are those of compressed files."""
 
@@ -145,7 +148,8 @@ def _rows(rows: Iterable[Any], limit: int) -> Any:
     from pulsarscope.output.export.ndjson import JsonLines  # noqa: PLC0415 - help stays quick without it
 
     some = [row for row in islice(rows, min(max(limit, 1), ROWS_MAX)) if isinstance(row, Row)]
-    return [json.loads(line) for line in JsonLines(ALL, None).lines(some)]
+    records = map(json.loads, JsonLines(ALL, None).lines(some))
+    return [{name: value for name, value in record.items() if name not in HIDDEN} for record in records]
 
 
 def _answering(tool: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
