@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,8 @@ from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.help import KEYS, Help
 from pulsarscope.browse.lanes import Lanes
-from pulsarscope.browse.pages import Pages, table_of
+from pulsarscope.browse.pages import Pages, ShownMessage, table_of
+from pulsarscope.browse.passing_frames import PassingFrames
 from pulsarscope.browse.prompt import Names, Prompt
 from pulsarscope.browse.searching import SearchingApp
 from pulsarscope.model.errors import PulsarscopeError, UsageError
@@ -63,6 +63,8 @@ class BrowseApp(SearchingApp):
         self.filter_text = filter_text
         self._names = names
         self._prompting = ""
+        self._matches: PassingFrames | None = None
+        """The frames that the filter passes, None without a filter."""
         self._row: FrameRow | None = None
         self.pages = Pages(browsed, several_files=self.lines.several_files)
         self._messages_of: str | None = None
@@ -121,9 +123,9 @@ class BrowseApp(SearchingApp):
                     shown = True  # reading goes on when the first rows are there
                     self.call_from_thread(self._show_progress)
         except PulsarscopeError as error:
-            self.browsed.failure = "; ".join(error.lines)
+            self.browsed.fail("; ".join(error.lines))
         except OSError as error:
-            self.browsed.failure = f"cannot keep frames in a temporary file: {error.strerror}"
+            self.browsed.fail(f"cannot keep frames in a temporary file: {error.strerror}")
 
     def _show_progress(self) -> None:
         with suppress(NoMatches):  # the keys are shown, or it ends
@@ -132,8 +134,8 @@ class BrowseApp(SearchingApp):
     def _bring_up_to_date(self) -> None:
         browsed = self.browsed
         self.lines.start = browsed.start
-        if self.filter_text and self.list.matches is not None:
-            self._match_on()
+        if self._matches is not None:
+            self._match_on(self._matches)
         self.list.grow()
         self.query_one("#heading", Static).update(self.lines.heading(self.size.width))
         shown = f"{self.list.count:,} of " if self.list.matches is not None else ""
@@ -159,22 +161,22 @@ class BrowseApp(SearchingApp):
             self._messages_of = self.filter_text
             self.pages.clear_messages(self, self.filter_text)
             if not self.browsed.live:
-                self._read_messages(self.filter_text)
+                self._read_messages(self.filter_text, self.pages.messages)
         if self.browsed.live:
             self.pages.take_live(self)
         if not (self.browsed.live and self.list.paused):
             self.pages.fill(self, page)
 
     @work(thread=True, exclusive=True, group="messages")
-    def _read_messages(self, filter_text: str) -> None:
-        """Decode the messages, those that the filter passes where it is one for messages, too."""
+    def _read_messages(self, filter_text: str, shown: list[ShownMessage]) -> None:
+        """Decode the messages, those that the filter passes where it is one for messages, too, into the list of this filter."""
         worker, pages = get_current_worker(), self.pages
         try:
             for rows, summary in self.browsed.messages(filter_text):
                 if worker.is_cancelled:
                     return
                 pages.messages_summary = summary
-                if not pages.add_messages(rows):
+                if not pages.add_messages(rows, shown):
                     pages.messages_summary = f"the first {BROWSED_FINDINGS_MAX:,} messages; a filter shows others"
                     return
         except PulsarscopeError as error:
@@ -271,25 +273,16 @@ class BrowseApp(SearchingApp):
     def _filter(self, text: str) -> None:
         self.filter_text = text
         self.prompt.value = text
-        if not text:
-            self.list.show(None)
-            return
-        self._filter_used = self.browsed.make_filter(text)
-        self._matched = 0
-        self.list.show(array("q"))
-        self._match_on()
+        self._matches = PassingFrames(self.browsed.make_filter(text)) if text else None
+        self.list.show(None if self._matches is None else self._matches.positions)
+        if self._matches is not None:
+            self._match_on(self._matches)
 
     @work(thread=True, exclusive=True, group="match")
-    def _match_on(self) -> None:
+    def _match_on(self, matches: PassingFrames) -> None:
         """Look for matches in the frames that were read since."""
-        worker, matches, frames, chosen = get_current_worker(), self.list.matches, self.browsed.frames, self._filter_used
-        while matches is not None and not worker.is_cancelled and self._matched < len(frames):
-            number = self._matched // max(frames.start(1), 1)
-            rows = frames.chunk(number)[:]
-            fresh = rows[self._matched - frames.start(number) :]
-            passed = set(map(id, chosen.select(fresh, self.browsed.endpoints)))
-            matches.extend(self._matched + at for at, row in enumerate(fresh) if id(row) in passed)
-            self._matched += len(fresh)
+        worker = get_current_worker()
+        matches.look_on(self.browsed.frames, self.browsed.endpoints, lambda: worker.is_cancelled)
 
     def action_narrow(self, column: str) -> None:
         """Show only frames of the connection, or the topic, of this one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -198,6 +199,10 @@ class Browsed:
         self.bytes_read = self.size
         self.ended = True
 
+    def fail(self, text: str) -> None:
+        """Take in words what ended the reading, or cannot be read."""
+        self.failure = text
+
     def table(self, name: str) -> list[dict[str, Any]]:
         """Return the records of a table, as far as the capture is read."""
         if name in self.records:
@@ -273,8 +278,9 @@ class Browsed:
         low, high = 0, self.frames.chunks
         while low < high:
             middle = (low + high) // 2
-            at = self.frames.start(middle)
-            row = self.frames[at] if at < len(self.frames) else None
-            is_before = row is not None and (row.file or 0, row.packet or 0, row.sub or 0) <= wanted
+            is_before = False
+            with suppress(IndexError):  # there is none yet, or it cannot be read
+                row = self.frames[self.frames.start(middle)]
+                is_before = (row.file, row.packet, row.sub) <= wanted
             low, high = (middle + 1, high) if is_before else (low, middle)
         return range(max(low - 1, 0), self.frames.chunks)

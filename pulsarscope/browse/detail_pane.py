@@ -11,6 +11,7 @@ from textual.worker import get_current_worker
 from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.browse.details import tree_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
+from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.records import FrameRow, RawFrame
 
 FIELDS, BYTES = "fields", "bytes"
@@ -66,14 +67,19 @@ class DetailPane(ContentSwitcher):
     @work(thread=True, exclusive=True, group="bytes")
     def _read_bytes(self, row: FrameRow) -> None:
         worker = get_current_worker()
-        raw = self._browsed.raw(row, lambda: worker.is_cancelled)
+        reason = "the bytes of this frame are not kept"
+        try:
+            raw = self._browsed.raw(row, lambda: worker.is_cancelled)
+        except PulsarscopeError as error:  # the capture is gone
+            raw, reason = None, "; ".join(error.lines)
         if not worker.is_cancelled and row is self.row:
-            self.app.call_from_thread(self._show_bytes, raw)
+            self.app.call_from_thread(self._show_bytes, raw, reason)
 
-    def _show_bytes(self, raw: RawFrame | None) -> None:
+    def _show_bytes(self, raw: RawFrame | None, reason: str) -> None:
+        """Show the bytes of the frame, or the reason why there are none."""
         if raw is None:
             self.current = FIELDS
-            self._show_text("the bytes of this frame are not kept")
+            self._show_text(reason)
             return
         view = self.query_one(FrameBytes)
         view.show(raw)

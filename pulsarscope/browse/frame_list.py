@@ -79,7 +79,7 @@ class FrameList(ScrollView, can_focus=True):
     @property
     def row(self) -> FrameRow | None:
         """The selected frame."""
-        return self._row(self.at)
+        return self.row_at(self.at)
 
     def position(self, line: int) -> int:
         """Return the position in the store of the frame of a line."""
@@ -122,7 +122,7 @@ class FrameList(ScrollView, can_focus=True):
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
-            row = self._row(middle)
+            row = self.row_at(middle)
             low, high = (middle + 1, high) if row is not None and row.time < time else (low, middle)
         self.select(low)
 
@@ -163,16 +163,17 @@ class FrameList(ScrollView, can_focus=True):
         """Return a line of the screen."""
         line = int(self.scroll_offset.y) + y
         width = self.scrollable_content_region.width
-        row = self._row(line)
+        row = self.row_at(line)
         if row is None:
             return Strip.blank(width)
-        text = self.lines.line(row, self._row(line - 1), width)
+        text = self.lines.line(row, self.row_at(line - 1), width)
         strip = Strip([Segment(segment.text, segment.style) for segment in text.render(self.app.console)], width)
         if self.position(line) in self.marks:
             strip = strip.apply_style(_MARKED)
         return strip.apply_style(_SELECTED) if line == self.at else strip
 
-    def _row(self, line: int) -> FrameRow | None:
+    def row_at(self, line: int) -> FrameRow | None:
+        """Return the frame of a line; None where there is none that can be read."""
         if not 0 <= line < self.count:
             return None
         try:

@@ -34,13 +34,17 @@ TABLE_SECONDS = 1
 """Time after which a table of what goes on is written anew."""
 
 
+ShownMessage = tuple[str, tuple[Text, ...]]
+"""Name of the frame of a message, and its cells."""
+
+
 class Pages:
     """The contents of the pages, which come up to date when they are shown."""
 
     def __init__(self, browsed: Browsed, *, several_files: bool) -> None:
         self.browsed = browsed
-        self.messages: list[tuple[str, tuple[Text, ...]]] = []
-        """Names of the frames of the messages of the page, and their cells."""
+        self.messages: list[ShownMessage] = []
+        """Those of the page."""
         self.messages_summary = ""
         """What stands above them."""
         self._several_files = several_files
@@ -84,18 +88,18 @@ class Pages:
         if self.browsed.live:
             self._chosen, self._why_all = self.browsed.message_filter(filter_text)
 
-    def add_messages(self, rows: Iterable[MessageRow]) -> bool:
-        """Add messages to the page, and return whether there is room for more."""
+    def add_messages(self, rows: Iterable[MessageRow], shown: list[ShownMessage]) -> bool:
+        """Add messages to those of a page, and return whether there is room for more."""
         for row in rows:
-            if len(self.messages) < BROWSED_FINDINGS_MAX:
-                self.messages.append((frame_name(row.file, row.packet, row.sub), self._message(row)))
-        return len(self.messages) < BROWSED_FINDINGS_MAX
+            if len(shown) < BROWSED_FINDINGS_MAX:
+                shown.append((frame_name(row.file, row.packet, row.sub), self._message(row)))
+        return len(shown) < BROWSED_FINDINGS_MAX
 
     def take_live(self, app: App[None]) -> None:
         """Take the messages that came since; those that came long before go."""
         fresh = self.browsed.fresh_messages
         rows: list[Any] = [fresh.popleft() for _ in range(len(fresh))]
-        self.add_messages(rows if self._chosen is None else self._chosen.select(rows, self.browsed.endpoints))
+        self.add_messages(rows if self._chosen is None else self._chosen.select(rows, self.browsed.endpoints), self.messages)
         if (gone := len(self.messages) - BROWSED_LIVE_MESSAGES_MAX) > BROWSED_LIVE_MESSAGES_MAX:
             del self.messages[:gone]
             table_of(app, "messages").clear()

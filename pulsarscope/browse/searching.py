@@ -53,7 +53,8 @@ class SearchingApp(App[None]):
         for at in range(line, self.list.count):
             if worker.is_cancelled:
                 return
-            row = self.browsed.frames[self.list.position(at)]
+            if (row := self.list.row_at(at)) is None:
+                continue
             if wanted in self.lines.summary(row).lower() or wanted in msgspec.json.encode(row).decode("utf-8", "replace").lower():
                 self.call_from_thread(self.list.select, at)
                 return

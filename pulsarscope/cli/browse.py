@@ -76,6 +76,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
     from pulsarscope.browse.browsed_capture import Browsed  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
+    from pulsarscope.browse.indexed_frames import IndexedFrames  # noqa: PLC0415 - as above
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
     from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
 
@@ -88,13 +89,17 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     )
     run = start_run(request.files, options, 1)
     index, identity = find_index(run.inputs, options, quiet=False)
+
+    def damaged(text: str) -> None:
+        browsed.fail(text)
+
     known = cache(catalogue)  # made on use: a second opening is not to wait for it
     browsed = Browsed(
         run,
         options,
         diagnosis_of(run, options),
         filter_maker(run, known),
-        FrameStore(kept) if index is None else index,
+        FrameStore(kept) if index is None else IndexedFrames(index, damaged),
         extract=_extract(request, run.inputs.paths),
         make_columns=columns_maker(known),
         message_filter=lambda text: Filter(text, (MessageRow.kind,), known(), payload="text"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,6 +18,7 @@ from pulsarscope.browse.frame_bytes import FrameBytes
 from pulsarscope.browse.lanes import Lanes, frame_of
 from pulsarscope.browse.pages import table_of
 from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
+from pulsarscope.cli.index import IndexRequest, index
 from pulsarscope.model.errors import CaptureError, UsageError
 from tests.scenarios.bad_inputs.text import HOSTILE, hostile_packets
 from tests.scenarios.capturefile import write_pcap
@@ -476,3 +479,66 @@ def test_a_missing_capture_or_a_wrong_filter_is_an_error_of_the_command_line(cap
             browse_app(BrowseRequest(files=["missing.pcap"]), kept)
         with pytest.raises(UsageError, match="comand"):
             browse_app(BrowseRequest(files=[str(captures / "quickstart.pcapng")], filter="comand == 1"), kept)
+
+
+def test_a_filter_that_takes_longer_than_the_screen_to_come_up_to_date_passes_each_frame_once(
+    captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulsarscope.browse.frame_store.BROWSED_FRAMES_PER_CHUNK", 16)
+    monkeypatch.setattr("pulsarscope.browse.app.REFRESH_SECONDS", 0.01)
+
+    class Slow:
+        def select(self, rows: list[Any], _endpoints: Any) -> list[Any]:
+            time.sleep(0.04)
+            return rows
+
+    async def steps(app: Any, pilot: Any) -> None:
+        app.browsed.make_filter = lambda _text: Slow()
+        for text in ("packet > 0", "packet > 1"):
+            app._filter(text)
+            await pilot.pause(0.1)
+        await until(lambda: app.list.count >= len(app.browsed.frames), pilot)
+        await pilot.pause(0.1)
+        assert [*app.list.matches] == [*range(len(app.browsed.frames))]
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+def test_a_capture_that_is_gone_leaves_what_is_read(captures: Path, tmp_path: Path) -> None:
+    capture = tmp_path / "gone.pcapng"
+    shutil.copy(captures / "quickstart.pcapng", capture)
+
+    async def steps(app: Any, pilot: Any) -> None:
+        capture.unlink()
+        await pilot.press("x")
+        await pilot.pause(0.3)
+        assert "cannot be read: No such file" in text_of(app)
+        await pilot.press("3")
+        await pilot.pause(0.3)
+        await pilot.press("1", "j")
+        assert app.list.at == 1
+
+    on_screen(steps, capture)
+
+
+def test_a_damaged_index_leaves_the_screen(captures: Path, tmp_path: Path) -> None:
+    capture = tmp_path / "kept.pcap"
+    shutil.copy(captures / "balancer.pcap", capture)
+    assert index(IndexRequest(files=[str(capture)], beside=True, quiet=True)) == 0
+    kept = capture.with_name("kept.pcap.psidx")
+    data = kept.read_bytes()
+    middle = len(data) // 2
+    kept.write_bytes(data[:middle] + bytes(600) + data[middle + 600 :])
+
+    async def run() -> None:
+        with TemporaryFile() as file:
+            app = browse_app(BrowseRequest(files=[str(capture)]), file)
+            async with app.run_test() as pilot:
+                app._go("200")
+                app.action_lanes()
+                app.search_lines("nowhere")
+                app._filter("command == SEND")
+                await until(lambda: "is damaged: remove it" in app.browsed.failure, pilot)
+                assert app.list.count == 0
+
+    asyncio.run(run())

@@ -1,0 +1,49 @@
+"""The frames of an index on a screen, which goes on without those of a damaged part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pulsarscope.model.errors import CaptureError
+
+if TYPE_CHECKING:
+    from pulsarscope.browse.browsed_capture import Frames
+    from pulsarscope.model.records import FrameRow
+
+
+class IndexedFrames:
+    """Frames by their position; those of damaged chunks are missing."""
+
+    def __init__(self, index: Frames, note: Callable[[str], object]) -> None:
+        """Read from an index; `note` gets in words what is wrong with it."""
+        self._index = index
+        self._note = note
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return self._index.chunks
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def start(self, number: int) -> int:
+        """Return the position of the first frame of a chunk."""
+        return self._index.start(number)
+
+    def __getitem__(self, index: int) -> FrameRow:
+        """Return the frame at a position. Raises IndexError where there is none that can be read."""
+        try:
+            return self._index[index]
+        except CaptureError as error:
+            self._note(str(error))
+            raise IndexError(index) from error
+
+    def chunk(self, number: int) -> list[FrameRow]:
+        """Return the frames of a chunk, none of a damaged one."""
+        try:
+            return self._index.chunk(number)
+        except CaptureError as error:
+            self._note(str(error))
+            return []
