@@ -6,6 +6,7 @@ connections are legs when both have an anchor, and the frames of the one lie bet
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
@@ -117,13 +118,21 @@ DescribeLegs = Callable[[Legs], tuple[str, Where, str, dict[str, Any]]]
 """Returns code, place, text and evidence of the finding about two legs."""
 
 
+class _Equal(msgspec.Struct):
+    """Equal anchors that wait for those of other legs."""
+
+    server: str | None
+    """Server of all of them, or None: there are several. Clients of one server that ask the same are many, and no legs of each other."""
+    anchors: deque[Fact] = msgspec.field(default_factory=lambda: deque(maxlen=ANCHORS_OF_KEY_MAX))
+
+
 class LegTable:
     """Pairs of legs. Give it the anchors of all connections in the order of their last frames."""
 
     def __init__(self) -> None:
-        self._recent: dict[Hashable, list[Fact]] = {}
+        self._recent: dict[Hashable, _Equal] = {}
         """Latest anchors by content."""
-        self._older: dict[Hashable, list[Fact]] = {}
+        self._older: dict[Hashable, _Equal] = {}
         """Those before, at least as long as an anchor waits for the other leg's."""
         self._began = 0
         self._pairs: dict[tuple[str, str], Legs] = {}
@@ -135,12 +144,14 @@ class LegTable:
 
     def add(self, key: Hashable, anchor: Fact) -> list[str]:
         """Take an anchor, and join its connection with those that have it, too; return the connections now known for inner legs."""
-        time = anchor.where.time
+        time, server = anchor.where.time, anchor.values["server"]
         if time - self._began > ANCHOR_NANOSECONDS_MAX or len(self._recent) >= ANCHORS_WAITING_MAX:
             self._older, self._recent, self._began = self._recent, {}, time
+        equal = self._recent.get(key)
+        if equal is None:
+            equal = self._recent[key] = self._older.get(key) or _Equal(server)
         found = []
-        others = self._recent.get(key) or self._older.get(key) or []
-        for other in others:
+        for other in equal.anchors if equal.server != server else ():
             if abs(time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
                 continue
             around, between = (anchor, other) if _encloses(anchor, other) else (other, anchor)
@@ -149,7 +160,9 @@ class LegTable:
                 self._part(outer, inner)
             elif self._join(outer, inner):
                 found.append(inner.where.connection)
-        self._recent[key] = [*others[-ANCHORS_OF_KEY_MAX:], anchor]
+        if equal.server != server:
+            equal.server = None
+        equal.anchors.append(anchor)
         return found
 
     def weight(self, outer: str, inner: str) -> int:

@@ -80,4 +80,17 @@ def test_what_waits_is_bounded() -> None:
     assert len(table._recent) + len(table._older) <= 2 * ANCHORS_WAITING_MAX + 1
     for number in range(5 * ANCHORS_OF_KEY_MAX):
         table.add("same", anchor(f"d{number}", (f"h{number}:1", "s:1"), number, number))
-    assert len(table._recent["same"]) <= ANCHORS_OF_KEY_MAX + 1
+    assert len(table._recent["same"].anchors) <= ANCHORS_OF_KEY_MAX
+
+
+@pytest.mark.parametrize("crowd", [0, 1, ANCHORS_OF_KEY_MAX - 2])
+def test_legs_are_found_among_equal_clients_of_one_server(crowd: int) -> None:
+    table = LegTable()
+    for number in range(crowd):
+        table.add("same", anchor(f"c{number}", (f"10.0.1.1:{number}", OUTER[1]), number, number + 1))
+    told(table, "same", (crowd + 3, crowd + 6), (crowd + 4, crowd + 5), unique=True)
+    table.add("same", anchor("late", ("10.0.1.1:1", OUTER[1]), crowd + 7, crowd + 8))
+    told(table, "same", (crowd + 11, crowd + 14), (crowd + 12, crowd + 13), unique=True)
+    assert table.outer_of == {"inner": "outer"}
+    (legs,) = table.joined()
+    assert legs.anchors >= 2
