@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow
+from tests.scenarios.commands import PING, PONG, ack, close_consumer, delivery, flow
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -72,6 +72,22 @@ def test_a_reader_that_does_not_get_the_last_message_is_named(tmp_path: Path, go
     row, evidence = diagnosis.only(BEHIND)
     assert diagnosis.commands(row) == ["GET_LAST_MESSAGE_ID_RESPONSE"]
     assert (evidence["last_message_id"], evidence["last_delivered"]) == ([7, got - 1 + missing], [7, got - 1])
+
+
+@pytest.mark.parametrize(("got", "size", "before"), [*product((0, 1, 20), (60, 2000), (False, True))])
+def test_a_reader_whose_last_message_the_capture_may_lack_is_not_accused(tmp_path: Path, got: int, size: int, before: bool) -> None:
+    """One that lacks bytes only from before the answer is."""
+    talk = subscribed(connected(), kind="Exclusive", durable=False, start_message_id={"ledgerId": 7, "entryId": 0}).client(flow(1000))
+    if before:
+        talk.lose("server", size)
+    talk.server(*[delivery(entry) for entry in range(got + 1)]).wait(MILLISECOND)
+    talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50))
+    last = {"ledgerId": 7, "entryId": got + 1}
+    talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=50, last_message_id=last)).wait(MILLISECOND)
+    if not before:
+        talk.lose("server", size)
+    talk.server(PING).client(PONG).wait(3 * SECOND).client(PING).server(PONG)
+    assert (BEHIND in diagnose(tmp_path, talk).codes) == before
 
 
 def test_a_reader_that_begins_at_the_earliest_message_and_gets_nothing_is_named(tmp_path: Path) -> None:

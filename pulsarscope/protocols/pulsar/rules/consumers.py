@@ -44,7 +44,7 @@ class ConsumerState(msgspec.Struct):
     connection: str | None = None
     """Where it is, when its SUBSCRIBE is not in the capture."""
     seen: int = 0
-    """Time of its first frame then, in nanoseconds."""
+    """Time of its SUBSCRIBE, or of its first frame in the capture, in nanoseconds."""
     closed_by: str | None = None
     """Side that closed it, when a CLOSE_CONSUMER did."""
 
@@ -147,7 +147,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         consumer.durable = fields.get("durable", True)
         consumer.compacted = fields.get("read_compacted", False)
         consumer.out_of_order = (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False)
-        consumer.connection = None
+        consumer.connection, consumer.seen = None, row.time
         self.opened(consumer)
         if len(self._subscribing) < CONSUMERS_MAX:
             self._subscribing[where_of(row).name] = number
@@ -161,6 +161,8 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def _close(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
+            if row.time < consumer.seen:
+                return  # of the one before, read late behind a hole of the capture
             consumer.closed_by = row.direction
         if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
             self.closed(consumer, row)

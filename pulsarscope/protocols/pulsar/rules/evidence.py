@@ -13,8 +13,8 @@ from pulsarscope.model.records import ExchangeRow
 SAMPLES_MAX = 10
 """Frames, ids and the like that the evidence of one finding lists; counts are always exact."""
 
-SHORTEST_ANSWER = 14
-"""Bytes of a PONG, or of a SUCCESS to a small request id."""
+SHORTEST_ANSWER = 13
+"""Bytes of a PONG; a SUCCESS to a small request id has 14."""
 
 Sample = TypeVar("Sample")
 

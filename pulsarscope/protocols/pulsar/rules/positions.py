@@ -9,6 +9,7 @@ from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import answers_lost
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -84,8 +85,8 @@ def report_behind(
     context: RuleContext, consumer: ConsumerState, promised: Position, promised_at: Where, last: Position | None, waited: int
 ) -> None:
     """Report a reader that waited so long for a message that GET_LAST_MESSAGE_ID told of."""
-    if waited < context.thresholds.ns("reader-behind-seconds"):
-        return
+    if waited < context.thresholds.ns("reader-behind-seconds") or answers_lost(context, promised_at.time):
+        return  # too short, or the message may be among what the capture lacks
     what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or unknown"
     got = f"its last was {last[0]}:{last[1]}" if last else "it got none"
     text = f"{consumer.title} was told that the last message is {promised[0]}:{promised[1]}, but {got} and it waited {duration(waited)} "
@@ -97,5 +98,4 @@ def report_behind(
         "last_delivered": last and list(last),
         "waited_ns": waited,
     }
-    lost = "; the capture lacks bytes of this connection." if context.lost else "."
-    context.report("reader-behind-last-id", promised_at, text + lost, evidence)
+    context.report("reader-behind-last-id", promised_at, f"{text}.", evidence)
