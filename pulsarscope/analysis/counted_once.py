@@ -61,7 +61,8 @@ class Fingerprint(NamedTuple):
     """None: the row is about this leg only."""
     message: Any
     """Of messages: what they are the same by on all legs."""
-    time: int
+    time: int | None
+    """None: the row is about a file."""
     size: int
     """Bytes of a frame, or of a payload."""
 
@@ -273,7 +274,7 @@ class CountedOnce:
             row = unseen.popleft()
             if type(row) is AnchorRow:
                 self.add(row)
-                time = row.fact.where.time
+                time: int | None = row.fact.where.time
             else:
                 looked.append(row)
                 seen = self._mark(row)
@@ -282,7 +283,7 @@ class CountedOnce:
                 self._looked_bytes += seen.size
             if self._decided(first, second):
                 return True
-            if time - mark.time > UNDECIDED_NANOSECONDS_MAX:
+            if time is not None and mark.time is not None and time - mark.time > UNDECIDED_NANOSECONDS_MAX:
                 break
         if self._legs.weight(second, first) > 0:  # each acknowledgment so far speaks for it
             self._legs.presume(second, first)

@@ -12,7 +12,7 @@ from pulsarscope.analysis import counted_once as module
 from pulsarscope.analysis.counted_once import CountedOnce, mark_of
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.engine import parallel
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
 from tests.scenarios.commands import ack, delivery
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
@@ -122,6 +122,14 @@ def test_what_is_no_path_waits_once_and_all_of_it_is_kept(
     out, most = waiting(rows)
     assert out == [row for row in rows if not isinstance(row, AnchorRow)]
     assert 10 < most <= 210
+
+
+def test_a_finding_about_a_file_has_no_time_and_stays(tmp_path: FilePath) -> None:
+    rows = two_subscriptions(tmp_path, 10, 10 * MILLISECOND)
+    finding = FindingRow(code="capture-truncated", severity="error", layer="capture", text="The gzip file is cut.")
+    for at in range(0, len(rows) + 1, 7):
+        told = [*rows[:at], finding, *rows[at:]]
+        assert kept(told) == [row for row in told if not isinstance(row, AnchorRow)]
 
 
 def test_nothing_waits_where_that_is_not_asked_for(tmp_path: FilePath) -> None:
