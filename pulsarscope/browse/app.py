@@ -197,9 +197,20 @@ class BrowseApp(SearchingApp):
 
     def action_lanes(self) -> None:
         """Show the conversation of the connection of the frame."""
+        if self.query_one("#pages", TabbedContent).active == "follow":
+            self._draw_lanes()
+        else:
+            self.action_page("follow")  # draws them
+
+    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        """Draw the diagram when its page is shown, by a key or the pointer."""
+        if event.pane.id == "follow":
+            self._draw_lanes()
+
+    def _draw_lanes(self) -> None:
         if self._row is None or self._row.connection is None:
+            self.notify("no frame is selected whose connection could be shown")
             return
-        self.action_page("follow")
         lines = lane_lines(self.browsed, self._row.connection, self.size.width - 2)
         self.query_one(Lanes).show(lines, frame_name(self._row.file, self._row.packet, self._row.sub))
 

@@ -9,12 +9,15 @@ from textual.widgets import ContentSwitcher, Static
 from textual.worker import get_current_worker
 
 from pulsarscope.browse.browsed_capture import Browsed
-from pulsarscope.browse.details import tree_lines
+from pulsarscope.browse.details import folded, tree_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
 from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.records import FrameRow, RawFrame
 
 FIELDS, BYTES = "fields", "bytes"
+
+BESIDE = 4
+"""Cells of the pane's padding and scrollbar."""
 
 
 class DetailPane(ContentSwitcher):
@@ -54,10 +57,16 @@ class DetailPane(ContentSwitcher):
             self._show_text("reading the bytes of the frame …")
             self._read_bytes(self.row)
 
+    def on_resize(self) -> None:
+        """Fold the fields anew."""
+        if not self.shows_bytes:
+            self._show_fields()
+
     def _show_fields(self) -> None:
         if self.row is not None:
             try:
-                self._show_text("\n".join(tree_lines(self._browsed, self.row)))
+                width = max(self.size.width - BESIDE, 1)
+                self._show_text("\n".join(part for line in tree_lines(self._browsed, self.row) for part in folded(line, width)))
             except Exception as error:  # noqa: BLE001 - a frame that cannot be shown leaves the others
                 self._show_text(f"cannot show this frame: {error}")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from types import SimpleNamespace
 
 import msgspec
@@ -13,6 +15,10 @@ from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.model.limits import BROWSED_LANES_FRAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.output.registry import Output, OutputOptions, RunView, output
+from pulsarscope.output.render.cell_text import cell_width
+
+_FIELD = re.compile(r"( *(?:\S(?:\S| (?! ))*  +)?)(.*)", re.DOTALL)
+_SINGLE_SPACE = re.compile(r"(?<=\S) (?=\S)")
 
 
 class _Lines:
@@ -61,6 +67,21 @@ def tree_lines(browsed: Browsed, row: FrameRow) -> list[str]:
     lines = _written("tree", browsed, [row], None)
     start = next((index for index, line in enumerate(lines) if line.startswith("frame ")), 0)
     return lines[start:]
+
+
+def folded(line: str, width: int) -> list[str]:
+    """Return a line of the fields in parts of so many cells: those after the first stand below its value, and phrases stay whole."""
+    if cell_width(line) <= width:
+        return [line]
+    name, value = _FIELD.fullmatch(line).groups()  # type: ignore[union-attr]  # it matches every line
+    if 2 * len(name) > width:
+        name, value = line[: len(line) - len(line.lstrip())], line.lstrip()
+    room = max(width - len(name), 1)
+    if max(map(cell_width, value.split("  "))) <= room:
+        value = _SINGLE_SPACE.sub("\N{NO-BREAK SPACE}", value)
+    parts = wrap(value, room, break_on_hyphens=False) or [value]
+    first, *others = [part.replace("\N{NO-BREAK SPACE}", " ") for part in parts]
+    return [f"{name}{first}", *(f"{' ' * len(name)}{part}" for part in others)]
 
 
 def lane_lines(browsed: Browsed, connection: str, width: int) -> list[str]:

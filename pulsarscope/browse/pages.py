@@ -114,9 +114,8 @@ class Pages:
             summary = ""
         value = row.payload if row.value is None else json_lines([row.value])[0]
         seconds = (row.time - (self.browsed.start or row.time)) / 1e9
-        name = frame_name(row.file, row.packet, row.sub)
         texts = (
-            name if self._several_files else name.partition(":")[2],
+            self._label(frame_name(row.file, row.packet, row.sub)),
             f"{seconds:.6f}",
             connection_label(row.connection, several_files=self._several_files),
             row.direction,
@@ -124,6 +123,10 @@ class Pages:
             clip((value or "")[: 4 * VALUE_CHARACTERS], VALUE_CHARACTERS),
         )
         return tuple(map(cell, texts))
+
+    def _label(self, name: str) -> str:
+        """Return the name of a frame as it is shown, with the number of its file when there are several."""
+        return name if self._several_files else name.partition(":")[2]
 
     # ---- filling
 
@@ -133,7 +136,9 @@ class Pages:
         if page == "findings":
             text = verdict(browsed.diagnosis, browsed.run.packets)
             app.query_one("#findings-summary", Static).update(escape(text if browsed.ended else f"So far: {text}"))
-            self._add(app, page, browsed.findings, lambda row: tuple(map(cell, (row.severity, row.code, place(row), row.text))))
+            self._add(
+                app, page, browsed.findings, lambda row: tuple(map(cell, (row.severity, row.code, self._label(place(row)), row.text)))
+            )
         elif page == "messages":
             app.query_one("#messages-summary", Static).update(escape(self.messages_summary))
             self._add(app, page, self.messages, lambda row: row[1])

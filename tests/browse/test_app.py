@@ -132,6 +132,7 @@ def test_a_finding_leads_to_its_frame(captures: Path) -> None:
         await until(lambda: table_of(app, "findings").row_count == 6, pilot)
         assert "6 errors in 1 connection" in text_of(app)
         finding = app.browsed.findings[0]
+        assert str(table_of(app, "findings").get_row_at(0)[2]) == finding.evidence["frames"][0].partition(":")[2]
         await pilot.press("enter")
         await pilot.pause(0.1)
         assert f"0:{app.list.row.packet}.{app.list.row.sub}" == finding.evidence["frames"][0]
@@ -250,9 +251,10 @@ def test_an_arrow_of_the_diagram_leads_to_its_frame(captures: Path) -> None:
         earlier = app.list.row
         assert earlier.connection == row.connection
         assert earlier.packet < row.packet
-        await pilot.press("l")
+        lanes.clear_options()
+        await pilot.click("#--content-tab-follow")
         await until(lambda: lanes.highlighted is not None, pilot)
-        await pilot.press("g")
+        await pilot.press("tab", "g")
         await pilot.pause(0.1)
         await pilot.click("#lanes", offset=(30, lanes.highlighted + 1))
         await until(lambda: app.query_one("#pages").active == "frames", pilot)
