@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,9 @@ ORDER = ("time", "file", "packet", "sub")
 
 _BESIDE = f"{UNFINISHED}compact-"
 """Begin of the name of the folder of new files, and then of old ones, which readers of tables ignore."""
+
+_LISTED_SECONDS = 2.0
+"""Age at which old files are removed: else whoever opened their folder before the exchange, and lists it behind, would find no table."""
 
 _MADE = "part-c"
 """Begin of the names of the files that are made."""
@@ -105,21 +109,27 @@ def compact(
     """
     tables = tables_in(out)
     root = tables[0].parent
-    changed = []
+    changed: list[Compacted] = []
     with locked(str(root)), write_errors(out):
-        for left in root.glob(f"{_BESIDE}*"):  # of a process that was killed
-            shutil.rmtree(left)
+        _remove_beside(root)  # what a process that was killed has left
         for table in (_look(root, kind.name, folder, target) for kind in tables for folder in _with_files(kind)):
             rows = sum(parquet.read_metadata(path).num_rows for path in table.small)
             if rows and (len(table.small) > 1 or not table.small[0].name.startswith(_MADE)):
                 show_step(f"compacting {table.name}")
-                beside = root / f"{_BESIDE}{table.kind}"
                 try:
-                    changed.append(_compact(spark, table, beside, rows, target))
+                    changed.append(_compact(spark, table, root / f"{_BESIDE}{table.kind}-{len(changed)}", rows, target))
                 except (Exception, KeyboardInterrupt):
-                    shutil.rmtree(beside, ignore_errors=True)
+                    _remove_beside(root, changed)
                     raise
+        _remove_beside(root, changed)
     return changed
+
+
+def _remove_beside(root: Path, changed: Sequence[Compacted] = ()) -> None:
+    if changed:
+        time.sleep(_LISTED_SECONDS)
+    for beside in root.glob(f"{_BESIDE}*"):
+        shutil.rmtree(beside)
 
 
 def _with_files(table: Path) -> list[Path]:
@@ -165,7 +175,6 @@ def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target
     sync(LocalFileSystem(), str(beside))
     exchange(table.folder, beside)
     sync(LocalFileSystem(), str(table.folder.parent))
-    shutil.rmtree(beside)
     return done
 
 

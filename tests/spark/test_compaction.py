@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -81,15 +84,24 @@ def test_columns_of_other_versions_stay_and_those_of_another_type_are_refused(tm
         module.merged_schema("frame", [tmp_path / "b.parquet"])
 
 
-def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path) -> None:
+def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of one file or of many stay the same and are sorted; a second time there is nothing to do."""
     want = make_tables(tmp_path)
+    opened, listed = os.open(tmp_path / "frame", os.O_RDONLY), []
+
+    def sleep(seconds: float) -> None:
+        listed.extend(os.listdir(opened))  # noqa: PTH208 - by who opened the folder before the exchange
+        time.sleep(seconds)
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep))
     (tmp_path / "frame").chmod(0o2770)
     (tmp_path / "frame" / "part-00000.parquet").chmod(0o640)
     with reading(tmp_path / "frame") as seen:
         changed = module.compact(spark, str(tmp_path))
     assert {table.name: (table.files_before, table.files) for table in changed} == {kind: (3, 1) for kind in KINDS if want[kind]}
     assert [*seen] == [len(want["frame"])]
+    assert sorted(listed) == ["_unfinished.parquet", *(f"part-0000{number}.parquet" for number in range(3))]
+    os.close(opened)
     assert rows_in(tmp_path) == want
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS)
     assert (tmp_path / "frame" / "_unfinished.parquet").read_bytes() == b"of a batch that is not done"
@@ -170,7 +182,7 @@ def test_a_table_is_old_or_new_wherever_it_is_killed(spark: Any, tmp_path: Path,
         with pytest.raises(Killed):
             module.compact(spark, str(tmp_path))
     assert rows_in(tmp_path) == want
-    assert [path.name for path in tmp_path.glob("_*")] == ["_compact-connection"]
+    assert [path.name for path in tmp_path.glob("_*")] == ["_compact-connection-0"]
     assert len(module.compact(spark, str(tmp_path))) == sum(map(bool, want.values())) - (moment == "behind")
     assert rows_in(tmp_path) == want
     assert not [*tmp_path.glob("_*")]
