@@ -16,6 +16,7 @@ from pulsarscope.cli.help import TOPICS
 from pulsarscope.cli.registry import NOTES, OTHER
 from pulsarscope.dissect.finding_catalogue import FindingEntry, finding_entries
 from pulsarscope.dissect.registry import threshold_table
+from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.filter.reference import field_entries
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.registry import column_names
@@ -125,7 +126,7 @@ def word_lists() -> Mapping[str, tuple[str, ...]]:
         "findings": tuple(sorted(findings())),
         "kinds": (*ROWS, "all"),
         "registry_sections": registries,
-        "sections": (*SECTIONS, *(table.name for dissector in dissectors for table in dissector.tables)),
+        "sections": (*SECTIONS, *report_tables(dissectors)),
         "thresholds": tuple(sorted(threshold_table(dissectors))),
         "topics": (*TOPICS, *COMMANDS),
         "triggers": ("any-error", *sorted(findings())),

@@ -123,12 +123,12 @@ class Diagnosis:
     def of(cls, dissectors: Iterable[Dissector], ports: frozenset[int], thresholds: Mapping[str, float]) -> Diagnosis:
         """Return an empty diagnosis in the words of dissectors; `ports` are those of known protocols, besides their own."""
         from pulsarscope.dissect.finding_catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
-        from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
+        from pulsarscope.dissect.registry import finding_codes, known_issues_of  # noqa: PLC0415 - as above
 
         dissectors = tuple(dissectors)
         coverage = Coverage(ports.union(*(dissector.ports for dissector in dissectors)), Thresholds(VERDICT_THRESHOLDS, thresholds))
         own_codes = {dissector.name: codes_of(dissector) for dissector in dissectors}
-        return cls(finding_codes(dissectors), coverage, own_codes, {dissector.name: dissector.known_issues for dissector in dissectors})
+        return cls(finding_codes(dissectors), coverage, own_codes, {dissector.name: known_issues_of(dissector) for dissector in dissectors})
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Count rows."""

@@ -161,9 +161,10 @@ class Capture:
         """
         from pulsarscope.analysis.sections import Sections  # noqa: PLC0415 - as below
         from pulsarscope.analysis.statistics import SECTIONS  # noqa: PLC0415 - as below
+        from pulsarscope.dissect.report_tables import report_tables  # noqa: PLC0415 - as below
         from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as below
 
-        tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables}
+        tables = report_tables(make_dissectors())
         if unknown := [name for name in sections if name not in {*SECTIONS, *tables}]:
             raise UsageError(f"no section is named {unknown[0]}: there are {', '.join([*SECTIONS, *tables])}")
         if interval is not None and not interval > 0:

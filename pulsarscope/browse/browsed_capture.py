@@ -16,6 +16,7 @@ from pulsarscope.browse.frame_store import FrameStore
 from pulsarscope.browse.near import read_near
 from pulsarscope.dissect.capabilities import LiveFold, ReportFold, ReportTable
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX, ROWS_MAX
 from pulsarscope.model.live_limits import BROWSED_FRESH_MESSAGES_MAX, BROWSED_LIVE_CONNECTIONS_MAX
@@ -38,7 +39,7 @@ FORGET_FEEDS = 256
 
 def browsed_tables(dissectors: Iterable[Dissector]) -> list[ReportTable]:
     """Return the tables of protocols that have a page."""
-    return [table for dissector in dissectors for table in dissector.tables if table.name in TABLES]
+    return [table for name, table in report_tables(dissectors).items() if name in TABLES]
 
 
 def _nothing() -> None:

@@ -17,6 +17,7 @@ from pulsarscope.cli.live_tables import LiveTables
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.capabilities import ReportTable, join_topic_names
+from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options
@@ -208,8 +209,8 @@ class LiveCapture:
 
 def _tables(options: Options, *, all_of_them: bool) -> list[ReportTable]:
     """Return the tables of the protocols for which there are rows, or that of consumers."""
-    tables = [table for dissector in make_dissectors() for table in dissector.tables if table.kinds <= options.records]
-    return [table for table in tables if all_of_them or table.name == CONSUMERS]
+    known = report_tables(make_dissectors()).values()
+    return [table for table in known if table.kinds <= options.records and (all_of_them or table.name == CONSUMERS)]
 
 
 def _statistics(source: PacketSource) -> bytes:

@@ -18,6 +18,7 @@ from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
+from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors
@@ -62,7 +63,7 @@ def report(request: ReportPageRequest) -> int:
     if request.out is None and sys.stdout.isatty():
         raise UsageError("a report is a page for browsers: give -o report.html")
     key = mask_key("--anonymize-key", request.mask_key) if request.anonymize or request.mask_key else None
-    tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables if not table.contents}
+    tables = {name: table for name, table in report_tables(make_dissectors()).items() if not table.contents}
     kinds = frozenset[str]().union(*(table.kinds for table in tables.values()))
 
     def run_report(output: CommandOutput) -> int:

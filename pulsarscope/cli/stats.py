@@ -38,6 +38,7 @@ from pulsarscope.cli.reports import (
     report_run,
     run_options,
 )
+from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
@@ -87,7 +88,7 @@ def stats(request: StatsRequest) -> int:
 
     Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
     """
-    tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables}
+    tables = report_tables(make_dissectors())
     sections = _sections(request.by, tuple(tables), with_intervals=request.interval is not None)
     interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)
     if request.plot is not None and not request.plot.endswith(".svg"):

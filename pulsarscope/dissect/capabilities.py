@@ -191,8 +191,9 @@ class ReportColumn(NamedTuple):
 class ReportFold(Protocol):
     """A fold over the rows of a run that makes the records of a table."""
 
-    left_out: int
-    """Rows of those that have no record, because the table is full."""
+    @property
+    def left_out(self) -> int:
+        """Rows of those that have no record, because the table is full."""
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
         """Take rows; `endpoints` are (client, server) of their connections."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.known_issues import KnownIssue
-from pulsarscope.dissect.registry import finding_codes, rules_of, threshold_table
+from pulsarscope.dissect.registry import finding_codes, known_issues_of, rules_of, threshold_table
 from pulsarscope.model.findings import LAYERS, LIVE_CODES, SEVERITIES, Code
 from pulsarscope.model.thresholds import SECONDS, Threshold
 
@@ -53,7 +53,7 @@ def finding_entries(dissectors: Sequence[Dissector]) -> dict[str, FindingEntry]:
     """Return all codes by name, ordered by layer, severity and name."""
     own = {dissector.name: codes_of(dissector) for dissector in dissectors}
     thresholds = threshold_table(dissectors).values()
-    tables = [dissector.known_issues for dissector in dissectors]
+    tables = [known_issues_of(dissector) for dissector in dissectors]
     known = [(table.products.get(issue.product, issue.product), issue) for table in tables for issue in table.issues]
     entries = [_entry(code, own, thresholds, known) for code in finding_codes(dissectors).values()]
     ordered = sorted(entries, key=lambda entry: (_position(entry.layer, LAYERS), _position(entry.severity, SEVERITIES), entry.code))

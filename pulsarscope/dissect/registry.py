@@ -12,6 +12,7 @@ from pulsarscope.dissect.contract import CONTRACT, Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure
+from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.model.platform import entry_points, module_path
@@ -70,12 +71,25 @@ def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
 
 def rules_of(dissector: Dissector) -> Rules:
     """Return the rules of a dissector; none, with a PluginWarning, when it fails to give them."""
-    return contained(dissector, "rules", getattr, Rules({}), dissector, "rules")
+    return contained(dissector, "rules", _member, Rules({}), dissector, "rules", Rules)
 
 
 def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
     """Return the vocabularies of the dissectors; none, with a PluginWarning, of one that fails to give it."""
-    return [contained(dissector, "vocabulary", getattr, Vocabulary(), dissector, "vocabulary") for dissector in dissectors]
+    return [contained(dissector, "vocabulary", _member, Vocabulary(), dissector, "vocabulary", Vocabulary) for dissector in dissectors]
+
+
+def known_issues_of(dissector: Dissector) -> KnownIssues:
+    """Return the issues that a dissector knows; none, with a PluginWarning, when it fails to give them."""
+    return contained(dissector, "known_issues", _member, KnownIssues(), dissector, "known_issues", KnownIssues)
+
+
+def _member(dissector: Dissector, name: str, kind: type[Loaded]) -> Loaded:
+    member = getattr(dissector, name)
+    if not isinstance(member, kind):
+        message = f"not a {kind.__name__} but {type(member).__name__}"
+        raise TypeError(message)
+    return member
 
 
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:

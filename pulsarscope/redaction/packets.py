@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 from pulsarscope.analysis.redacted_streams import RedactedStreams
 from pulsarscope.dissect.capabilities import Redact
 from pulsarscope.dissect.foreign import masked_proxy_header
+from pulsarscope.dissect.isolation import contained
 from pulsarscope.engine.local import PacketBatch
 from pulsarscope.engine.row_batch import RowBatch
 from pulsarscope.model.errors import OutputError
@@ -56,7 +57,9 @@ class Redaction:
     def __init__(self, key: bytes, run: AnyRun, file: BinaryIO) -> None:
         """Mask under a key; keep what packets are made of in a file."""
         self._names = MaskedNames(key)
-        self._redact = {name: dissector.redaction(self._names) for name, dissector in run.dissectors.items()}
+        self._redact = {
+            name: contained(dissector, "redaction", dissector.redaction, None, self._names) for name, dissector in run.dissectors.items()
+        }
         self._streams = RedactedStreams(file)
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
@@ -89,7 +92,10 @@ class Redaction:
                 if frame is not None and "frame-too-large" in (frame.findings or ()):
                     self._keep(frame, _TOO_LARGE, run)
             elif isinstance(row, RawFrame) and frame is not None and (redact := self._redact_of(frame, run)) is not None:
-                data, kept = redact(frame, row.data)
+                dissector = run.dissectors[run.dissector_of[frame.connection]]
+                if (redacted := contained(dissector, "redaction", _redacted, None, redact, frame, row.data)) is None:
+                    continue  # its bytes are zero
+                data, kept = redacted
                 self._blank_frames += not kept
                 self._keep(frame, data, run)
 
@@ -125,3 +131,12 @@ class Redaction:
 
     def _redact_of(self, frame: FrameRow, run: AnyRun) -> Redact | None:
         return self._redact.get(run.dissector_of.get(frame.connection, ""))
+
+
+def _redacted(redact: Redact, frame: FrameRow, data: bytes) -> tuple[bytes, bool]:
+    """Return what a redaction returns. Raises ValueError for bytes of another length."""
+    redacted, kept = redact(frame, data)
+    if len(redacted) != len(data):
+        message = f"{len(redacted)} bytes for {len(data)}"
+        raise ValueError(message)
+    return redacted, kept

@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 
 from pulsarscope import protocols
 from pulsarscope.cli import app
+from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Remark
 from pulsarscope.dissect.isolation import Failure, PluginWarning, exception_text, raising_function
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, where_of
+from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.testing import ScriptedConnection
 from tests.dissect.third_protocol import card, put, taken, write_capture
@@ -128,6 +130,46 @@ OF_COMMANDS: dict[str, dict[str, Any]] = {
 }
 """Members about no connection: they warn."""
 
+
+class Fold:
+    """To be broken: of a table with one number."""
+
+    left_out = 0
+
+    def feed(self, rows: Any, endpoints: Any) -> None:
+        """Take rows."""
+
+    def records(self) -> Any:
+        """Nothing."""
+        return []
+
+
+def with_table(**members: Any) -> dict[str, Any]:
+    fold = type("BrokenFold", (Fold,), members)
+    return {"tables": (ReportTable("cards", "Cards", "", (ReportColumn("count", "cards"),), fold),)}
+
+
+OF_REPORTS: dict[str, dict[str, Any]] = {
+    "tables": {"tables": property(fail)},
+    "a number for a table": {"tables": (7,)},
+    "the fold": with_table(__init__=fail),
+    "feed": with_table(feed=fail),
+    "records": with_table(records=fail),
+    "numbers for records": with_table(records=lambda _: [7]),
+    "text for a number": with_table(records=lambda _: [{"count": "7"}]),
+    "known_issues": {"known_issues": property(fail)},
+    "odd known_issues": {"known_issues": 7},
+    "odd vocabulary": {"vocabulary": 7},
+}
+"""Members that reports ask for."""
+
+OF_REDACTION: dict[str, dict[str, Any]] = {
+    "redaction": {"redaction": fail},
+    "redact": {"redaction": lambda *_: fail},
+    "odd redact": {"redaction": lambda *_: lambda *_: 7},
+    "a short redact": {"redaction": lambda *_: lambda _frame, data: (data[:-1], True)},
+}
+
 COMMANDS = {
     "timeline": ("decode",),
     "tree": ("decode", "-V"),
@@ -195,6 +237,40 @@ def test_every_command_goes_on(folder: Path, usual: dict[str, str], breaking: An
     assert "10.0.0.1:9092" in run("registry", str(folder / "dump.txt"), out=tmp_path)
     assert "SEND.sequence_id" in run("fields", "SEND", out=tmp_path)
     assert run("messages", pulsar, "--schema", "x=int32", out=tmp_path)
+
+
+@pytest.mark.parametrize("members", OF_REPORTS.values(), ids=OF_REPORTS)
+def test_reports_of_others_are_whole(folder: Path, usual: dict[str, str], breaking: Any, tmp_path: Path, members: dict[str, Any]) -> None:
+    pulsar, cards = str(folder / "a-pulsar.pcap"), str(folder / "cards.pcap")
+    breaking(**members)
+    assert run(*COMMANDS["stats"], pulsar, out=tmp_path) == usual["stats"]
+    assert run(*COMMANDS["diagnose"], pulsar, out=tmp_path) == usual["diagnose"]
+    if "tables" in members and isinstance(members["tables"], tuple) and isinstance(members["tables"][0], ReportTable):
+        by = run("stats", "--by", "commands,cards", "--format", "json", pulsar, cards, out=tmp_path)
+        assert json.loads(by)["cards"] == []
+        assert "PUT" in by
+    run("report", pulsar, cards, "-o", "out", out=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "TAKEN" in page
+    assert "SEND_RECEIPT" in page or "PONG" in page
+    assert "SEND.sequence_id" in run("fields", "SEND", out=tmp_path)
+
+
+@pytest.mark.parametrize("members", OF_REDACTION.values(), ids=OF_REDACTION)
+def test_what_cannot_be_redacted_is_in_no_copy(folder: Path, breaking: Any, tmp_path: Path, members: dict[str, Any]) -> None:
+    breaking(**members)
+    run("extract", "--redact", str(folder / "a-pulsar.pcap"), str(folder / "cards.pcap"), "-o", "out", out=tmp_path / "copy.pcapng")
+    copy = (tmp_path / "copy.pcapng").read_bytes()
+    assert b"aunts" in (folder / "cards.pcap").read_bytes()
+    assert b"aunts" not in copy
+    assert "PONG" in run("decode", str(tmp_path / "copy.pcapng"), out=tmp_path)
+
+
+def test_two_tables_of_one_name_are_refused(folder: Path, breaking: Any) -> None:
+    breaking(tables=(ReportTable("consumers", "", "", (), Fold),))
+    result = CliRunner().invoke(app, ["stats", str(folder / "cards.pcap")])
+    assert isinstance(result.exception, UsageError)
+    assert "has a table consumers, which another one has, too" in str(result.exception)
 
 
 @pytest.mark.parametrize(("member", "members"), ON_CONNECTIONS.items(), ids=ON_CONNECTIONS)
