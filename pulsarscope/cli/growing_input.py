@@ -11,6 +11,7 @@ from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import printable
+from pulsarscope.output.export.sink import identity
 
 if TYPE_CHECKING:
     from pulsarscope.engine.local import Run
@@ -26,11 +27,11 @@ def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
     from pulsarscope.live.growing_file import FollowedBlocks  # noqa: PLC0415 - as above
 
     path = request.files[0]
-    if len(request.files) > 1 or path == "-" or (Path(path).exists() and not Path(path).is_file()):
+    if len(request.files) > 1 or path == "-" or (identity(path) is not None and not Path(path).is_file()):
         raise UsageError("--follow-file takes one file; of a pipe, live -i - shows what comes")
     followed = FollowedBlocks(path, lambda line: None if request.quiet else warn(printable(line)))
     if not request.quiet:
-        warn(f"{'following' if Path(path).exists() else 'waiting for'} {printable(path)}, until Ctrl-C")
+        warn(f"{'waiting for' if identity(path) is None else 'following'} {printable(path)}, until Ctrl-C")
     with closing(followed), stopped(followed, None):
         yield Run(Inputs(followed.paths, None, []), options, followed)
 

@@ -143,7 +143,7 @@ def prune(folder: Path) -> None:
 
 def _has_any(files: Sequence[str]) -> bool:
     """Tell quickly whether there may be an index at all."""
-    from pulsarscope.index.identity import SUFFIX, cache_folder  # noqa: PLC0415 - as above
+    from pulsarscope.index.identity import SUFFIX, cache_folder, is_there  # noqa: PLC0415 - as above
 
     folder = cache_folder(os.environ)
-    return (folder is not None and folder.is_dir()) or any(Path(file + SUFFIX).exists() for file in files)
+    return (folder is not None and is_there(folder)) or any(is_there(Path(file + SUFFIX)) for file in files)

@@ -111,6 +111,11 @@ def places_of(identity: Identity, environment: Mapping[str, str]) -> list[Path]:
     return beside if folder is None else [*beside, folder / identity.place]
 
 
+def is_there(place: Path) -> bool:
+    """Return True for a file or folder, False also where the user may not look, or a name is too long."""
+    return os.path.exists(place)  # noqa: PTH110 - Path.exists raises then
+
+
 def places_beside(identity: Identity) -> list[Path]:
     """Return the place beside a single capture; none for several."""
     return [Path(identity.captures[0].path + SUFFIX)] if len(identity.captures) == 1 else []

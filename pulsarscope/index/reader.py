@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture.portions import Portion
-from pulsarscope.index.identity import Identity
+from pulsarscope.index.identity import Identity, is_there
 from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, IndexTotals
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import INDEX_CHUNKS_CACHED, INDEXED_FRAMES_PER_CHUNK
@@ -146,7 +146,7 @@ def open_index(places: Sequence[Path], identity: Identity) -> tuple[Index | None
     """Return the first index of captures that can be trusted, and in words why others cannot."""
     refusals: list[str] = []
     for place in places:
-        if not place.exists():
+        if not is_there(place):
             continue
         try:
             return Index(place, identity), refusals

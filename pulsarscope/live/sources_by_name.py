@@ -55,7 +55,7 @@ def open_source(
     try:
         interface = _awaited(name, notify) if waits else find_interface(name)
     except OSError as error:
-        if Path(name).is_file():
+        if os.path.isfile(name):  # noqa: PTH113 - Path.is_file raises for names that no file can have
             raise UsageError(f"{name} is a file: use pulsarscope decode") from error
         names = ", ".join(known.name for known in all_interfaces())
         raise UsageError(f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe") from error

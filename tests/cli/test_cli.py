@@ -71,7 +71,8 @@ def test_the_version_stands_beside_the_reader(monkeypatch: pytest.MonkeyPatch, c
 
 
 @pytest.mark.parametrize(
-    "arguments", [["decode"], ["nonsense"], ["decode", "x", "--format", "xml"], ["decode", "x", "--limit", "0"], ["--nonsense"]]
+    "arguments",
+    [["decode"], ["nonsense"], ["n" * 300], ["decode", "x", "--format", "xml"], ["decode", "x", "--limit", "0"], ["--nonsense"]],
 )
 def test_wrong_usage_is_two(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert run(monkeypatch, *arguments) == 2

@@ -44,6 +44,20 @@ def test_an_index_is_written_once_and_anew_when_the_capture_changes(capture: Pat
     assert "written: " in said
 
 
+@pytest.mark.parametrize("longest", ["the name of the capture", "the folder of the cache"])
+def test_where_no_index_can_be_looked_for_there_is_none(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, longest: str
+) -> None:
+    """Names that are too long fail as folders do into which the user may not look."""
+    if longest == "the folder of the cache":
+        monkeypatch.setenv("XDG_CACHE_HOME", f"/{'x' * 256}")
+    else:
+        capture = capture.rename(tmp_path / f"{'a' * 250}.pcap")
+        (tmp_path / "cache" / "pulsarscope").mkdir(parents=True)
+    assert run_command(CommandRequest(files=[str(capture)], filter="command == ERROR")) == 0
+    assert "ERROR" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "values", [{"filter": "command == ERROR"}, {"subject": ("connection", "#1")}, {"filter": "time < 10ms", "format": "csv"}]
 )
