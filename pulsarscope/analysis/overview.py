@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.analysis.activity import Activity
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
-from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.analysis.tally import ReportRecord, table_records
 from pulsarscope.dissect.capabilities import Course, CourseFold, Lane, LaneFold, LegFold, ReportFold, ReportTable
 
 FIRST_INTERVAL = 1_000_000
@@ -49,12 +49,7 @@ class Overview(msgspec.Struct):
 
     def table_records(self, outer_of: Mapping[str, str]) -> dict[str, list[ReportRecord]]:
         """Return the records of each table, without connections that are inner legs."""
-        records = {}
-        for name, fold in self.folds.items():
-            records[name] = [record for record in fold.records() if record.get("connection") not in outer_of]
-            if fold.left_out:
-                records[name].append({"others": True, "rows": fold.left_out})
-        return records
+        return {name: table_records(fold, outer_of) for name, fold in self.folds.items()}
 
     def courses(self) -> list[Course]:
         """Return the courses of consumers."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
-from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.analysis.tally import ReportRecord, table_records
 from pulsarscope.dissect.capabilities import IntervalFold, LegFold, ReportTable
 from pulsarscope.model.records import FindingRow
 
@@ -63,7 +63,5 @@ class Sections:
         """Return the records of each section."""
         records = self.statistics.sections(self._names)
         for name, fold in self._folds.items():  # they have the first frames of inner legs
-            records[name] = [record for record in fold.records() if record.get("connection") not in self.once.outer_of]
-            if fold.left_out:
-                records[name].append({"others": True, "rows": fold.left_out})
+            records[name] = table_records(fold, self.once.outer_of)
         return records

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from pulsarscope.dissect.capabilities import ReportFold
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
@@ -96,6 +97,12 @@ class Tally:
     def rates(self, span: int) -> ReportRecord:
         """Return messages and bytes of both directions per second, over `span` nanoseconds."""
         return {"messages_per_second": per_second(sum(self.messages), span), "bytes_per_second": per_second(sum(self.sizes), span)}
+
+
+def table_records(fold: ReportFold, outer_of: Collection[str]) -> list[ReportRecord]:
+    """Return the records of a table, without connections that are inner legs, and one that counts what has none."""
+    records = [record for record in fold.records() if record.get("connection") not in outer_of]
+    return [*records, {"others": True, "rows": fold.left_out}] if fold.left_out else records
 
 
 def per_second(count: int, span: int) -> float | None:

@@ -153,12 +153,16 @@ class LiveCapture:
 
     def consumer_records(self) -> list[dict[str, Any]]:
         """Return the records of the open consumers."""
-        records = [] if self.tables is None else self.tables.records(CONSUMERS)
-        return [record for record in records if record["state"] == "open"]
+        return [record for record in self._records(CONSUMERS) if record["state"] == "open"]
 
     def table_records(self) -> dict[str, list[dict[str, Any]]]:
         """Return the records of the other tables, by name."""
-        return {} if self.tables is None else {table.name: self.tables.records(table.name) for table in self.other_tables}
+        return {table.name: self._records(table.name) for table in self.other_tables}
+
+    def _records(self, name: str) -> list[dict[str, Any]]:
+        """Return the records of a table, without connections that are inner legs; any thread may ask."""
+        records = [] if self.tables is None else self.tables.records(name)
+        return [record for record in records if record.get("connection") not in self.once.outer_of]
 
     @property
     def other_tables(self) -> list[ReportTable]:
