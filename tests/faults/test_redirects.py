@@ -100,6 +100,42 @@ def test_redirects_that_are_followed(story: str, pause: int, *, authoritative: b
     assert problem_codes(findings_of(tmp_path, *talks)) == []
 
 
+@pytest.mark.parametrize("lost", ["lookup", "answer", "both", "late"])
+@pytest.mark.parametrize("pause", [MILLISECOND, SECOND])
+def test_a_redirect_whose_next_lookup_the_capture_lacks(lost: str, pause: int, tmp_path: Path) -> None:
+    item, two = brokers()
+    item.client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1))
+    wait_until(two, pause + SECOND).client(lookup(2)).server(lookup_response("Redirect", TO_ONE, 2, authoritative=True))
+    wait_until(item, 2 * (pause + SECOND))
+    asked, answered = lookup(3, authoritative=True), lookup_response("Connect", TO_ONE, 3, authoritative=True)
+    if lost in ("lookup", "both"):
+        item.lose("client", len(asked))
+    elif lost == "answer":
+        item.client(asked)
+    if lost in ("answer", "both"):
+        item.lose("server", len(answered))
+    else:
+        item.server(answered)
+    if lost == "late":
+        item.client(asked)
+    item.wait(pause).client(subscribe(request=4)).server(success(4)).wait(pause)
+    item.client(lookup(5)).server(lookup_response("Connect", TO_ONE, 5)).client(producer(request=6)).server(created(request=6))
+    codes = {row.code for row in findings_of(tmp_path, item, two)}
+    assert not codes & {"lookup-loop", "redirect-not-followed", "authoritative-dropped"}
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_flag_that_is_dropped_is_found_where_the_capture_lacks_other_bytes(tmp_path: Path, *, before: bool) -> None:
+    item, two = brokers()
+    if before:
+        two.lose("client", len(PING)).client(PING).server(PONG)
+    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1, authoritative=True))
+    wait_until(two, 2 * SECOND).client(lookup(2)).server(lookup_response("Connect", TO_TWO, 2))
+    if not before:
+        two.lose("server", 60).client(PING).server(PONG)
+    only(findings_of(tmp_path, item, two), "authoritative-dropped")
+
+
 def test_other_hosts_are_other_clients(tmp_path: Path) -> None:
     item, _ = brokers()
     item.client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1, authoritative=True))

@@ -53,6 +53,11 @@ def may_lack(context: RuleContext, since: int, until: int) -> bool:
     return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.client, since, until))
 
 
+def latest_gap(context: RuleContext, until: int) -> int:
+    """Return the time of the latest bytes of either side, up to the present `until`, that the capture lacks; -1: it lacks none."""
+    return max((gap.where.time for gap in context.reported("stream-gap") if gap.where.time <= until), default=-1)
+
+
 def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> list[int]:
     """Return the sizes of the gaps in what one side sent between two times."""
     stream = f" stream from {sender} "

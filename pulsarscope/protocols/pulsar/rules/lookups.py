@@ -11,7 +11,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, latest_gap
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, host, listing, quantity
 
@@ -86,10 +86,12 @@ class LookupRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._requests: dict[str, tuple[Where, bool]] = {}
-        """Place and `authoritative` of LOOKUPs by name of the frame."""
+        self._requests: dict[str, tuple[Where, bool, str | None]] = {}
+        """Place, `authoritative` and topic of LOOKUPs by name of the frame."""
         self._redirected: dict[str, bool] = {}
         """Topics whose lookup was redirected."""
+        self._unpaired = -1
+        """Time of the latest LOOKUP_RESPONSE without its LOOKUP: the capture lacks that, or brings it later."""
         self._pending = self._pending_max = self._total = 0
         """Lookups without an answer now, the most at once, and all lookups."""
         self._pending_at_first: int | None = None
@@ -113,13 +115,14 @@ class LookupRule(ConnectionRule):
     def _lookup(self, row: FrameRow) -> None:
         self._request(row)
         where = where_of(row)
-        remember(self._requests, where.name, (where, bool((row.fields or {}).get("authoritative"))), REQUESTS_MAX)
+        remember(self._requests, where.name, (where, bool((row.fields or {}).get("authoritative")), row.topic), REQUESTS_MAX)
 
     def _response(self, row: FrameRow) -> None:
         if (request := self._requests.pop(row.request or "", None)) is None or row.topic is None:
+            self._unpaired = row.time
             return
         fields = row.fields or {}
-        where, authoritative = request
+        where, authoritative, _ = request
         hop = {
             "asked": self._context.server,
             "authoritative": authoritative,
@@ -129,6 +132,7 @@ class LookupRule(ConnectionRule):
             "error": fields.get("error"),
             "answered": row.time,
             "frame": where_of(row).name,
+            "missed": self._missed(row),
         }
         self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where, "hop", hop)
         if hop["response"] == "Redirect":
@@ -137,8 +141,13 @@ class LookupRule(ConnectionRule):
     def _use(self, row: FrameRow) -> None:
         """Emit that a client makes its producer or consumer on a broker that has redirected it."""
         if self._redirected.pop(row.topic or "", False):
-            values = {"asked": self._context.server, "command": row.command}
+            waiting = [where.time for where, _, topic in self._requests.values() if topic == row.topic]  # for an answer that may be lost
+            values = {"asked": self._context.server, "command": row.command, "missed": max(self._missed(row), *waiting, -1)}
             self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where_of(row), "use", values)
+
+    def _missed(self, row: FrameRow) -> int:
+        """Return the time of the latest place before a row where the capture may lack a lookup or its answer; -1: there is none."""
+        return max(self._unpaired, latest_gap(self._context, row.time))
 
     def _lookup_exchange(self, row: ExchangeRow) -> None:
         self._exchange(row)
@@ -199,6 +208,11 @@ def _may_lead_to(hop: Fact, server: str) -> bool:
     return bool(port == server.rpartition(":")[2] and server != hop.values["asked"])
 
 
+def _follows(fact: Fact, redirect: Fact) -> bool:
+    """Return True when no lookup between a redirect and a later fact may be missing on the connection of that fact."""
+    return bool(fact.values["missed"] < redirect.values["answered"] <= fact.where.time)
+
+
 def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
     """Return each lookup with those to which redirects led it."""
     chains: list[list[Fact]] = []
@@ -206,7 +220,7 @@ def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
     """Chains that end with a redirect, so far."""
     for hop in hops:
         server = hop.values["asked"]
-        previous = (chain for chain in redirected if chain[-1].values["answered"] <= hop.where.time and _may_lead_to(chain[-1], server))
+        previous = (chain for chain in redirected if _follows(hop, chain[-1]) and _may_lead_to(chain[-1], server))
         if (chain := next(previous, None)) is None:
             chains.append(chain := [])
         else:
@@ -235,7 +249,7 @@ def _judge_followers(client: str, topic: str, hops: Sequence[Fact], report: Repo
         followers = [
             hop for hop in hops[position + 1 :] if hop.where.time >= values["answered"] and _may_lead_to(redirect, hop.values["asked"])
         ]
-        if not followers or followers[0].values["authoritative"]:
+        if not followers or followers[0].values["authoritative"] or not _follows(followers[0], redirect):
             continue
         first = followers[0]
         text = (
@@ -252,8 +266,10 @@ def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFi
     for use in (fact for fact in facts if fact.what == "use"):
         hops = [fact for fact in facts if fact.what == "hop" and fact.values["answered"] <= use.where.time]
         redirects = [hop for hop in hops if hop.values["response"] == "Redirect" and hop.values["asked"] == use.values["asked"]]
-        if not redirects or any(
-            hop.values["response"] == "Connect" and hop.values["answered"] >= redirects[-1].values["answered"] for hop in hops
+        if (
+            not redirects
+            or not _follows(use, redirects[-1])
+            or any(hop.values["response"] == "Connect" and hop.values["answered"] >= redirects[-1].values["answered"] for hop in hops)
         ):
             continue
         _report_not_followed(
