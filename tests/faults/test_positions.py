@@ -90,6 +90,16 @@ def test_a_reader_whose_last_message_the_capture_may_lack_is_not_accused(tmp_pat
     assert (BEHIND in diagnose(tmp_path, talk).codes) == before
 
 
+@pytest.mark.parametrize(("got", "size"), [*product((0, 1, 20), (60, 2000))])
+def test_a_reader_whose_last_message_was_lost_before_the_answer_is_not_accused(tmp_path: Path, got: int, size: int) -> None:
+    talk = subscribed(connected(), kind="Exclusive", durable=False, start_message_id={"ledgerId": 7, "entryId": 0}).client(flow(1000))
+    talk.server(*[delivery(entry) for entry in range(got)]).wait(MILLISECOND).lose("server", size)
+    talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50))
+    last = {"ledgerId": 7, "entryId": got}
+    talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=50, last_message_id=last)).wait(3 * SECOND)
+    assert BEHIND not in diagnose(tmp_path, talk.client(PING).server(PONG)).codes
+
+
 def test_a_reader_that_begins_at_the_earliest_message_and_gets_nothing_is_named(tmp_path: Path) -> None:
     assert BEHIND in diagnose(tmp_path, reading(0, 3, 2000, start=(2**64 - 1, 2**64 - 1))).codes
 

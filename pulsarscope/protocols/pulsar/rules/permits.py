@@ -296,7 +296,7 @@ class PermitRule(ConsumerRule[PermitState]):
             return
         if got is not None and got < consumer.promised:
             since = max(promised.time, (consumer.last_service or promised).time)
-            report_behind(self.context, consumer, consumer.promised, promised, consumer.last, now - since)
+            report_behind(self.context, consumer, consumer.promised, promised, consumer.last, consumer.last_at, now - since)
 
     def _emit_began(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer asked for the latest message, which holds when its subscription is new."""

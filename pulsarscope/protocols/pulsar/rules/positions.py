@@ -82,10 +82,17 @@ def evaluate_beginnings(topic: str, facts: Sequence[Fact], report: ReportFinding
 
 
 def report_behind(
-    context: RuleContext, consumer: ConsumerState, promised: Position, promised_at: Where, last: Position | None, waited: int
+    context: RuleContext,
+    consumer: ConsumerState,
+    promised: Position,
+    promised_at: Where,
+    last: Position | None,
+    last_at: Where | None,
+    waited: int,
 ) -> None:
-    """Report a reader that waited so long for a message that GET_LAST_MESSAGE_ID told of."""
-    if waited < context.thresholds.ns("reader-behind-seconds") or answers_lost(context, promised_at.time):
+    """Report a reader that waited so long for a message that GET_LAST_MESSAGE_ID told of; its last came at `last_at`."""
+    since = min(promised_at.time, consumer.seen if last_at is None else last_at.time + 1)  # what came with the last is before it
+    if waited < context.thresholds.ns("reader-behind-seconds") or answers_lost(context, since):
         return  # too short, or the message may be among what the capture lacks
     what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or unknown"
     got = f"its last was {last[0]}:{last[1]}" if last else "it got none"
