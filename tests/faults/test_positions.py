@@ -93,9 +93,10 @@ def test_a_reader_whose_last_message_the_capture_may_lack_is_not_accused(tmp_pat
 @pytest.mark.parametrize(("got", "size"), [*product((0, 1, 20), (60, 2000))])
 def test_a_reader_whose_last_message_was_lost_before_the_answer_is_not_accused(tmp_path: Path, got: int, size: int) -> None:
     talk = subscribed(connected(), kind="Exclusive", durable=False, start_message_id={"ledgerId": 7, "entryId": 0}).client(flow(1000))
-    talk.server(*[delivery(entry) for entry in range(got)]).wait(MILLISECOND).lose("server", size)
+    talk.server(*[delivery(entry) for entry in range(got)]).wait(MILLISECOND)
+    talk.lose("server", size).server(PING).client(PONG).wait(MILLISECOND)
     talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50))
-    last = {"ledgerId": 7, "entryId": got}
+    last = {"ledgerId": 7, "entryId": got or 1}
     talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=50, last_message_id=last)).wait(3 * SECOND)
     assert BEHIND not in diagnose(tmp_path, talk.client(PING).server(PONG)).codes
 
