@@ -102,7 +102,8 @@ def test_redirects_that_are_followed(story: str, pause: int, *, authoritative: b
 
 @pytest.mark.parametrize("lost", ["lookup", "answer", "both", "late"])
 @pytest.mark.parametrize("pause", [MILLISECOND, SECOND])
-def test_a_redirect_whose_next_lookup_the_capture_lacks(lost: str, pause: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_redirect_whose_next_lookup_the_capture_lacks(lost: str, pause: int, tmp_path: Path, *, anew: bool) -> None:
     item, two = brokers()
     item.client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1))
     wait_until(two, pause + SECOND).client(lookup(2)).server(lookup_response("Redirect", TO_ONE, 2, authoritative=True))
@@ -119,8 +120,9 @@ def test_a_redirect_whose_next_lookup_the_capture_lacks(lost: str, pause: int, t
     if lost == "late":
         item.client(asked)
     item.wait(pause).client(subscribe(request=4)).server(success(4)).wait(pause)
-    item.client(lookup(5)).server(lookup_response("Connect", TO_ONE, 5)).client(producer(request=6)).server(created(request=6))
-    codes = {row.code for row in findings_of(tmp_path, item, two)}
+    again = connected(40002, server=ONE, start=5 * (pause + SECOND)) if anew else item
+    again.client(lookup(5)).server(lookup_response("Connect", TO_ONE, 5)).client(producer(request=6)).server(created(request=6))
+    codes = {row.code for row in findings_of(tmp_path, item, two, *([again] if anew else []))}
     assert not codes & {"lookup-loop", "redirect-not-followed", "authoritative-dropped"}
 
 

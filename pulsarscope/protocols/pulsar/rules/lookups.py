@@ -208,19 +208,21 @@ def _may_lead_to(hop: Fact, server: str) -> bool:
     return bool(port == server.rpartition(":")[2] and server != hop.values["asked"])
 
 
-def _follows(fact: Fact, redirect: Fact) -> bool:
-    """Return True when no lookup between a redirect and a later fact may be missing on the connection of that fact."""
-    return bool(fact.values["missed"] < redirect.values["answered"] <= fact.where.time)
+def _follows(fact: Fact, redirect: Fact, uses: Sequence[Fact] = ()) -> bool:
+    """Return True when no lookup between a redirect and a later fact may be missing, on its connection or before one of the uses."""
+    answered, time = redirect.values["answered"], fact.where.time
+    followed = any(answered <= use.where.time < time and _may_lead_to(redirect, use.values["asked"]) for use in uses)
+    return bool(fact.values["missed"] < answered <= time) and not followed
 
 
-def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
+def _chains(hops: Sequence[Fact], uses: Sequence[Fact]) -> list[list[Fact]]:
     """Return each lookup with those to which redirects led it."""
     chains: list[list[Fact]] = []
     redirected: list[list[Fact]] = []
     """Chains that end with a redirect, so far."""
     for hop in hops:
         server = hop.values["asked"]
-        previous = (chain for chain in redirected if _follows(hop, chain[-1]) and _may_lead_to(chain[-1], server))
+        previous = (chain for chain in redirected if _follows(hop, chain[-1], uses) and _may_lead_to(chain[-1], server))
         if (chain := next(previous, None)) is None:
             chains.append(chain := [])
         else:
@@ -240,7 +242,7 @@ def _is_decided(chain: Sequence[Fact]) -> bool:
     return bool(decision["answered_authoritative"] and last["authoritative"] and last["response"] == "Connect")
 
 
-def _judge_followers(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding) -> None:
+def _judge_followers(client: str, topic: str, hops: Sequence[Fact], uses: Sequence[Fact], report: ReportFinding) -> None:
     """Report an authoritative redirect that the next lookup follows without the flag."""
     for position, redirect in enumerate(hops):
         values = redirect.values
@@ -249,7 +251,7 @@ def _judge_followers(client: str, topic: str, hops: Sequence[Fact], report: Repo
         followers = [
             hop for hop in hops[position + 1 :] if hop.where.time >= values["answered"] and _may_lead_to(redirect, hop.values["asked"])
         ]
-        if not followers or followers[0].values["authoritative"] or not _follows(followers[0], redirect):
+        if not followers or followers[0].values["authoritative"] or not _follows(followers[0], redirect, uses):
             continue
         first = followers[0]
         text = (
@@ -306,10 +308,11 @@ def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, th
     """Report chains that come to a broker again, or that do not come to an end."""
     client, _, topic = key.partition("\n")
     hops_asked = [fact for fact in facts if fact.what == "hop"]
-    _judge_followers(client, topic, hops_asked, report)
+    uses = [fact for fact in facts if fact.what == "use"]
+    _judge_followers(client, topic, hops_asked, uses, report)
     _judge_uses(client, topic, facts, report)
     _judge_repeats(client, topic, hops_asked, report, thresholds)
-    for chain in _chains(hops_asked):
+    for chain in _chains(hops_asked, uses):
         redirects = sum(hop.values["response"] == "Redirect" for hop in chain)
         servers = [hop.values["asked"] for hop in chain]
         circle = len(set(servers)) < len(servers)
