@@ -93,10 +93,10 @@ def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path, mo
         listed.extend(os.listdir(opened))  # noqa: PTH208 - by who opened the folder before the exchange
         time.sleep(seconds)
 
-    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep))
     (tmp_path / "frame").chmod(0o2770)
     (tmp_path / "frame" / "part-00000.parquet").chmod(0o640)
-    with reading(tmp_path / "frame") as seen:
+    with reading(tmp_path / "frame") as seen, monkeypatch.context() as patch:
+        patch.setattr(module, "time", SimpleNamespace(sleep=sleep))
         changed = module.compact(spark, str(tmp_path))
     assert {table.name: (table.files_before, table.files) for table in changed} == {kind: (3, 1) for kind in KINDS if want[kind]}
     assert [*seen] == [len(want["frame"])]
