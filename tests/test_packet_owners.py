@@ -34,6 +34,7 @@ def commented(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_connections_name_who_has_their_sockets(commented: Path) -> None:
     rows = list(ps.open(commented).connections())
     assert [(row.process, row.pod) for row in rows] == [(None, None)] * 2 + [("java (1), python3 (4711)", "shop\x1b[2J/web-0")]

@@ -130,6 +130,7 @@ def test_the_diagnosis_has_each_finding_once(jobs: str) -> None:
     assert {(symptom["code"], symptom["count"]) for symptom in found["findings"]} == {(CODE, 4)}
 
 
+@pytest.mark.slow
 def test_live_gives_messages_once_and_frames_of_both_legs() -> None:
     with Path(NAME).open("rb") as capture:
         rows = lines("live", "-i", "-", "--records", "message", "--format", "ndjson", "-q", stdin=capture)

@@ -41,6 +41,7 @@ def test_broken(pulsarscope_live):
 """
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_a_test_fails_with_the_findings_of_its_block(tmp_path: Path) -> None:
     test = tmp_path / "test_of_a_user.py"
@@ -52,6 +53,7 @@ def test_a_test_fails_with_the_findings_of_its_block(tmp_path: Path) -> None:
     assert re.search(r"^  (error|warning) [a-z-]+: \w", result.stdout, re.MULTILINE), result.stdout
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_everything_of_the_block_is_in_the_capture_also_when_it_raises(tmp_path: Path) -> None:
     port = free_port()
@@ -69,6 +71,7 @@ def test_everything_of_the_block_is_in_the_capture_also_when_it_raises(tmp_path:
     assert [row.server for row in traffic.capture.connections()] == [f"127.0.0.1:{port}"]
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_findings_are_chosen_by_severity_and_code(tmp_path: Path) -> None:
     port = free_port()
@@ -84,6 +87,7 @@ def test_findings_are_chosen_by_severity_and_code(tmp_path: Path) -> None:
         traffic.findings("fatal")
 
 
+@pytest.mark.slow
 def test_a_capture_that_cannot_begin_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no capture began: .*nosuch0"), live(tmp_path / "it.pcapng", "nosuch0"):
         pytest.fail("the block runs without a capture")

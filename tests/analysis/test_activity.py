@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from pulsarscope.analysis.activity import COMMANDS_MAX, OTHERS, Activity
 from pulsarscope.model.limits import ACTIVITY_CELLS_MAX, ACTIVITY_CONNECTIONS_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
@@ -20,6 +22,7 @@ def test_each_frame_of_a_small_capture_has_its_own_mark() -> None:
     assert (second[2].slowest, second[2].time) == (MILLISECOND, 2 * MILLISECOND)
 
 
+@pytest.mark.slow
 def test_marks_are_joined_beyond_their_bound_and_count_every_frame() -> None:
     activity = Activity()
     activity.feed(frame(number) for number in range(1, ACTIVITY_CELLS_MAX + 100))

@@ -121,6 +121,7 @@ def test_a_table_has_a_row_for_each_record() -> None:
     assert "payload_sha256" in table.column_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_table_of_messages_says_what_their_rows_say(jobs: int) -> None:
     pytest.importorskip("pyarrow")
@@ -137,6 +138,7 @@ def test_a_capture_left_in_the_middle_leaves_nothing_open() -> None:
     del rows  # an unclosed file would be a warning, and warnings are errors here
 
 
+@pytest.mark.slow
 def test_several_files_can_be_decoded_side_by_side() -> None:
     paths = [QUICKSTART, str(CAPTURES / "errors.pcap"), str(CAPTURES / "compress-zlib.pcap")]
     alone, together = ps.open(*paths), ps.open(*paths, jobs=2)
@@ -200,6 +202,7 @@ def test_one_subject_is_followed_with_requests_and_answers() -> None:
             capture.follow(**wrong)
 
 
+@pytest.mark.slow
 def test_reports_are_those_of_the_command_line() -> None:
     path = str(CAPTURES / "stuck-consumer.pcap")
     made = ps.open(path).diagnose()

@@ -67,6 +67,7 @@ def test_the_lint_sees_what_it_is_for(text: str) -> None:
     assert posix_only(ast.parse(text))
 
 
+@pytest.mark.slow
 def test_only_guarded_modules_name_what_only_posix_has() -> None:
     named = {name_of(path): posix_only(tree_of(path)) for path in SOURCES}
     assert {module: names for module, names in named.items() if names and module not in GUARDED and not module.startswith(ROOMS)} == {}
@@ -92,6 +93,7 @@ main()
 QUICKSTART, ERRORS = str(CAPTURES / "quickstart.pcapng"), str(CAPTURES / "errors.pcap")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -61,6 +61,7 @@ def text_of(app: Any) -> str:
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in app.screen._compositor.render_strips())
 
 
+@pytest.mark.slow
 def test_frames_are_listed_with_their_fields_below(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("j", "down", "down")
@@ -76,6 +77,7 @@ def test_frames_are_listed_with_their_fields_below(captures: Path) -> None:
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 def test_lines_fit_the_screen(captures: Path, size: tuple[int, int]) -> None:
     async def steps(app: Any, pilot: Any) -> None:
@@ -90,6 +92,7 @@ def test_lines_fit_the_screen(captures: Path, size: tuple[int, int]) -> None:
     on_screen(steps, captures / "quickstart.pcapng", size=size)
 
 
+@pytest.mark.slow
 def test_a_filter_is_checked_while_it_is_written_and_narrows_the_list(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("f")
@@ -110,6 +113,7 @@ def test_a_filter_is_checked_while_it_is_written_and_narrows_the_list(captures: 
     on_screen(steps, captures / "balancer.pcap")
 
 
+@pytest.mark.slow
 def test_names_are_completed_and_earlier_filters_come_back(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("f")
@@ -126,6 +130,7 @@ def test_names_are_completed_and_earlier_filters_come_back(captures: Path) -> No
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_a_finding_leads_to_its_frame(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("2")
@@ -140,6 +145,7 @@ def test_a_finding_leads_to_its_frame(captures: Path) -> None:
     on_screen(steps, captures / "errors.pcap")
 
 
+@pytest.mark.slow
 def test_a_connection_leads_to_its_frames(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("4")
@@ -154,6 +160,7 @@ def test_a_connection_leads_to_its_frames(captures: Path) -> None:
     on_screen(steps, captures / "balancer.pcap")
 
 
+@pytest.mark.slow
 def test_frames_are_found_by_name_time_and_text(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("colon")
@@ -177,6 +184,7 @@ def test_frames_are_found_by_name_time_and_text(captures: Path) -> None:
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_the_second_opening_reads_an_index_and_shows_the_same(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +212,7 @@ def test_the_second_opening_reads_an_index_and_shows_the_same(
     assert not capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_index_can_stand_beside_the_capture(captures: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes((captures / "ipv6.pcap").read_bytes())
@@ -214,6 +223,7 @@ def test_an_index_can_stand_beside_the_capture(captures: Path, tmp_path: Path) -
     on_screen(steps, path, index=True)
 
 
+@pytest.mark.slow
 def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("x")
@@ -237,6 +247,7 @@ def test_the_diagram_counts_the_findings_of_its_connection(captures: Path) -> No
     on_screen(steps, captures / "stuck-consumer.pcap")
 
 
+@pytest.mark.slow
 def test_an_arrow_of_the_diagram_leads_to_its_frame(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         app.list.select(20)
@@ -277,6 +288,7 @@ def test_lines_of_a_diagram_are_told_by_the_names_of_frames(line: str, frame: st
     assert frame_of(line) == frame
 
 
+@pytest.mark.slow
 def test_payloads_are_searched_inside_compressed_batches(captures: Path) -> None:
     """The text stands in no field."""
 
@@ -299,6 +311,7 @@ def test_payloads_are_searched_inside_compressed_batches(captures: Path) -> None
     on_screen(steps, path)
 
 
+@pytest.mark.slow
 def test_consumers_have_a_page(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("5")
@@ -308,6 +321,7 @@ def test_consumers_have_a_page(captures: Path) -> None:
     on_screen(steps, captures / "stuck-consumer.pcap")
 
 
+@pytest.mark.slow
 def test_marks_times_copies_and_help(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         copied: list[str] = []
@@ -333,6 +347,7 @@ def test_marks_times_copies_and_help(captures: Path) -> None:
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_the_selected_field_lights_its_bytes_and_a_byte_selects_its_field(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("x")
@@ -357,6 +372,7 @@ def test_the_selected_field_lights_its_bytes_and_a_byte_selects_its_field(captur
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_the_bytes_of_credentials_are_dots(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("x")
@@ -371,6 +387,7 @@ def test_the_bytes_of_credentials_are_dots(captures: Path) -> None:
     on_screen(steps, captures / "token-auth-py.pcap", size=(200, 60))
 
 
+@pytest.mark.slow
 def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("3")
@@ -385,6 +402,7 @@ def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: 
     on_screen(steps, captures / "java-schemas.pcap")
 
 
+@pytest.mark.slow
 def test_messages_are_those_of_the_filter_where_it_is_one_for_them(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("3")
@@ -395,6 +413,7 @@ def test_messages_are_those_of_the_filter_where_it_is_one_for_them(captures: Pat
     on_screen(steps, captures / "java-schemas.pcap", filter="command == SEND")
 
 
+@pytest.mark.slow
 def test_columns_are_chosen_and_kept(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULSARSCOPE_CONFIG", str(tmp_path / "config.toml"))
 
@@ -420,6 +439,7 @@ def test_columns_are_chosen_and_kept(captures: Path, tmp_path: Path, monkeypatch
     on_screen(see, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_a_paused_list_does_not_grow(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("p")
@@ -435,6 +455,7 @@ def test_a_paused_list_does_not_grow(captures: Path) -> None:
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_written_as_a_capture(captures: Path, tmp_path: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("w")
@@ -446,6 +467,7 @@ def test_what_is_shown_is_written_as_a_capture(captures: Path, tmp_path: Path) -
     assert {frame.command for frame in ps.open(str(tmp_path / "out.pcapng")).frames() if frame.status == "ok"} == {"SEND"}
 
 
+@pytest.mark.slow
 def test_text_off_the_wire_is_inert(tmp_path: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         for line in range(0, app.list.count, 3):
@@ -457,6 +479,7 @@ def test_text_off_the_wire_is_inert(tmp_path: Path) -> None:
     on_screen(steps, write_pcap(tmp_path / "hostile.pcap", hostile_packets()))
 
 
+@pytest.mark.slow
 def test_credentials_are_masked(captures: Path) -> None:
     async def steps(app: Any, pilot: Any) -> None:
         for line in range(3):
@@ -483,6 +506,7 @@ def test_a_missing_capture_or_a_wrong_filter_is_an_error_of_the_command_line(cap
             browse_app(BrowseRequest(files=[str(captures / "quickstart.pcapng")], filter="comand == 1"), kept)
 
 
+@pytest.mark.slow
 def test_a_filter_that_takes_longer_than_the_screen_to_come_up_to_date_passes_each_frame_once(
     captures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -506,6 +530,7 @@ def test_a_filter_that_takes_longer_than_the_screen_to_come_up_to_date_passes_ea
     on_screen(steps, captures / "quickstart.pcapng")
 
 
+@pytest.mark.slow
 def test_a_capture_that_is_gone_leaves_what_is_read(captures: Path, tmp_path: Path) -> None:
     capture = tmp_path / "gone.pcapng"
     shutil.copy(captures / "quickstart.pcapng", capture)
@@ -523,6 +548,7 @@ def test_a_capture_that_is_gone_leaves_what_is_read(captures: Path, tmp_path: Pa
     on_screen(steps, capture)
 
 
+@pytest.mark.slow
 def test_a_damaged_index_leaves_the_screen(captures: Path, tmp_path: Path) -> None:
     capture = tmp_path / "kept.pcap"
     shutil.copy(captures / "balancer.pcap", capture)

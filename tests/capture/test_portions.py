@@ -131,22 +131,26 @@ def check(data: bytes, size: int, *, dependent: bool | None = False, by_interfac
     return portions
 
 
+@pytest.mark.slow
 @given(pcaps(), SIZES)
 def test_a_pcap_file_in_portions_of_any_size_is_the_file(data: bytes, size: int) -> None:
     portions = check(data, size)
     assert len(portions) > 1 or len(data) <= size + 400
 
 
+@pytest.mark.slow
 @given(data=pcapngs(), size=SIZES, by_interface=st.booleans())
 def test_a_pcapng_file_in_portions_of_any_size_is_the_file(data: bytes, size: int, *, by_interface: bool) -> None:
     check(data, size, by_interface=by_interface)
 
 
+@pytest.mark.slow
 @given(pcaps() | pcapngs(), SIZES, st.data())
 def test_a_file_cut_anywhere_in_portions_is_the_file(data: bytes, size: int, draw: st.DataObject) -> None:
     check(data[: draw.draw(st.integers(24, len(data)))], size)
 
 
+@pytest.mark.slow
 @given(pcaps() | pcapngs(), SIZES, st.data())
 def test_a_damaged_file_is_whole_or_in_portions_it_is_the_file(data: bytes, size: int, draw: st.DataObject) -> None:
     place = draw.draw(st.integers(24, len(data)))

@@ -42,6 +42,7 @@ GZIP = gzip.compress(PCAP)
 FILES = {"pcap": PCAP, "pcapng": PCAPNG, "gzip": GZIP}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_a_file_cut_anywhere_gives_a_prefix_of_the_segments(name: str, data: st.DataObject) -> None:
@@ -64,6 +65,7 @@ def test_the_size_of_reads_changes_nothing(name: str, read_bytes: int) -> None:
     assert set().union(*(block.control for block in pieces)) == complete[0].control
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from((b"", PCAP[:24], PCAPNG[:48], b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd")))
 def test_random_bytes_never_raise(data: bytes, head: bytes) -> None:
@@ -71,6 +73,7 @@ def test_random_bytes_never_raise(data: bytes, head: bytes) -> None:
     assert blocks[-1].packets == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=6))
 def test_changed_bytes_never_raise_and_reads_of_any_size_agree(name: str, changes: list[tuple[int, int]]) -> None:

@@ -140,6 +140,7 @@ def test_a_full_standard_output_is_five_and_one_line(arguments: list[str]) -> No
     assert result.stderr == b"pulsarscope: cannot write standard output: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_text_goes_to_a_stream_of_any_encoding(captures: Path) -> None:
     path = str(captures / "quickstart.pcapng")
     result = execute("decode", path, env=os.environ | {"PYTHONIOENCODING": "ascii"})
@@ -149,6 +150,7 @@ def test_text_goes_to_a_stream_of_any_encoding(captures: Path) -> None:
     assert b"\x1b[" in forced.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_is_five(captures: Path, tmp_path: Path) -> None:
     """The capture comes through a pipe that stays open, so the command waits for the signal once its output is open."""
     data = (captures / "quickstart.pcapng").read_bytes()
@@ -302,6 +304,7 @@ WRITING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
 def test_a_disk_that_fills_leaves_nothing_and_says_so_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
     command, *options = arguments
@@ -356,6 +359,7 @@ def test_credentials_in_properties_are_in_no_output(
     assert "h1dden" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize(("raised", "line"), [("MemoryError()", "not enough memory"), ("KeyError('x')", "internal error: KeyError: 'x' (")])
 def test_what_nothing_contains_is_six_and_one_line(tmp_path: Path, raised: str, line: str, jobs: str) -> None:

@@ -148,6 +148,7 @@ def test_ones_own_file_may_show_secrets(command: Setup) -> None:
     assert command("decode", QUICKSTART, "--limit", "1")[0] == 0
 
 
+@pytest.mark.slow
 def test_files_that_are_not_there_cost_no_import() -> None:
     program = (
         "import sys; from pulsarscope.cli import main\ntry: main()\nexcept SystemExit: pass\n"

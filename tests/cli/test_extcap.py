@@ -61,6 +61,7 @@ def test_packets_carry_names_of_frames_and_findings(captures: Path, tmp_path: Pa
         assert f"{finding.severity} {finding.code}: ".encode() in content
 
 
+@pytest.mark.slow
 @needs_capturing
 @pytest.mark.parametrize(
     "option",

@@ -307,6 +307,7 @@ def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
     assert numbers(extracted(path, filter="command == PING", limit=2)[1], conversation.packets) == [8, 10]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(random=randoms)
 def test_any_frames_are_exactly_their_packets(extracted: Extract, tmp_path: Path, random: Random) -> None:

@@ -9,6 +9,7 @@ import pytest
 FORMATS = ("timeline", "ndjson", "json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", ["frame,finding", "message"])
 def test_decoding_imports_nothing_that_was_not_imported_before(records: str, tmp_path: Path) -> None:
     program = f"""

@@ -100,6 +100,7 @@ def frames_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [sorted(frames, key=lambda frame: (frame["direction"], frame["offset"])) for frames in frames_by_connection.values()]
 
 
+@pytest.mark.slow
 @needs_capturing
 @pytest.mark.parametrize(("name", "jobs"), REPLAYED)
 def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, jobs: str, captures: Path, tmp_path: Path) -> None:
@@ -117,6 +118,7 @@ def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, jo
     assert [json.loads(line) for line in kept] == sniffer.records  # every column: times and names, too
 
 
+@pytest.mark.slow
 @needs_capturing
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_file_and_ends_with_code_0(number: signal.Signals, captures: Path, tmp_path: Path) -> None:
@@ -132,6 +134,7 @@ def test_a_signal_finishes_the_file_and_ends_with_code_0(number: signal.Signals,
     assert "packets from lo" in last
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_text_comes_while_it_happens(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -143,6 +146,7 @@ def test_text_comes_while_it_happens(captures: Path, tmp_path: Path) -> None:
         sniffer.stop()
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_it_ends_after_a_time_or_so_many_packets(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -154,6 +158,7 @@ def test_it_ends_after_a_time_or_so_many_packets(captures: Path, tmp_path: Path)
         assert sniffer.wait() == 0
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_it_ends_at_a_finding(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -165,6 +170,7 @@ def test_it_ends_at_a_finding(captures: Path, tmp_path: Path) -> None:
     assert [row["code"] for row in sniffer.records].count("producer-busy") == 1
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -181,6 +187,7 @@ def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -
     assert "producer-busy" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trigger", "files"),
     [("any-error", 1), ('command == "ERROR"', 1), ('severity == "error"', 1), ('error == "ChecksumError"', 0), ("latency > 1h", 0)],
@@ -193,6 +200,7 @@ def test_a_trigger_may_be_a_filter_and_counts_at_the_very_end(trigger: str, file
     assert len(list(tmp_path.glob("kept_*.pcapng"))) == files
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client")
@@ -210,6 +218,7 @@ def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
     assert {row["record"] for row in sniffer.records} == {"frame"}  # what only the metrics wanted is not put out
 
 
+@pytest.mark.slow
 def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> None:
     ours, terminal = pty.openpty()
     with subprocess.Popen([*COMMAND, "-i", "-", "--top"], stdin=subprocess.PIPE, stdout=terminal, stderr=terminal) as process:
@@ -230,6 +239,7 @@ def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> N
     assert b"packets from standard input" in after
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -242,6 +252,7 @@ def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
     assert "Traceback" not in sniffer.err
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_without_the_capability_it_says_what_to_do() -> None:
     setup = "import ctypes; from pulsarscope.live.privileges import drop_privileges; drop_privileges()"
@@ -255,6 +266,7 @@ def test_without_the_capability_it_says_what_to_do() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
     data = (captures / "quickstart.pcapng").read_bytes()
     result = subprocess.run([*COMMAND, "-i", "-", "--format", "ndjson", "-q"], input=data, capture_output=True, check=True)
@@ -263,6 +275,7 @@ def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_parquet_of_all_records_is_a_folder(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     data = (captures / "quickstart.pcapng").read_bytes()
@@ -271,6 +284,7 @@ def test_parquet_of_all_records_is_a_folder(captures: Path, tmp_path: Path) -> N
     assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"frame.parquet", "message.parquet", "finding.parquet"}
 
 
+@pytest.mark.slow
 def test_what_was_put_out_stays_when_no_more_fits(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.ndjson"
     command = ["bash", "-c", 'ulimit -f 16; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--format", "ndjson", "-o", str(out)]
@@ -320,6 +334,7 @@ def test_what_makes_no_sense_is_one_line(arguments: list[str], text: str) -> Non
     assert text in str(result.exception)
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_packets_are_saved_without_being_decoded(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -333,6 +348,7 @@ def test_packets_are_saved_without_being_decoded(captures: Path, tmp_path: Path)
     assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
+@pytest.mark.slow
 def test_packets_that_could_not_be_written_are_not_said_to_be_saved(captures: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept.pcapng"
     command = ["bash", "-c", 'ulimit -f 4; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--capture-only", "-w", str(kept)]
@@ -343,6 +359,7 @@ def test_packets_that_could_not_be_written_are_not_said_to_be_saved(captures: Pa
     assert "saved to" not in done.stderr
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_a_signal_sent_to_a_job_in_the_background_ends_it(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for `command &`
@@ -355,6 +372,7 @@ def test_a_signal_sent_to_a_job_in_the_background_ends_it(tmp_path: Path) -> Non
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @needs_capturing
 def test_findings_stand_in_the_timeline_under_the_time_of_day(captures: Path, tmp_path: Path) -> None:
     port = free_port()
@@ -365,6 +383,7 @@ def test_findings_stand_in_the_timeline_under_the_time_of_day(captures: Path, tm
     assert time.strftime("%H:") in sniffer.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "code", "frames"),
     [
@@ -387,6 +406,7 @@ def test_what_raises_is_a_finding_and_the_capture_goes_on(broken: str, code: str
     assert sum(row["record"] == "frame" and row["status"] != "skipped" for row in rows) == frames
 
 
+@pytest.mark.slow
 def test_a_rule_that_does_not_return_is_named_and_the_capture_goes_on(captures: Path) -> None:
     script = (
         "import time\nfrom pulsarscope.protocols.pulsar.rules.sizes import SizeRule\nfrom pulsarscope.cli import main\n"
@@ -400,6 +420,7 @@ def test_a_rule_that_does_not_return_is_named_and_the_capture_goes_on(captures: 
     assert b'"record":"frame"' in result.stdout
 
 
+@pytest.mark.slow
 def test_findings_of_both_legs_of_a_path_are_told_once(tmp_path: Path) -> None:
     path = Legs()
     path.produce(12).client(producer(2, request=77)).wait(40 * SECOND).close()

@@ -17,6 +17,7 @@ from pulsarscope.model.errors import UsageError
 pytest.importorskip("textual")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_frames_come_as_they_happen_wait_while_paused_and_stay(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pulsarscope.browse.pages import table_of  # noqa: PLC0415 - needs textual

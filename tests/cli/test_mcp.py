@@ -106,6 +106,7 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
         ServedCaptures([tmp_path / "none"])
 
 
+@pytest.mark.slow
 def test_an_assistant_is_answered_over_standard_input_and_output(folder: Path) -> None:
     sdk = pytest.importorskip("mcp", reason="no mcp: pip install -e '.[test]'")
     stdio = pytest.importorskip("mcp.client.stdio")

@@ -62,6 +62,7 @@ def test_a_signal_ends_the_session_which_cleans_up(
     assert capsys.readouterr().err == "pulsarscope: interrupted; the output is not complete\n"
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_one_line(captures: Path, tmp_path: Path) -> None:
     result = without_spark("pipeline", str(captures), "-o", str(tmp_path / "out"))
     assert (result.returncode, result.stderr) == (
@@ -70,6 +71,7 @@ def test_a_missing_extra_is_one_line(captures: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_check_says_what_is_missing() -> None:
     result = without_spark("pipeline", "--check")
     assert result.returncode == 2

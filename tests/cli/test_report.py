@@ -64,6 +64,7 @@ def test_every_protocol_has_a_page(captures: Path, tmp_path: Path, name: str) ->
         assert '<section class="table" id="table-bookies">' in page
 
 
+@pytest.mark.slow
 def test_several_processes_make_the_same_page(captures: Path, tmp_path: Path) -> None:
     page = made(tmp_path, captures / "mixed-pulsar-kafka.pcap", captures / "errors.pcap", jobs=2)
     assert page == made(tmp_path, captures / "mixed-pulsar-kafka.pcap", captures / "errors.pcap")
@@ -124,6 +125,7 @@ def names_of(path: Path) -> set[str]:
     return {form for topic in topics for form in (topic, topic.removeprefix("persistent://"))}
 
 
+@pytest.mark.slow
 def test_anonymized_pages_have_no_address_and_no_topic(captures: Path, tmp_path: Path) -> None:
     for name in ("stuck-consumer.pcap", "proxy-keyshared.pcap", "kafka07.pcap", "errors.pcap", "ipv6.pcap"):
         path = captures / name
@@ -139,6 +141,7 @@ def test_anonymized_pages_have_no_address_and_no_topic(captures: Path, tmp_path:
         assert "are pseudonyms" in page
 
 
+@pytest.mark.slow
 def test_pseudonyms_are_the_same_under_one_key(captures: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(bytes(range(32)))

@@ -108,6 +108,7 @@ def test_the_page_on_reports_names_every_key(captures: Path, capsys: Captured) -
     assert {key for key in keys if f"`{key}`" not in page} == set()
 
 
+@pytest.mark.slow
 def test_a_report_goes_to_a_pipe_of_any_encoding(captures: Path) -> None:
     result = execute("stats", str(captures / "quickstart.pcapng"), env={"PYTHONIOENCODING": "ascii", "COLUMNS": "80"})
     assert result.returncode == 0
@@ -115,6 +116,7 @@ def test_a_report_goes_to_a_pipe_of_any_encoding(captures: Path) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["stats", "diagnose"])
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

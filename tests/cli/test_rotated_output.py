@@ -47,6 +47,7 @@ def slowly(captures: Path, *options: str) -> None:
         assert live.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_each_file_is_whole_and_together_they_have_every_row_once(captures: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "--format", "ndjson", "-o", str(tmp_path / "rows.ndjson"), "--rotate", "20KB"], stdin=subprocess.PIPE
@@ -67,6 +68,7 @@ def test_each_file_is_whole_and_together_they_have_every_row_once(captures: Path
     assert [row["packet"] for row in rows] == sorted(row["packet"] for row in rows)
 
 
+@pytest.mark.slow
 def test_the_latest_files_are_kept(captures: Path, tmp_path: Path) -> None:
     slowly(captures, "--format", "csv", "-o", str(tmp_path / "rows.csv"), "--rotate", "5KB", "--keep", "2")
     files = sorted(tmp_path.iterdir())
@@ -75,6 +77,7 @@ def test_the_latest_files_are_kept(captures: Path, tmp_path: Path) -> None:
     assert len({file.read_text().splitlines()[0] for file in files}) == 1, "each begins with the names of columns"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", ["frame", "frame,exchange"])
 def test_parquet_that_was_rotated_survives_sigkill(kinds: str, captures: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -99,6 +102,7 @@ def whole(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*.parquet") if file.is_file())
 
 
+@pytest.mark.slow
 def test_parquet_that_is_not_rotated_says_what_a_kill_would_lose(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     done = run(captures, "--format", "parquet", "--records", "frame", "-o", str(tmp_path / "rows.parquet"))
@@ -106,6 +110,7 @@ def test_parquet_that_is_not_rotated_says_what_a_kill_would_lose(captures: Path,
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_file_cannot_be_written_ends_it_with_the_files_before(captures: Path, tmp_path: Path) -> None:
     folder = tmp_path / "missing"
     done = run(captures, "--format", "ndjson", "-o", str(folder / "rows.ndjson"), "--rotate", "1KB")
@@ -114,6 +119,7 @@ def test_a_file_cannot_be_written_ends_it_with_the_files_before(captures: Path, 
     assert not os.path.lexists(folder)
 
 
+@pytest.mark.slow
 def test_a_signal_completes_the_last_file(captures: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "--format", "ndjson", "-o", str(tmp_path / "rows.ndjson"), "--rotate", "1h"], stdin=subprocess.PIPE

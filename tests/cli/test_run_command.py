@@ -78,6 +78,7 @@ def test_text_asks_for_connections_and_findings_too(fake_runs: FakeRuns, capsys:
     assert " ended" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [{"records": "frame,message", "detail": True}, {"records": "message"}, {"records": "frame"}])
 def test_text_takes_the_rows_of_a_dense_batch_a_few_at_a_time(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -433,6 +434,7 @@ def test_what_is_followed_can_be_filtered(captures: Path, capsys: pytest.Capture
     assert "SUBSCRIBE" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_the_tail_is_the_end_of_all_rows(
     captures: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], jobs: str

@@ -123,6 +123,7 @@ def ended(terminal: Terminal, process: subprocess.Popen[bytes]) -> str:
     return terminal.output.rsplit(LEFT, 1)[1]
 
 
+@pytest.mark.slow
 def test_keys_lead_through_the_views_and_q_leaves_a_summary(captures: Path) -> None:
     with in_terminal(*COMMAND, "-", packets=head(captures / "stuck-consumer.pcap", DRILLED)) as (terminal, process):
         terminal.wait_for(r"stuck-t-20 .* 6\d +7\d ")
@@ -148,6 +149,7 @@ def test_keys_lead_through_the_views_and_q_leaves_a_summary(captures: Path) -> N
     assert re.search(r"stuck-t-20 .* 6\d +7\d\s", summary)
 
 
+@pytest.mark.slow
 def test_it_follows_the_size_of_the_terminal(captures: Path) -> None:
     with in_terminal(*COMMAND, "-", packets=head(captures / "stuck-consumer.pcap", DRILLED)) as (terminal, _):
         shown = terminal.wait_for(r"stuck-t-20 .* 6\d +7\d ")
@@ -160,6 +162,7 @@ def test_it_follows_the_size_of_the_terminal(captures: Path) -> None:
         terminal.wait_for(r"\A(.{0,60}\n){9}[^\n]*\Z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_gives_the_terminal_back(number: signal.Signals, captures: Path) -> None:
     with in_terminal(*COMMAND, "-", packets=(captures / "errors.pcap").read_bytes()) as (terminal, process):
@@ -172,6 +175,7 @@ def test_a_signal_gives_the_terminal_back(number: signal.Signals, captures: Path
         assert terminal.is_as_before()
 
 
+@pytest.mark.slow
 def test_a_failure_gives_the_terminal_back(captures: Path) -> None:
     broken = "import pulsarscope.output.render.top as top\ntop.Top.picture = lambda *_: 1 / 0\nfrom pulsarscope.cli import main\nmain()"
     data = (captures / "errors.pcap").read_bytes()
@@ -182,6 +186,7 @@ def test_a_failure_gives_the_terminal_back(captures: Path) -> None:
     assert "internal error: ZeroDivisionError" in left
 
 
+@pytest.mark.slow
 def test_it_is_stopped_and_goes_on(captures: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -202,6 +207,7 @@ def test_it_is_stopped_and_goes_on(captures: Path, tmp_path: Path) -> None:
         terminal.type("exit\n")
 
 
+@pytest.mark.slow
 def test_without_a_keyboard_it_says_how_it_ends(captures: Path) -> None:
     ours, theirs = pty.openpty()
     terminal = Terminal(ours)

@@ -34,10 +34,12 @@ def run() -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_the_expected_rows_are_what_the_generator_writes() -> None:
     assert selftest.EXPECTED.read_bytes() == content(), "run python docs/make_selftest.py"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_every_capture_decodes_as_expected_wherever_it_lies() -> None:
     lines = run().splitlines()
@@ -46,6 +48,7 @@ def test_every_capture_decodes_as_expected_wherever_it_lies() -> None:
     assert [line.split(":")[0].split() for line in lines if line[:2] == "ok"] == [["ok", name] for name in NAMES]
 
 
+@pytest.mark.slow
 def test_extras_are_listed_with_the_command_that_installs_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "EXTRAS", {"live": ("no_such_package", "pytest"), "tui": ("pytest",)})
     lines = run().splitlines()
@@ -68,6 +71,7 @@ def test_the_wheel_holds_the_captures() -> None:
     assert included == [(name, name) for name in NAMES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "described"),
     [

@@ -79,6 +79,7 @@ def test_kinds_are_joined_and_only_those_that_are_named_are_decoded() -> None:
     assert rows(QUICKSTART, "SELECT 1 AS one") == [{"one": 1}]
 
 
+@pytest.mark.slow
 def test_the_formats_hold_the_same_rows() -> None:
     query = "SELECT topic, key, payload_size, properties, encrypted FROM message ORDER BY packet, batch_index"
     as_json = rows(QUICKSTART, query)
@@ -89,6 +90,7 @@ def test_the_formats_hold_the_same_rows() -> None:
     assert len(as_json) == 80
 
 
+@pytest.mark.slow
 def test_text_shows_the_first_rows_and_how_many_more_there_are() -> None:
     text = run(QUICKSTART, "SELECT command, packet FROM frame", "--limit", "3").splitlines()
     assert text[0].split() == ["command", "packet"]
@@ -98,6 +100,7 @@ def test_text_shows_the_first_rows_and_how_many_more_there_are() -> None:
     assert run(QUICKSTART, "SELECT * FROM finding", "-f", "json") == "[]\n"
 
 
+@pytest.mark.slow
 def test_several_captures_and_processes_make_one_table() -> None:
     query = "SELECT count(*) AS n, count(DISTINCT file) AS files FROM frame"
     both = rows(QUICKSTART, str(CAPTURES / "ipv6.pcap"), query)
@@ -141,6 +144,7 @@ def test_a_signal_ends_a_query_that_would_not_end(monkeypatch: pytest.MonkeyPatc
     assert "interrupted; the output is not complete" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_credentials_and_control_characters_do_not_come_out(tmp_path: Path) -> None:
     path = str(CAPTURES / "token-auth-py.pcap")
     assert "redacted" in run(path, "SELECT fields FROM frame WHERE command = 'CONNECT'", "-f", "csv")

@@ -107,6 +107,7 @@ def test_csv_and_ndjson_have_the_same_numbers(captures: Path, capsys: Captured) 
 TABLES = ("consumers", "keys", "transactions", "lookups", "schemas", "journeys")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capture", ["stuck-consumer.pcap", "acks-batchindex.pcap"])
 def test_tables_of_the_protocol_are_the_same_with_several_processes(capture: str, captures: Path, capsys: Captured) -> None:
     made = [counted(capsys, captures / capture, by=",".join(TABLES), jobs=jobs) for jobs in (1, 2)]
@@ -130,6 +131,7 @@ def test_the_table_of_consumers_tells_at_once_who_is_stuck_and_since_when(captur
     assert record["oldest_since"].endswith("Z")
 
 
+@pytest.mark.slow
 def test_rows_beyond_a_full_table_are_counted(captures: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     path, by = captures / "stuck-consumer.pcap", "consumers,journeys"
     whole = counted(capsys, path, by=by)

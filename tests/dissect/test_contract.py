@@ -58,6 +58,7 @@ def test_the_code_of_the_guide_is_the_example_that_is_installed() -> None:
     assert SOURCE.read_text().count("\n") <= 100
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_guide_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(SOURCE.parent)

@@ -248,6 +248,7 @@ def disturbed(random: Random) -> Exchange:
     return exchange
 
 
+@pytest.mark.slow
 @given(randoms)
 @example(Random(331))  # noqa: S311 - a frame that fills its segments, and comes alone
 @settings(max_examples=120)
@@ -284,6 +285,7 @@ def test_what_waits_is_known() -> None:
     assert used.waits() == 0
 
 
+@pytest.mark.slow
 def test_a_protocol_that_nobody_knows_is_given_up_for_good() -> None:
     exchange = Exchange().say(0, *[bytes(1 << 20)] * 9)
     assert hold(conversation(), exchange) == []

@@ -78,6 +78,7 @@ def test_addresses_are_taken_as_text_whatever_they_are() -> None:
     assert proxy_header(line) == ProxyHeader(len(line), "\\xff\x1b[2J:1")
 
 
+@pytest.mark.slow
 @given(st.sampled_from([b"", b"PROXY ", V2]), st.binary(max_size=300))
 @settings(max_examples=200)
 def test_any_bytes_give_an_answer(start: bytes, rest: bytes) -> None:

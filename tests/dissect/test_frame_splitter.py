@@ -100,6 +100,7 @@ def test_it_is_part_of_the_library() -> None:
     assert told(ps.wire.FrameSplitter(PulsarDissector()).feed(CONNECT)) == told(FrameSplitter().feed(CONNECT))
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=150)
 def test_any_cutting_gives_the_same_frames(random: Random) -> None:

@@ -73,6 +73,7 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
     assert len([*table.joined(complete=True)]) == 1
 
 
+@pytest.mark.slow
 def test_what_waits_is_bounded() -> None:
     table = LegTable()
     for number in range(3 * ANCHORS_WAITING_MAX):

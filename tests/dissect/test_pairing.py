@@ -91,6 +91,7 @@ def test_long_names_make_room_for_each_other(monkeypatch: pytest.MonkeyPatch) ->
     assert ask(7, 900) == []
 
 
+@pytest.mark.slow
 def test_giving_up_takes_no_longer_the_more_were_given_up() -> None:
     pairing = Pairing()
     for number in range(PENDING_REQUESTS_MAX):

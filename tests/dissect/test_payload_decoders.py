@@ -95,6 +95,7 @@ def test_the_example_of_the_documentation_works() -> None:
     assert f'"{PAYLOAD_DECODER_GROUP}"' in page
 
 
+@pytest.mark.slow
 def test_an_installed_one_decodes_what_its_topics_carry(installed: Path, captures: Path) -> None:
     capture = captures / "java-schemas.pcap"
     line = [sys.executable, "-m", "pulsarscope", "decode", "--records", "message,finding", "--format", "ndjson", str(capture)]

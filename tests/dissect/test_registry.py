@@ -66,11 +66,13 @@ def rows(result: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
 # ---- the third protocol
 
 
+@pytest.mark.slow
 def test_without_the_package_its_connections_are_of_no_known_protocol(run: Run, cards: Path) -> None:
     (row,) = rows(run("decode", cards, "--records", "connection", "--format", "ndjson", path=()))
     assert "dissector" not in row
 
 
+@pytest.mark.slow
 def test_decode_recognises_it_on_any_port(run: Run, cards: Path) -> None:
     for capture in (cards, cards.with_name("elsewhere.pcap")):
         made = rows(run("decode", capture, "--format", "ndjson", "--records", "frame,exchange,connection"))
@@ -83,6 +85,7 @@ def test_decode_recognises_it_on_any_port(run: Run, cards: Path) -> None:
         assert made[-1]["dissector"] == "postcard"
 
 
+@pytest.mark.slow
 def test_a_port_can_be_taken_for_it(run: Run, cards: Path) -> None:
     elsewhere = cards.with_name("elsewhere.pcap")
     assert len(rows(run("decode", elsewhere, "-d", "9000=postcard", "--format", "ndjson"))) == 6
@@ -90,12 +93,14 @@ def test_a_port_can_be_taken_for_it(run: Run, cards: Path) -> None:
     assert told == f"pulsarscope: no dissector is named 'letter': there are {', '.join(one.name for one in make_dissectors())}, postcard\n"
 
 
+@pytest.mark.slow
 def test_text_shows_it_in_its_own_words(run: Run, cards: Path) -> None:
     assert re.search(r"→ PUT +number 1  box aunts$", run("decode", cards).stdout, re.MULTILINE)
     assert "trouble                     4" in run("decode", "-V", cards).stdout
     assert "length" in run("decode", "-x", cards).stdout
 
 
+@pytest.mark.slow
 def test_messages_gives_its_texts_and_its_own_columns_under_extra(run: Run, cards: Path) -> None:
     made = rows(run("messages", cards, "--payload", "text", "--format", "ndjson", "--columns", "topic,payload,extra"))
     assert [row["payload"] for row in made] == ["hello", "hello again", "bye"]
@@ -104,6 +109,7 @@ def test_messages_gives_its_texts_and_its_own_columns_under_extra(run: Run, card
     assert [(row["topic"], row["extra"]) for row in table[1:]] == [("aunts", '{"stamp":45}'), ("uncles", '{"stamp":95}')]
 
 
+@pytest.mark.slow
 def test_parquet_holds_its_columns_without_a_change_of_schema(run: Run, cards: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     quickstart = ROOT / "captures" / "quickstart.pcapng"
@@ -114,6 +120,7 @@ def test_parquet_holds_its_columns_without_a_change_of_schema(run: Run, cards: P
     assert made["extra"].to_pylist()[:2] == ['{"stamp":95}', None]
 
 
+@pytest.mark.slow
 def test_statistics_count_it_and_its_rules_evaluate_it(run: Run, cards: Path) -> None:
     counted = json.loads(run("stats", cards, "--format", "json").stdout)
     assert [(one["topic"], one["client_messages"]) for one in counted["topics"]] == [("aunts", 2), ("uncles", 1)]
@@ -122,6 +129,7 @@ def test_statistics_count_it_and_its_rules_evaluate_it(run: Run, cards: Path) ->
     assert [(one["code"], one["hint"]) for one in judged["findings"]] == [("postcard-lost", "Write again.")]
 
 
+@pytest.mark.slow
 def test_what_is_odd_in_its_frames_is_a_finding_with_advice(run: Run, tmp_path: Path) -> None:
     capture = write_capture(tmp_path / "odd.pcap", last=card(9, 4, b"?") + put(5, 0, b"aunts", b"unfinished")[:-3])
     made = rows(run("decode", capture, "--format", "ndjson", "--records", "frame,finding"))
@@ -131,6 +139,7 @@ def test_what_is_odd_in_its_frames_is_a_finding_with_advice(run: Run, tmp_path: 
     assert found["frame-truncated"] == "The capture lacks the rest: see the gaps of its connection."
 
 
+@pytest.mark.slow
 def test_a_filter_can_name_its_fields_and_fields_lists_them(run: Run, cards: Path) -> None:
     made = rows(run("decode", cards, "-Y", 'PUT.box == "aunts" && extra.stamp < 90', "--format", "ndjson"))
     assert [row["packet"] for row in made] == [10]
@@ -145,17 +154,20 @@ def test_a_filter_can_name_its_fields_and_fields_lists_them(run: Run, cards: Pat
     assert "extra.stamp" in run("fields", "extra").stdout
 
 
+@pytest.mark.slow
 def test_one_card_is_followed_by_its_number_though_other_protocols_name_messages_otherwise(run: Run, cards: Path) -> None:
     made = rows(run("follow", cards, "--message", "2", "--format", "ndjson"))
     assert [row["packet"] for row in made] == [10, 12]
 
 
+@pytest.mark.slow
 def test_its_packets_are_extracted(run: Run, cards: Path, tmp_path: Path) -> None:
     out = tmp_path / "second.pcapng"
     assert "2 of 20 packets, for 1 frame" in run("extract", cards, "-Y", "extra.stamp == 45", "-o", out).stderr
     assert run("decode", out, "--format", "ndjson").stdout.count('"PUT"') == 1
 
 
+@pytest.mark.slow
 def test_several_processes_know_it_too(run: Run, cards: Path) -> None:
     arguments = ("decode", cards, cards.with_name("elsewhere.pcap"), "--format", "ndjson", "--records", "all")
     assert run(*arguments, "--jobs", "2").stdout == run(*arguments).stdout
@@ -218,12 +230,14 @@ def test_one_that_does_not_work_is_named_with_the_reason_and_left_out(
     assert with_plugins(DISSECTORS) == DISSECTORS  # and it is not said again
 
 
+@pytest.mark.slow
 def test_a_folder_without_metadata_is_named_by_its_module(run: Run, cards: Path, tmp_path: Path) -> None:
     folder = installed(tmp_path, "x = other:X", "1 / 0")
     (folder / "other-1.0.dist-info" / "METADATA").unlink()
     assert "the dissector x of the module other is left out" in run("decode", cards, path=(folder,)).stderr
 
 
+@pytest.mark.slow
 def test_the_command_line_says_it_in_one_line_and_the_others_work(run: Run, cards: Path, site: Path, tmp_path: Path) -> None:
     path = (installed(tmp_path, "x = other:X", r"raise ValueError('\x1b[2J')"), site)
     result = run("decode", cards, "--format", "ndjson", path=path)
@@ -231,6 +245,7 @@ def test_the_command_line_says_it_in_one_line_and_the_others_work(run: Run, card
     assert result.stdout.count("\n") == 6
 
 
+@pytest.mark.slow
 def test_quiet_leaves_the_warning_out_and_several_processes_report_it_once(run: Run, cards: Path, site: Path, tmp_path: Path) -> None:
     path = (installed(tmp_path, "x = nowhere:X"), site)
     assert run("decode", cards, "--format", "ndjson", "-q", path=path).stderr == ""
@@ -252,6 +267,7 @@ def test_a_clash_of_names_or_ports_is_wrong_usage(tmp_path: Path, monkeypatch: p
         make_dissectors()
 
 
+@pytest.mark.slow
 def test_a_clash_of_codes_ends_the_command_with_one_line(run: Run, cards: Path, tmp_path: Path) -> None:
     source = PULSAR + (
         "from msgspec.structs import replace\n"

@@ -66,6 +66,7 @@ def late(path: Path, jobs: int, value: float) -> list[tuple[str | None, object]]
     return [(row.text, (row.evidence or {})["threshold"]) for row in findings if row.code == "slow-exchange"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["errors.pcap", "kafka07.pcap"])
 def test_a_value_that_is_given_decides_and_stands_in_the_evidence(captures: Path, name: str) -> None:
     path = captures / name

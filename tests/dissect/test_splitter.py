@@ -394,6 +394,7 @@ def disturbed(random: Random) -> Stream:
 
 
 class TestEveryStream:
+    @pytest.mark.slow
     @given(randoms)
     @example(Random(29906))  # noqa: S311 - where no frame is, a head claims more bytes than a frame can have
     @settings(max_examples=150)
@@ -509,6 +510,7 @@ class TestHostileSearch:
         account(used, stream, frames)
         return spent
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("piece", [1448, 1 << 20])
     @pytest.mark.parametrize("fodder", [fodder_of_commands, fodder_of_text, fodder_of_checksums, fodder_of_waiting, fodder_of_likely])
     def test_heads_of_no_frames_take_no_more_than_some_times_a_clean_stream(self, fodder: Callable[[int], bytes], piece: int) -> None:
@@ -528,6 +530,7 @@ class TestHostileSearch:
         frame = payload_frame("SEND", message_metadata(), b"x" * 20, producer_id=1, sequence_id=1)
         return self.seconds(frame * (size // len(frame)), piece)
 
+    @pytest.mark.slow
     def test_a_large_frame_in_small_pieces_takes_time_that_grows_with_its_size(self) -> None:
         spent = []
         for size in (250_000, 1_000_000):

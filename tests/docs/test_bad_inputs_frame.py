@@ -281,6 +281,7 @@ def checked_fodder(size: int) -> bytes:
     return b"\xff\xff\xff\xff" + start * (size // len(start))
 
 
+@pytest.mark.slow
 @row(102)
 @pytest.mark.parametrize("make", [fodder, checked_fodder])
 def test_bytes_that_look_like_frames_take_linear_time(tmp_path: Path, make: Callable[[int], bytes]) -> None:

@@ -97,6 +97,7 @@ def assert_records_hold(lines: list[bytes]) -> None:
             assert (sum(sizes) + rest, len(sizes)) == (one[f"{side}_bytes"], one[f"{side}_frames"]), (one["connection"], side)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutate", MUTATORS)
 def test_no_damage_to_a_capture_raises_or_loses_a_byte(
     captures: Path, tmp_path: Path, mutate: Callable[[Random, bytes], bytes], capsys: pytest.CaptureFixture[str]
@@ -181,6 +182,7 @@ def shape(seen: Seen) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_no_damage_to_a_frame_raises_and_every_cut_into_segments_reads_the_same(tmp_path: Path) -> None:
     end = time.monotonic() + SECONDS / 2
     for seed in range(100):

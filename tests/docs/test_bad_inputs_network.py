@@ -614,6 +614,7 @@ def test_odd_endpoints_are_endpoints(tmp_path: Path, client: tuple[str, int], se
         assert seen.commands == HEALTHY
 
 
+@pytest.mark.slow
 @row(62)
 def test_a_flood_of_connections_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_table, "OPEN_CONNECTIONS_MAX", 256)
@@ -628,6 +629,7 @@ def test_a_flood_of_connections_is_bounded(tmp_path: Path, monkeypatch: pytest.M
     assert len(seen.connections) == len(flood) + 1
 
 
+@pytest.mark.slow
 @row(63)
 def test_thousands_of_segments_out_of_order_cost_no_more_than_their_number(tmp_path: Path) -> None:
     frames = [send(number) for number in range(4000)]

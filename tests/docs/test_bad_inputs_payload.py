@@ -114,6 +114,7 @@ def test_chunks(tmp_path: Path, frames: list[bytes], codes: set[str], messages: 
     assert [one for one in found if one[0] != "incomplete" or codes] == messages
 
 
+@pytest.mark.slow
 @row(113)
 def test_chunks_that_never_end_are_bounded(tmp_path: Path) -> None:
     open_sets = [chunk(0, 2, b"", f"uuid-{number}") for number in range(20_000)]

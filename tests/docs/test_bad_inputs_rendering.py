@@ -171,6 +171,7 @@ def test_many_values_are_counted_and_some_are_shown(tmp_path: Path) -> None:
     assert "4,000 more" in text
 
 
+@pytest.mark.slow
 @row(128)
 @pytest.mark.parametrize(
     "settings", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}, {"TERM": "dumb", "COLUMNS": "1"}, {"NO_COLOR": "1"}]
@@ -190,6 +191,7 @@ def execute(*arguments: str, **values: Any) -> subprocess.CompletedProcess[bytes
     return subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False, **values)
 
 
+@pytest.mark.slow
 @row(129)
 def test_what_cannot_be_written_is_five_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(capture(tmp_path, healthy()))
@@ -205,6 +207,7 @@ def test_what_cannot_be_written_is_five_and_leaves_nothing(tmp_path: Path, capsy
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @row(129)
 def test_a_capture_is_never_overwritten_by_its_own_records(tmp_path: Path) -> None:
     path = capture(tmp_path, healthy())
@@ -216,6 +219,7 @@ def test_a_capture_is_never_overwritten_by_its_own_records(tmp_path: Path) -> No
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 @row(129)
 def test_a_run_without_standard_streams_does_its_work(tmp_path: Path) -> None:
     path, out = capture(tmp_path, healthy()), tmp_path / "out.ndjson"
@@ -224,6 +228,7 @@ def test_a_run_without_standard_streams_does_its_work(tmp_path: Path) -> None:
     assert out.read_text().count("\n") > 5
 
 
+@pytest.mark.slow
 @row(129)
 def test_an_old_result_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path, out = capture(tmp_path, healthy()), tmp_path / "out.csv"

@@ -148,6 +148,7 @@ def test_bash_completes_files_of_any_name(tmp_path: Path) -> None:
         assert shown.endswith(("some\\ capture.pcapng", "some\\ capture.pcapng "))
 
 
+@pytest.mark.slow
 @needs_bash
 def test_bash_completes_as_one_types(tmp_path: Path) -> None:
     setup = f"source {ROOT / BASH_SCRIPT}"

@@ -33,6 +33,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", make_examples.pages(), ids=lambda page: page.name)
 def test_pages_show_what_their_commands_give(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What needs no shell runs in this process, which gives the same and saves a start for each."""
@@ -71,6 +72,7 @@ def test_programs_of_the_pages_run(page: str, monkeypatch: pytest.MonkeyPatch) -
     assert "ng-t-421" in shown.getvalue()
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="no mkdocs: pip install -e '.[test]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "--site-dir", str(tmp_path / "site")]

@@ -40,6 +40,7 @@ def kept(facts: list[Fact]) -> list[Fact]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(FACTS, min_size=1, max_size=12))
 def test_facts_come_out_as_they_were_put_in(facts: list[Fact]) -> None:
@@ -48,6 +49,7 @@ def test_facts_come_out_as_they_were_put_in(facts: list[Fact]) -> None:
     assert facts_of_key.time == max(fact.where.time for fact in facts)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(FACTS, min_size=1, max_size=60))
 def test_the_first_and_the_last_of_too_many_facts_remain_however_often_they_are_trimmed(facts: list[Fact]) -> None:

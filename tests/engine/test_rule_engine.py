@@ -87,6 +87,7 @@ def test_a_rule_is_made_with_the_first_row_that_it_handles_or_at_the_end() -> No
     assert MADE[3:] == ["named", "other", "other ends with ['SEND'] at 6"]
 
 
+@pytest.mark.slow
 def test_a_connection_that_has_ended_leaves_nothing_to_the_collector() -> None:
     rule_engine = doctor_of()
     rule_engine.feed([frame(1, "SEND")])

@@ -34,6 +34,7 @@ def decode(tmp_path: Path, body: str, *options: str) -> list[str]:
     return result.stderr.decode().splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_call_that_does_not_return_is_named_once(tmp_path: Path, jobs: str) -> None:
     lines = decode(
@@ -44,5 +45,6 @@ def test_a_call_that_does_not_return_is_named_once(tmp_path: Path, jobs: str) ->
     assert "decode has been running for 5 s" in line
 
 
+@pytest.mark.slow
 def test_calls_that_return_are_not_told(tmp_path: Path) -> None:
     assert not decode(tmp_path, "time.sleep(0.1)")

@@ -81,6 +81,7 @@ def held(path: Path, options: Options) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rules", "most"), [(False, 5_500), (True, 7_000)], ids=["decoded", "diagnosed"])
 def test_an_idle_connection_takes_a_few_kilobytes(tmp_path: Path, rules: bool, most: int) -> None:
     options = Options(frozenset({"frame"}), rules=rules)

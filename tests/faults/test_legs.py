@@ -186,6 +186,7 @@ def test_a_client_that_connects_twice_is_no_path(tmp_path: FilePath, broker: tup
     assert CODE not in diagnose(tmp_path, first, second).codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("proxy-keyshared.pcap", 120), ("balancer.pcap", 100)])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_real_paths_are_counted_once(name: str, count: int, workers: int) -> None:

@@ -282,6 +282,7 @@ def holds(value: Any, wanted: Any) -> bool:
     return isinstance(value, bytes) and (wanted.encode() if isinstance(wanted, str) else wanted) in value
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(filters, st.lists(st.one_of(frames, messages), max_size=6))
 def test_predicates_agree_with_the_interpreter(text: str, rows: list[Any]) -> None:

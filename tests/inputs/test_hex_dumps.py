@@ -83,6 +83,7 @@ def test_a_dump_that_leaves_out_more_than_fits_into_memory_is_refused(offset: st
         turns_in(f"00000000  41 42\n*\n{offset}  41\n")
 
 
+@pytest.mark.slow
 def test_a_long_line_without_bytes_takes_no_long_time() -> None:
     assert turns_in(" " * 1_000_000 + "x") == []
 

@@ -97,6 +97,7 @@ def test_the_library_says_what_is_wrong_at_once(captures: Path) -> None:
         ps.open(str(captures / "java-schemas.pcap"), schemas={"orders": "nowhere"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("java-schemas.pcap", "java-keyvalue.pcap", "go-schemas.pcap")])
 def test_several_processes_give_the_same_values(captures: Path, names: tuple[str, ...]) -> None:
     paths = [str(captures / name) for name in names]

@@ -153,6 +153,7 @@ def in_namespace(tmp_path: Path, *options: str, before: str, during: str) -> tup
     return said, sum(block.packets for block in BlockReader(str(saved)))
 
 
+@pytest.mark.slow
 def test_an_interface_that_goes_down_is_waited_for(tmp_path: Path) -> None:
     during = f"{NEIGHBOUR}; {SAY}; ip link set v0 down; sleep 1.5; ip link set v0 up; sleep 1.5; {NEIGHBOUR}; {SAY}"
     said, packets = in_namespace(tmp_path, before=ADDED, during=during)
@@ -161,6 +162,7 @@ def test_an_interface_that_goes_down_is_waited_for(tmp_path: Path) -> None:
     assert packets == 6
 
 
+@pytest.mark.slow
 def test_an_interface_that_is_not_there_yet_or_made_anew_is_waited_for_when_asked(tmp_path: Path) -> None:
     during = f"{ADDED}; sleep 3; {NEIGHBOUR}; {SAY}; ip link del v0; sleep 1.5; {ADDED}; sleep 2; {NEIGHBOUR}; {SAY}"
     said, packets = in_namespace(tmp_path, "--wait-for-interface", before="true", during=during)
@@ -169,6 +171,7 @@ def test_an_interface_that_is_not_there_yet_or_made_anew_is_waited_for_when_aske
     assert packets == 6
 
 
+@pytest.mark.slow
 def test_an_interface_that_is_removed_ends_it_otherwise(tmp_path: Path) -> None:
     said, packets = in_namespace(tmp_path, before=ADDED, during=f"{NEIGHBOUR}; {SAY}; ip link del v0; sleep 2; exit 0")
     assert "3 packets from v0" in said

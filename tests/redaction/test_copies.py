@@ -64,6 +64,7 @@ def test_records_are_those_of_a_copy(name: str, extracted: Path) -> None:
     assert list(ps.open(CAPTURES / name, redact=KEY).records()) == list(ps.open(extracted).records())
 
 
+@pytest.mark.slow
 def test_every_command_and_format_shows_the_same(key: str, tmp_path: Path) -> None:
     share = str(tmp_path / "share.pcapng")
     assert execute_here("extract", str(QUICKSTART), "--redact-key", key, "-q", "-o", share).returncode == 0
@@ -80,6 +81,7 @@ def test_every_command_and_format_shows_the_same(key: str, tmp_path: Path) -> No
         assert outputs[0] == outputs[1] != b""
 
 
+@pytest.mark.slow
 def test_filters_take_real_names_and_show_masks() -> None:
     plain = execute_here("decode", str(QUICKSTART), "-Y", f'topic == "{TOPIC}"', "--format", "ndjson", "-q").stdout
     for options in (

@@ -173,6 +173,7 @@ def test_the_copy_shows_the_same_commands_sizes_times_latencies_and_findings(pat
     assert before == after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WITH_SCHEMAS, ids=lambda path: path.name)
 def test_a_copy_of_what_is_stored_shows_the_same_but_for_schemas(path: Path, tmp_path: Path) -> None:
     copy = redacted(path, tmp_path / "share.pcapng", quiet=True)

@@ -27,6 +27,7 @@ SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(SEGMENTS, max_size=6), st.lists(SEGMENTS, max_size=6))
 def test_what_is_packed_is_unpacked(one: list[Segment], other: list[Segment]) -> None:
     assert unpack(pack((one, other))) == ((one, other), {})

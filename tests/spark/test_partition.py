@@ -84,6 +84,7 @@ def test_all_captures_as_one_ring(together: tuple[Inputs, Tables], *, by_packet:
     assert by_packet or has_every_packet(cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_packet", [False, True])
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, partitions: int, *, by_packet: bool) -> None:
@@ -201,6 +202,7 @@ IN_PORTIONS = {
 }
 
 
+@pytest.mark.slow
 def test_files_in_portions_are_the_files(captures: Path, tmp_path: Path) -> None:
     """A flow in several portions is not unrecognised by one of them; findings about files are reported once."""
     for name, portions in IN_PORTIONS.items():
@@ -244,6 +246,7 @@ def test_what_a_file_says_of_lost_packets_is_known_to_all_that_end_after_it(capt
     assert Cluster(inputs, EVERYTHING).tables() == local(inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [b"", b"CLIENT_RANDOM no secret\n"], ids=["whole", "with a line that is none"])
 def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path: Path, lines: bytes) -> None:
     """Secrets of the options, and those in a capture."""
@@ -286,6 +289,7 @@ def test_a_stream_of_all_captures(together: tuple[Inputs, Tables]) -> None:
     assert Streamed(inputs, range(7, len(inputs.paths), 7)).tables() == want
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["go-schemas.pcap", "rw-shuffle.pcap", "mixed-pulsar-kafka.pcap"])
 @given_by_chance(shares=st.lists(st.floats(0, 1), min_size=1, max_size=6))
 @settings(max_examples=4)
@@ -296,6 +300,7 @@ def test_a_stream_whose_batches_end_anywhere(
     assert Streamed(inputs, range(1, len(inputs.paths))).tables() == local(inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["go-tls12.pcap", "go-tls13.pcap"])
 def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, name: str) -> None:
     key_log = str((captures / name).with_suffix(".keylog"))
@@ -304,6 +309,7 @@ def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, n
     assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 3, 6, 20])
 def test_legs_of_a_path_are_one_finding_of_a_stream(captures: Path, tmp_path: Path, count: int) -> None:
     chance = Random(count)
@@ -313,6 +319,7 @@ def test_legs_of_a_path_are_one_finding_of_a_stream(captures: Path, tmp_path: Pa
     assert sum("proxy-legs" in row for row in tables["finding"]) == 4
 
 
+@pytest.mark.slow
 def test_holes_at_the_end_of_a_file_that_the_next_one_gives_up(captures: Path, tmp_path: Path) -> None:
     capture = captures / "rw-capture-loss.pcap.zst"
     inputs = cut(capture, tmp_path, [0.7849113560871108])
@@ -337,6 +344,7 @@ def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp
         assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options), (path, shares)
 
 
+@pytest.mark.slow
 def test_what_captures_of_a_stream_bring_and_lack_is_known_to_later_ones(captures: Path, tmp_path: Path) -> None:
     """Secrets, dropped packets, and the findings about them, reported once."""
     path = tmp_path / "dsb.pcapng"
@@ -352,6 +360,7 @@ START = 1_700_000_000_000_000_000
 HOUR = 3_600_000_000_000
 
 
+@pytest.mark.slow
 def test_idle_connections_of_a_stream_end_and_keys_are_judged(tmp_path: Path) -> None:
     """The same traffic repeatedly, of other clients and of the same ones, each time after a pause longer than any timeout."""
     files = []
@@ -367,6 +376,7 @@ def test_idle_connections_of_a_stream_end_and_keys_are_judged(tmp_path: Path) ->
     assert streamed.open[-1] == streamed.waiting[-1] == 0
 
 
+@pytest.mark.slow
 def test_closed_connections_of_a_stream_wait_for_late_packets_for_some_minutes_only(tmp_path: Path) -> None:
     segments = [
         Conversation(("10.0.0.1", 40_000 + number), start_ns=START + number * 60_000_000_000).handshake().close().packets
@@ -378,6 +388,7 @@ def test_closed_connections_of_a_stream_wait_for_late_packets_for_some_minutes_o
     assert streamed.open == [*range(1, 13), *[12] * 18, 0]
 
 
+@pytest.mark.slow
 def test_hosts_whose_captures_take_turns_in_a_stream_stay_apart(tmp_path: Path) -> None:
     rings = [rotated(tmp_path, name, moved("quickstart.pcapng", 1, START), (0.3, 0.6)) for name in ("a", "b")]
     paths = [str(path) for turn in zip(*rings, strict=True) for path in turn]

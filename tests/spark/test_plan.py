@@ -16,6 +16,7 @@ from pulsarscope.spark.plan import make_plan, plan_lines
 from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, local, ring
 
 
+@pytest.mark.slow
 def test_files_portions_and_rows_are_estimated_from_what_is_there(tmp_path: Path) -> None:
     short_connections(tmp_path / "bulk.cap", 30, 1)
     folder = tmp_path / "in"

@@ -33,12 +33,14 @@ def test_what_is_not_installed_is_said_with_what_to_do(monkeypatch: pytest.Monke
         pass
 
 
+@pytest.mark.slow
 def test_the_package_is_shipped_whole(tmp_path: Path) -> None:
     with zipfile.ZipFile(zip_package(tmp_path)) as archive:
         sources = {name for name in archive.namelist() if not name.endswith(".pyc")}
     assert sources == {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.*") if path.suffix in (".py", ".tsv")}
 
 
+@pytest.mark.slow
 def test_what_is_compiled_is_shipped_and_used(tmp_path: Path) -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import pulsarscope.model.limits as module; print(module.__file__)"
     shipped = zip_package(tmp_path)

@@ -53,6 +53,7 @@ def complete(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int]]]:
     return data, segments
 
 
+@pytest.mark.slow
 @given(complete(), firsts, cuts)
 def test_any_segmentation_order_and_repetition_gives_the_same_bytes_and_names(
     stream: tuple[bytes, list[tuple[int, int]]], first: int, positions: list[int]
@@ -82,6 +83,7 @@ def lossy(draw: st.DrawFn) -> list[tuple[int, bytes, int]]:
     )
 
 
+@pytest.mark.slow
 @given(lossy(), firsts, cuts)
 def test_holes_contradictions_and_snapped_segments_agree_with_the_slow_way(
     segments: list[tuple[int, bytes, int]], first: int, positions: list[int]
@@ -115,6 +117,7 @@ packets = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(packets, cuts, firsts)
 def test_any_packets_in_any_blocks_give_the_same(packets: list[Packet], positions: list[int], first: int) -> None:
     tape = Tape((first, 5_000))
@@ -127,6 +130,7 @@ def test_any_packets_in_any_blocks_give_the_same(packets: list[Packet], position
     assert [outcome.facts() for outcome in tape.run_apart()] == uncut
 
 
+@pytest.mark.slow
 @given(packets, cuts)
 def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packet], positions: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -138,7 +142,7 @@ def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packe
         patch.setattr("pulsarscope.tcp.reorder_buffer.HOLE_PACKETS_MAX", 3)
         for module in ("connection_table", "delivered", "stream"):
             patch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 5)
-        test_any_packets_in_any_blocks_give_the_same.hypothesis.inner_test(packets, positions, 0xFFFF_FFF0)  # type: ignore[attr-defined]
+        test_any_packets_in_any_blocks_give_the_same.hypothesis.inner_test(packets, positions, 0xFFFF_FFF0)
 
 
 def closed(tape: Tape, count: int) -> None:
@@ -196,6 +200,7 @@ def test_what_a_second_file_captured_again_is_no_retransmission(skew: int) -> No
     assert outcome.codes() == ["packet-duplicate"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strangers", [0, 9_000])
 def test_rows_do_not_depend_on_how_many_other_connections_close(strangers: int) -> None:
     tape = Tape()
@@ -480,6 +485,7 @@ def cost(blocks: list[Block]) -> float:
     return min(seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["copies", "reversed", "odd then even"])
 def test_disorder_stays_linear(order: str) -> None:
     def offsets(count: int) -> list[int]:
@@ -493,6 +499,7 @@ def test_disorder_stays_linear(order: str) -> None:
     assert large < 5 * 3 * small + 0.05
 
 
+@pytest.mark.slow
 def test_connections_stay_small() -> None:
     count = 5_000
     tape = Tape()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS
@@ -58,6 +59,7 @@ def disturb(tape: Tape, random: Random) -> None:
     tape.packets[index] = file, key, (packet, time, seq, ack, flags, window, payload, cut, identification, options)
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=400)
 def test_whole_connections_are_as_their_packets_one_by_one(random: Random) -> None:

@@ -126,6 +126,7 @@ def test_how_it_is_cut_does_not_matter(version: ssl.TLSVersion, sizes: tuple[int
     check(read(recording, sizes=sizes, block=block), (b"ask" * 50, b"answer" * 700))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     said=st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=3000)), max_size=6),
@@ -519,6 +520,7 @@ def test_the_place_of_content_is_that_of_its_records() -> None:
     assert connection.place(CLIENT, 6, 11) == (ends[2], ends[3])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_bytes_make_it_fail(data: st.DataObject) -> None:

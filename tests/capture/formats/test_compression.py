@@ -123,6 +123,7 @@ def test_damage_in_the_middle_gives_what_stands_before(data: bytes) -> None:
     assert "capture-malformed" in findings_of(blocks)
 
 
+@pytest.mark.slow
 def test_a_bomb_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "DECOMPRESS_FREE_BYTES", 1 << 20)
     bomb = DATA + bytes(40 << 20)
@@ -147,6 +148,7 @@ def test_a_broken_first_member_is_not_a_capture() -> None:
         assert "not readable as a capture" in finding.text
 
 
+@pytest.mark.slow
 def test_pieces_stay_small_however_far_the_input_inflates() -> None:
     zeros = bytes(64 << 20)
     for data in (gzip.compress(zeros), zst(zeros)):

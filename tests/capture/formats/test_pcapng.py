@@ -248,6 +248,7 @@ def test_steps_back_in_time_are_counted() -> None:
     assert findings_of(blocks_of(data))["time-backwards"].evidence == {"packets": 2, "largest_step_ns": 7000}
 
 
+@pytest.mark.slow
 def test_many_interfaces_and_empty_blocks_take_linear_time() -> None:
     data = LITTLE.section() + LITTLE.interface() * 70_000 + LITTLE.block(9, b"") * 50_000
     data += LITTLE.packet(PLAIN, interface=65_535) + LITTLE.packet(PLAIN, interface=65_536)
@@ -257,6 +258,7 @@ def test_many_interfaces_and_empty_blocks_take_linear_time() -> None:
     assert reasons == {"too-many-interfaces": 70_000 - 65_536, "interface-undefined": 1}
 
 
+@pytest.mark.slow
 def test_key_logs_without_text_are_nothing_and_tiny_ones_are_bounded_with_their_blocks() -> None:
     flood = LITTLE.secrets(b"") * 50_000 + LITTLE.secrets(b"\n") * 200_000
     reader = reader_of(LITTLE.section() + LITTLE.interface() + flood + LITTLE.packet(PLAIN))

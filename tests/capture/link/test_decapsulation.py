@@ -60,6 +60,7 @@ def test_tunnels_in_each_other_are_read_up_to_the_bound(name: str) -> None:
     assert findings_of(blocks)["nesting-too-deep"].evidence == {"packets": 1, "reasons": {"tunnels": 1}}
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_wrapping_and_any_order_of_fragments_changes_no_byte(data: st.DataObject) -> None:
     """Encapsulate each packet differently; fragments at any depth may be reversed and duplicated."""

@@ -59,6 +59,7 @@ def reasons(blocks: Sequence[Block]) -> dict[str, dict[str, int]]:
     return {code: finding.evidence["reasons"] for code, finding in findings_of(blocks).items()}
 
 
+@pytest.mark.slow
 @FAMILIES
 @given(st.data())
 def test_fragments_of_any_size_in_any_order_with_copies_are_the_packet(packet: bytes, key: bytes, data: st.DataObject) -> None:

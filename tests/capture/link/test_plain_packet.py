@@ -76,6 +76,7 @@ def captures(draw: st.DrawFn) -> bytes:
     return data
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(captures())
 def test_the_hot_loops_agree_with_the_general_way(data: bytes) -> None:

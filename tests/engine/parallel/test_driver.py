@@ -74,6 +74,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Process", Inside)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize(
     "options",
@@ -103,12 +104,14 @@ def test_any_number_of_processes_tells_what_one_tells(everything: str, options: 
         assert told(found) == want
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 def test_many_processes_tell_what_one_tells(everything: str) -> None:
     options = Options(ALL_RECORDS, rules=True)
     assert told(jobs.run([everything], options, 16)) == told(jobs.run([everything], options, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 def test_bounds_change_nothing(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", 4)
@@ -121,6 +124,7 @@ names = st.sampled_from(["quickstart.pcapng", "errors.pcap", "rw-portreuse.pcap"
 rings = st.lists(st.tuples(names, st.integers(0, 3), st.lists(st.floats(0, 1), max_size=3)), min_size=2, max_size=4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rings, st.integers(2, 4), st.integers(0, 6))
@@ -190,6 +194,7 @@ def test_one_file_is_shared_connection_by_connection(capture: str, count: int) -
     assert told(jobs.run([str(CAPTURES / capture)], options, count)) == told(jobs.run([str(CAPTURES / capture)], options, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize(("bound", "rows_max"), [(300, None), (2_000, None), (2_000, 50), (20_000, None)])
 def test_facts_that_are_evaluated_early_are_the_same(
@@ -235,6 +240,7 @@ def test_zero_is_a_process_for_each_core(everything: str, monkeypatch: pytest.Mo
     assert len(made) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize(
     "asked",
@@ -269,6 +275,7 @@ def test_every_output_is_the_same_byte_for_byte(
     assert given[1] == given[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 def test_parquet_has_the_same_rows(everything: str, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -286,6 +293,7 @@ def test_parquet_has_the_same_rows(everything: str, tmp_path: Path) -> None:
 # ---- with real processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--records", "all", "--format", "ndjson")])
 def test_the_command_line_gives_the_same_byte_for_byte(everything: str, arguments: tuple[str, ...]) -> None:
     alone, together = (
@@ -298,6 +306,7 @@ def test_the_command_line_gives_the_same_byte_for_byte(everything: str, argument
     assert len(alone.stdout) > 50_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_process_that_dies_ends_the_run_with_an_error(everything: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
@@ -319,6 +328,7 @@ def test_a_process_that_dies_ends_the_run_with_an_error(everything: str, number:
     assert not any(is_there(process.number) for process in made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [GeneratorExit, KeyboardInterrupt, BrokenPipeError])
 def test_whoever_stops_early_leaves_no_process_behind(everything: str, end: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
@@ -338,6 +348,7 @@ def test_whoever_stops_early_leaves_no_process_behind(everything: str, end: type
     assert not any(is_there(process.number) for process in made)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(everything: str) -> None:
     with subprocess.Popen(
         [*CLI, "decode", everything, "--records", "all", "--format", "ndjson", "-j", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -352,6 +363,7 @@ def test_a_closed_pipe_ends_quietly(everything: str) -> None:
     assert all(b"not a capture" in line or b"ends" in line for line in errors.splitlines())
 
 
+@pytest.mark.slow
 def test_standard_input_stays_with_us(everything: str) -> None:
     data = (CAPTURES / "errors.pcap").read_bytes()
     results = [
@@ -362,6 +374,7 @@ def test_standard_input_stays_with_us(everything: str) -> None:
     assert results[0].stdout == results[1].stdout
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard_around_its_main_module(everything: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import sys, pulsarscope as ps\nprint(sum(1 for _ in ps.open(sys.argv[1], jobs=2).frames()))\n")

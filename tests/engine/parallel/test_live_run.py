@@ -59,6 +59,7 @@ class Blocks:
         return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "leave_out"), [(7, 0), (40, 3), (1_000_000, 0)])
 @pytest.mark.parametrize("name", ["stuck-consumer.pcap", "proxy-keyshared.pcap", "unload-terminate.pcap"])
 def test_rows_are_those_of_one_process(name: str, size: int, leave_out: int) -> None:
@@ -70,6 +71,7 @@ def test_rows_are_those_of_one_process(name: str, size: int, leave_out: int) -> 
     assert (several.waiting(), several.complete) == ((0, 0), True)
 
 
+@pytest.mark.slow
 def test_who_stops_early_leaves_no_thread_and_no_process() -> None:
     steps = steps_of("stuck-consumer.pcap", 5)
     batches = iter(LiveRun("lo", steps, ALL, 2))
@@ -78,6 +80,7 @@ def test_who_stops_early_leaves_no_thread_and_no_process() -> None:
     steps.close()
 
 
+@pytest.mark.slow
 def test_what_ends_the_capture_ends_the_run() -> None:
     def failing() -> Generator[LiveStep, None, None]:
         yield from islice(steps_of("stuck-consumer.pcap", 5), 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ keys = st.tuples(st.integers(0, 30), st.integers(0, 5))
 processes = st.lists(st.tuples(st.lists(keys, max_size=30), st.lists(st.integers(0, 30), max_size=4)), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(processes, st.lists(keys, max_size=3), st.booleans())
 def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], found: list[RowKey], prepared: bool) -> None:
     # The position of a connection is that of one process.

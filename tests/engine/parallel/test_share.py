@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def event(number: int, pieces: int, *, opened: bool = False, finished: bool = Fa
 events = st.builds(event, st.integers(1, 9), st.integers(0, 50), opened=st.booleans(), finished=st.booleans())
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(events, unique_by=lambda one: one.connection.name, max_size=5), max_size=8), st.integers(1, 4))
 def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[Any]], count: int) -> None:
     shares = [ProcessShare(number, count) for number in range(count)]

@@ -96,6 +96,7 @@ def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, input=pipe.getvalue(), capture_output=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_tasks_are_carried_out_until_none_follows() -> None:
     tasks = [Decode(INPUTS, Options(), number, 2, Counting()) for number in (0, 1)]
     result = serve(LikeMe(gc.get_threshold()), *tasks)

@@ -66,6 +66,7 @@ def rows_of(entry: MessageRow | EntryMessages) -> Iterator[MessageRow]:
             yield msgspec.structs.replace(entry.shared, **dict(zip(entry.columns, values, strict=True)))
 
 
+@pytest.mark.slow
 @given(st.lists(entries), st.sampled_from([None, ("time", "key", "topic", "properties")]))
 def test_messages_that_stay_together_become_the_columns_of_their_rows(some: list[Any], names: tuple[str, ...] | None) -> None:
     made = RecordBatches("message", names)

@@ -113,6 +113,7 @@ def test_control_characters_are_made_visible_and_no_others() -> None:
     assert table([rows.frame(topic=text)])[0]["topic"] == "a\\x00b \\x1b[2J \\x9b31m \\u202e \t\n 日本 \u200d"
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(), min_size=1))
 def test_any_text_comes_back_from_a_reader(texts: list[str]) -> None:
     got = [frame["topic"] for frame in table([rows.frame(topic=text) for text in texts])]

@@ -56,6 +56,7 @@ def test_rows_of_several_kinds_name_their_kind() -> None:
     assert {json.loads(line)["record"] for line in lines} == {"frame", "exchange"}
 
 
+@pytest.mark.slow
 def test_processes_and_filters_change_nothing() -> None:
     assert columns("csv", "-j", "2") == columns("csv")
     assert columns("ndjson", "-Y", "send") == "".join(line for line in columns("ndjson").splitlines(True) if "send.seq" in line)

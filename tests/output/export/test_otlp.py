@@ -123,6 +123,7 @@ def test_ids_of_other_forms_are_no_trace() -> None:
     assert all(len(span["traceId"]) == 32 and "parentSpanId" not in spans_of(made)[0] for span in spans_of(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_spans_of_a_recording_are_the_same_in_every_run_and_nothing_dangles(tmp_path: Path, jobs: int) -> None:
     lines = lines_of(E3, tmp_path, jobs=jobs)

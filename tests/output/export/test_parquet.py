@@ -69,6 +69,7 @@ def test_a_full_disk_is_an_output_error() -> None:
     sink.abandon()
 
 
+@pytest.mark.slow
 def test_an_abandoned_folder_says_why_in_one_line(captures: Path, tmp_path: Path) -> None:
     limited = ["bash", "-c", 'ulimit -f 8; trap "" XFSZ; exec "$@"', "-"]
     command = [*limited, sys.executable, "-m", "pulsarscope", "decode", str(captures / "stuck-consumer.pcap")]

@@ -78,6 +78,7 @@ PACKETS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(PACKETS, max_size=20))
 def test_our_reader_gets_back_what_was_written(packets: list[Packet]) -> None:
     data = written(packets)
@@ -90,6 +91,7 @@ def test_our_reader_gets_back_what_was_written(packets: list[Packet]) -> None:
     assert comments(data) == [packet.comment for packet in packets]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         PACKETS.map(lambda packet: packet._replace(time=abs(packet.time) // 2, link_type=ETHERNET, snaplen=0, interface="")), min_size=1

@@ -106,6 +106,7 @@ def sent(entry: int, start: int, end: int | None, **more: Any) -> JourneyRow:
     )
 
 
+@pytest.mark.slow
 def test_a_recording_has_a_slice_for_each_step_and_an_arrow_to_each_from_its_publish(tmp_path: Path) -> None:
     rows = list(ps.open(E3).journeys())
     trace = Trace(written(tmp_path))

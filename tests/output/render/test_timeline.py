@@ -152,6 +152,7 @@ hostile = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["SEND", "MESSAGE", "CONNECT", "ERROR", "ACK", "UNKNOWN_200", None]),
     st.dictionaries(st.sampled_from(["client_version", "message", "error", "message_id", "sequence_id", "topic"]), hostile),

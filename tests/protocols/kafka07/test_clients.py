@@ -79,6 +79,7 @@ def test_every_request_is_what_the_client_asked_for_and_its_answer_what_the_clie
             assert answer.num_messages == event["messages"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_one_that_ends_early_is_written_and_judged_as_far_as_it_goes(name: str, tmp_path: Path) -> None:
     data, path = (CAPTURES / name).read_bytes(), tmp_path / name

@@ -128,6 +128,7 @@ def test_a_size_that_cannot_be_ends_the_set(size: int) -> None:
     assert codes(totals) == ["message-set-corrupt"]
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_opened() -> None:
     _, totals = read(compressed(GZIP, message(bytes(DECOMPRESSED_MAX_BYTES))))
     assert codes(totals) == ["decompress-bomb"]
@@ -158,6 +159,7 @@ def test_sets_in_sets_that_are_opened_in_vain_share_it_too(monkeypatch: pytest.M
         assert sum(opened[1:]) < 300_000
 
 
+@pytest.mark.slow
 def test_more_messages_in_an_entry_than_are_read_are_said() -> None:
     actual, totals = read(compressed(GZIP, message(b"", magic=0) * (BATCH_MESSAGES_MAX + 1)))
     assert len(actual) == totals.messages == BATCH_MESSAGES_MAX

@@ -250,6 +250,7 @@ SAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(randoms)
 def test_whatever_is_damaged_or_lost_every_byte_is_accounted_for_and_segments_change_nothing(random: Random) -> None:

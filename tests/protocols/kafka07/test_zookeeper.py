@@ -139,6 +139,7 @@ def test_paths_of_others_are_left_as_unknown() -> None:
 PARTS = st.sampled_from(["brokers", "ids", "topics", "consumers", "owners", "offsets", "0", "0-0", "g", "", "-", "٣"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.lists(PARTS, max_size=7).map("/".join), st.text() | st.sampled_from(["1", "a:b:1", "c-1", '{"t":1}'])), max_size=5

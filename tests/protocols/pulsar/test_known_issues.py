@@ -148,6 +148,7 @@ def test_another_message_of_the_broker_is_another_symptom(tmp_path: Path) -> Non
     assert "consistent with" not in diagnosis(tmp_path, talk)
 
 
+@pytest.mark.slow
 def test_programs_and_a_filtered_diagnosis_get_the_issues_as_well(tmp_path: Path) -> None:
     talk = refused("Pulsar-Java-v3.0.1", "Pulsar Server3.0.3")
     assert CLIENT in diagnosis(tmp_path, talk, "-Y", 'code == "consumer-busy"')

@@ -103,6 +103,7 @@ def common_batch(random: Random) -> tuple[bytes, int]:
 
 @WANTED
 class TestAgreement:
+    @pytest.mark.slow
     @given(random=randoms)
     @settings(max_examples=200)
     def test_common_messages_and_their_neighbours_read_as_the_reference_reads_them(self, wanted: tuple[str, ...], random: Random) -> None:
@@ -110,6 +111,7 @@ class TestAgreement:
         count, _, notes = check(data, claimed, wanted)
         assert (count, notes) == (claimed, [])
 
+    @pytest.mark.slow
     @given(random=randoms)
     @settings(max_examples=400)
     def test_damaged_ones_do_too(self, wanted: tuple[str, ...], random: Random) -> None:

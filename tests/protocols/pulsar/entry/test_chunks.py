@@ -278,6 +278,7 @@ class TestBounds:
         add(chunks, 5, 9, b"x" * 10_000)
         assert chunks.bytes < 1000
 
+    @pytest.mark.slow
     def test_empty_chunks_take_no_more_than_is_reckoned(self) -> None:
         chunks = Chunks()
         tracemalloc.start()

@@ -143,6 +143,7 @@ class TestStayingEncrypted:
 
 
 class TestDamage:
+    @pytest.mark.slow
     @given(randoms)
     @settings(max_examples=300)
     def test_whatever_is_damaged_nothing_wrong_comes_out(self, random: Random) -> None:

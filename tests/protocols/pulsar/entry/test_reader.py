@@ -249,6 +249,7 @@ class TestBatches:
         assert "batch-corrupt" in dialogue.codes
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=150)
 def test_any_metadata_give_rows_and_no_error(random: Random) -> None:

@@ -339,6 +339,7 @@ def check_anywhere(frame: bytes) -> Decoded:
 class TestEveryFrame:
     """Total, and depending on nothing but the frame's own bytes."""
 
+    @pytest.mark.slow
     @given(randoms)
     @settings(max_examples=250)
     def test_a_valid_one_decodes_to_what_upb_says(self, random: Random) -> None:
@@ -355,6 +356,7 @@ class TestEveryFrame:
             size_at = sizes_in(frame)[-1]
             assert metadata == as_dict(pb.MessageMetadata.FromString(frame[size_at + 4 : at]))
 
+    @pytest.mark.slow
     @given(randoms)
     @settings(max_examples=300)
     def test_a_damaged_one_gives_an_answer(self, random: Random) -> None:
@@ -363,6 +365,7 @@ class TestEveryFrame:
             check_anywhere(frame)
             check_anywhere(repaired(frame))
 
+    @pytest.mark.slow
     @given(randoms, st.sampled_from([-1, 0, 1, 2, 5]))
     @settings(max_examples=60)
     def test_one_with_any_of_its_sizes_wrong_gives_an_answer(self, random: Random, by: int) -> None:
@@ -372,6 +375,7 @@ class TestEveryFrame:
             for size in ((right + by) & 0xFFFF_FFFF, *EXTREMES):
                 check_anywhere(repaired(frame[:at] + struct.pack(">I", size) + frame[at + 4 :]))
 
+    @pytest.mark.slow
     @given(st.binary(min_size=8, max_size=64))
     @settings(max_examples=200)
     @example(b"\x00\x00\x00\x0c\x00\x00\x00\x08\x08\x0e\x72\x04\x08\x01\x10\xe3")

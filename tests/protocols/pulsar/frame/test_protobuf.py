@@ -417,6 +417,7 @@ class TestAgainstUpb:
         assert fields == as_dict(message)
         assert notes == []
 
+    @pytest.mark.slow
     @given(randoms, st.sampled_from(NAMES))
     @settings(max_examples=600)
     def test_whatever_upb_reads_is_read_the_same(self, random: Random, name: str) -> None:

@@ -149,6 +149,7 @@ def test_credentials_that_are_cut_off_are_masked(end: int) -> None:
     assert b"secre" not in ranges(DECODER, frame[:end])[0]
 
 
+@pytest.mark.slow
 def test_a_secret_given_many_times_takes_time_that_grows_with_its_number() -> None:
     spent = []
     for count in (20_000, 160_000):

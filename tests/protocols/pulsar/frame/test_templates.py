@@ -113,6 +113,7 @@ def check(frame: bytes) -> None:
             assert read(DECODER, data, len(before), len(before) + len(frame)) == want, (frame.hex(), before, behind)
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=400)
 def test_frames_read_by_a_template_say_what_they_say_field_by_field(random: Random) -> None:
@@ -120,6 +121,7 @@ def test_frames_read_by_a_template_say_what_they_say_field_by_field(random: Rand
         check(random.choice(KINDS)(random))
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=300)
 def test_damaged_frames_do_too(random: Random) -> None:
@@ -130,6 +132,7 @@ def test_damaged_frames_do_too(random: Random) -> None:
         check(frame)
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=300)
 def test_a_frame_with_any_one_byte_changed_does_too(random: Random) -> None:

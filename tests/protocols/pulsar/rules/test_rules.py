@@ -42,6 +42,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(dialogues=st.lists(STEPS, min_size=1, max_size=3), ending=st.sampled_from(["open", "close", "reset"]))
 def test_nothing_that_is_said_makes_them_fail(

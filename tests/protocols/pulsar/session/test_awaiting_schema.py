@@ -130,6 +130,7 @@ def test_too_many_or_too_large_ones_wait_no_more(monkeypatch: pytest.MonkeyPatch
     assert len(told(dialogue)) == waiting + 1
 
 
+@pytest.mark.slow
 def test_none_is_lost_however_many_versions_there_are() -> None:
     dialogue = Dialogue("message").client(subscribe(OLD))
     for entry in range(3 * UNREAD_ENTRIES_MAX):

@@ -645,6 +645,7 @@ class TestBounds:
         assert max(sizes.values()) < 300, sizes
 
 
+@pytest.mark.slow
 @given(randoms)
 @settings(max_examples=120)
 def test_any_frames_in_any_order_give_rows_and_no_error(random: Random) -> None:

@@ -228,6 +228,7 @@ def test_a_value_of_megabytes_is_cut() -> None:
 odd_fields = st.dictionaries(st.sampled_from(ALL_FIELDS), odd_values, max_size=8)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(COMMAND_NAMES), odd_fields, st.none() | odd_fields, st.none() | st.text(), st.none() | st.integers())
 def test_no_fields_make_it_fail(
     command: str, fields: dict[str, Any], metadata: dict[str, Any] | None, text: str | None, number: int | None

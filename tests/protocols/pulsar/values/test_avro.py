@@ -176,6 +176,7 @@ def wrapped(value: Any) -> Any:
     return {"v": value}
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_any_value_comes_back(value: Any) -> None:
     assert read(ANYTHING, written(ANYTHING, wrapped(value))) == wrapped(value)

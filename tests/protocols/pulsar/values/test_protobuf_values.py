@@ -46,6 +46,7 @@ def as_json(message: Message) -> Any:
     return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
+@pytest.mark.slow
 @given(randoms, st.sampled_from([pb.CommandSend, pb.MessageMetadata, pb.CommandSubscribe, pb.BaseCommand]))
 def test_any_message_is_what_the_runtime_says(random: Any, kind: Any) -> None:
     message = message_of(kind.DESCRIPTOR, random)

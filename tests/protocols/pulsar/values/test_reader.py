@@ -59,6 +59,7 @@ def test_json_may_be_long_but_not_deep() -> None:
         read(Definition("JSON"), b"[" + deep + b"]")
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
