@@ -310,8 +310,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 # Behind a gap a piece is named by its own packet, so that the moment of declaring changes no name.
                 if self.gaps is not None:
                     self.deliver(piece.file, [(payload, piece.packet, piece.time, packet)], len(payload))
-                else:  # where times go back, it may be younger than the packet that the stream waited for
-                    self.deliver(file, [(payload, packet, max(time, piece.time), packet)], len(payload))
+                else:
+                    self.deliver(file, [(payload, packet, time, packet)], len(payload))
             elif size := buffer.take_cut(self.length):
                 self._declare(self.length + size, SNAPLEN, where)
             else:
