@@ -14,8 +14,10 @@ import shutil
 import stat
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
@@ -111,25 +113,43 @@ def compact(
     root = tables[0].parent
     changed: list[Compacted] = []
     with locked(str(root)), write_errors(out):
-        _remove_beside(root)  # what a process that was killed has left
-        for table in (_look(root, kind.name, folder, target) for kind in tables for folder in _with_files(kind)):
-            rows = sum(parquet.read_metadata(path).num_rows for path in table.small)
-            if rows and (len(table.small) > 1 or not table.small[0].name.startswith(_MADE)):
-                show_step(f"compacting {table.name}")
-                try:
-                    changed.append(_compact(spark, table, root / f"{_BESIDE}{table.kind}-{len(changed)}", rows, target))
-                except (Exception, KeyboardInterrupt):
-                    _remove_beside(root, changed)
-                    raise
-        _remove_beside(root, changed)
+        for left in root.glob(f"{_BESIDE}*"):  # of a process that was killed
+            shutil.rmtree(left)
+        with _removal() as remove_later:
+            for table in (_look(root, kind.name, folder, target) for kind in tables for folder in _with_files(kind)):
+                rows = sum(parquet.read_metadata(path).num_rows for path in table.small)
+                if rows and (len(table.small) > 1 or not table.small[0].name.startswith(_MADE)):
+                    show_step(f"compacting {table.name}")
+                    beside = root / f"{_BESIDE}{table.kind}-{len(changed)}"
+                    try:
+                        changed.append(_compact(spark, table, beside, rows, target))
+                    except (Exception, KeyboardInterrupt):
+                        shutil.rmtree(beside, ignore_errors=True)
+                        raise
+                    remove_later(beside)
     return changed
 
 
-def _remove_beside(root: Path, changed: Sequence[Compacted] = ()) -> None:
-    if changed:
-        time.sleep(_LISTED_SECONDS)
-    for beside in root.glob(f"{_BESIDE}*"):
-        shutil.rmtree(beside)
+@contextmanager
+def _removal() -> Iterator[Callable[[Path], None]]:
+    """Yield a function that takes folders of old files, which are removed when those who opened them have listed them."""
+    waiting: deque[tuple[float, Path]] = deque()
+
+    def remove(now: float) -> None:
+        while waiting and waiting[0][0] <= now:
+            shutil.rmtree(waiting.popleft()[1])
+
+    def remove_later(folder: Path) -> None:
+        now = time.monotonic()
+        remove(now)
+        waiting.append((now + _LISTED_SECONDS, folder))
+
+    try:
+        yield remove_later
+    finally:
+        if waiting:
+            time.sleep(max(waiting[-1][0] - time.monotonic(), 0))
+        remove(inf)
 
 
 def _with_files(table: Path) -> list[Path]:

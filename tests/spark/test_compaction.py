@@ -88,20 +88,32 @@ def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path, mo
     """Rows of one file or of many stay the same and are sorted; a second time there is nothing to do."""
     want = make_tables(tmp_path)
     opened, listed = os.open(tmp_path / "frame", os.O_RDONLY), []
+    exchanged: dict[Path, float] = {}
+    ages: list[float] = []
+    real = module.exchange
 
-    def sleep(seconds: float) -> None:
-        listed.extend(os.listdir(opened))  # noqa: PTH208 - by who opened the folder before the exchange
-        time.sleep(seconds)
+    def exchange(one: Path, other: Path) -> None:
+        real(one, other)
+        exchanged[other] = time.monotonic()
+
+    def rmtree(folder: Path) -> None:
+        ages.append(time.monotonic() - exchanged[folder])
+        if folder.name.startswith("_compact-frame"):
+            listed.extend(os.listdir(opened))  # noqa: PTH208 - by who opened the folder before the exchange
+        shutil.rmtree(folder)
 
     (tmp_path / "frame").chmod(0o2770)
     (tmp_path / "frame" / "part-00000.parquet").chmod(0o640)
     with reading(tmp_path / "frame") as seen, monkeypatch.context() as patch:
-        patch.setattr(module, "time", SimpleNamespace(sleep=sleep))
+        patch.setattr(module, "exchange", exchange)
+        patch.setattr(module, "shutil", SimpleNamespace(rmtree=rmtree))
         changed = module.compact(spark, str(tmp_path))
     assert {table.name: (table.files_before, table.files) for table in changed} == {kind: (3, 1) for kind in KINDS if want[kind]}
     assert [*seen] == [len(want["frame"])]
     assert sorted(listed) == ["_unfinished.parquet", *(f"part-0000{number}.parquet" for number in range(3))]
     os.close(opened)
+    assert len(ages) == len(changed)
+    assert min(ages) >= 2
     assert rows_in(tmp_path) == want
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS)
     assert (tmp_path / "frame" / "_unfinished.parquet").read_bytes() == b"of a batch that is not done"
