@@ -71,25 +71,30 @@ def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
 
 def rules_of(dissector: Dissector) -> Rules:
     """Return the rules of a dissector; none, with a PluginWarning, when it fails to give them."""
-    return contained(dissector, "rules", _member, Rules({}), dissector, "rules", Rules)
+    return _member(dissector, "rules", Rules({}))
 
 
 def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
     """Return the vocabularies of the dissectors; none, with a PluginWarning, of one that fails to give it."""
-    return [contained(dissector, "vocabulary", _member, Vocabulary(), dissector, "vocabulary", Vocabulary) for dissector in dissectors]
+    return [_member(dissector, "vocabulary", Vocabulary()) for dissector in dissectors]
 
 
 def known_issues_of(dissector: Dissector) -> KnownIssues:
     """Return the issues that a dissector knows; none, with a PluginWarning, when it fails to give them."""
-    return contained(dissector, "known_issues", _member, KnownIssues(), dissector, "known_issues", KnownIssues)
+    return _member(dissector, "known_issues", KnownIssues())
 
 
-def _member(dissector: Dissector, name: str, kind: type[Loaded]) -> Loaded:
-    member = getattr(dissector, name)
-    if not isinstance(member, kind):
-        message = f"not a {kind.__name__} but {type(member).__name__}"
-        raise TypeError(message)
-    return member
+def _member(dissector: Dissector, name: str, default: Loaded) -> Loaded:
+    """Return a member of the type of a default; the default, with a PluginWarning, when the dissector fails to give it."""
+
+    def given() -> Loaded:
+        member = getattr(dissector, name)
+        if not isinstance(member, type(default)):
+            message = f"not a {type(default).__name__} but {type(member).__name__}"
+            raise TypeError(message)
+        return member
+
+    return contained(dissector, name, given, default)
 
 
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from pulsarscope.analysis.redacted_streams import RedactedStreams
 from pulsarscope.dissect.capabilities import Redact
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.foreign import masked_proxy_header
 from pulsarscope.dissect.isolation import contained
 from pulsarscope.engine.local import PacketBatch
@@ -57,9 +59,7 @@ class Redaction:
     def __init__(self, key: bytes, run: AnyRun, file: BinaryIO) -> None:
         """Mask under a key; keep what packets are made of in a file."""
         self._names = MaskedNames(key)
-        self._redact = {
-            name: contained(dissector, "redaction", dissector.redaction, None, self._names) for name, dissector in run.dissectors.items()
-        }
+        self._redact = {name: self._redact_of(dissector) for name, dissector in run.dissectors.items()}
         self._streams = RedactedStreams(file)
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
@@ -91,9 +91,9 @@ class Redaction:
                 frame = row if carries(row.connection) else None
                 if frame is not None and "frame-too-large" in (frame.findings or ()):
                     self._keep(frame, _TOO_LARGE, run)
-            elif isinstance(row, RawFrame) and frame is not None and (redact := self._redact_of(frame, run)) is not None:
-                dissector = run.dissectors[run.dissector_of[frame.connection]]
-                if (redacted := contained(dissector, "redaction", _redacted, None, redact, frame, row.data)) is None:
+            elif isinstance(row, RawFrame) and frame is not None:
+                redact = self._redact.get(run.dissector_of.get(frame.connection, ""))
+                if redact is None or (redacted := redact(frame, row.data)) is None:
                     continue  # its bytes are zero
                 data, kept = redacted
                 self._blank_frames += not kept
@@ -129,8 +129,10 @@ class Redaction:
         except OSError as error:
             raise OutputError(f"cannot keep redacted frames in a temporary file: {error.strerror}") from error
 
-    def _redact_of(self, frame: FrameRow, run: AnyRun) -> Redact | None:
-        return self._redact.get(run.dissector_of.get(frame.connection, ""))
+    def _redact_of(self, dissector: Dissector) -> Callable[[FrameRow, bytes], tuple[bytes, bool] | None] | None:
+        """Return the redaction of a dissector, which returns None for a frame where it fails; None when the dissector has none."""
+        redact = contained(dissector, "redaction", dissector.redaction, None, self._names)
+        return None if redact is None else partial(contained, dissector, "redaction", _redacted, None, redact)
 
 
 def _redacted(redact: Redact, frame: FrameRow, data: bytes) -> tuple[bytes, bool]:
