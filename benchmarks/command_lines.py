@@ -8,15 +8,18 @@ The extras are those that are installed: a base installation says in one line wh
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Any
 
+from pulsarscope.__main__ import main as program
 from pulsarscope.cli import command_of
 from pulsarscope.cli.command_names import COMMANDS
 
@@ -24,6 +27,9 @@ EXIT_CODES = frozenset(range(6))
 """All but 6, a fault, and what the system gives to who dies."""
 
 SECONDS = 180
+
+PROCESSES: Any = get_context("fork" if hasattr(os, "fork") else "spawn")
+"""Forks have the modules that all command lines share: to import them would take most of the time."""
 
 ARGUMENTS = {"files": ["{capture}"], "before": ["{capture}"], "after": ["{capture}"], "query": ["select count(*) from frame"]}
 """By name of a required argument."""
@@ -110,42 +116,76 @@ def _option(parameter: Any) -> tuple[str, list[list[str]]]:
     return name, [[str(choice)] for choice in choices]
 
 
-def run(line: list[str], capture: Path) -> tuple[str, str]:
-    """Run a command line in a folder of its own. Returns "exit N", and what is wrong with it, if anything."""
-    with TemporaryDirectory(prefix="pulsarscope-") as folder:
-        arguments = [part.replace("{capture}", str(capture)).replace("{folder}", folder) for part in line]
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "pulsarscope", *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
-                cwd=folder,
-                env={**os.environ, "HOME": folder, "APPDATA": folder, "PATH": folder},  # nothing of this machine is changed
-            )
-        except subprocess.TimeoutExpired:
+def execute(line: list[str], capture: str, folder: str) -> None:
+    """Be the program with a command line, in a folder that is its home too: nothing of this machine is changed."""
+    for name, descriptor in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        os.dup2(os.open(Path(folder) / name, os.O_RDWR | os.O_CREAT), descriptor)
+    sys.stdin, sys.stdout, sys.stderr = open(0, closefd=False), open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    home = Path(folder) / "home"
+    home.mkdir()
+    os.chdir(home)
+    os.environ |= {"HOME": str(home), "APPDATA": str(home), "PATH": str(home)}
+    sys.argv = ["pulsarscope", *(part.replace("{capture}", capture).replace("{folder}", str(home)) for part in line)]
+    program()
+
+
+class Attempt:
+    """A command line that runs in a process of its own."""
+
+    def __init__(self, line: list[str], capture: Path) -> None:
+        self.line = line
+        self._folder = TemporaryDirectory(prefix="pulsarscope-")
+        self.process = PROCESSES.Process(target=execute, args=(line, str(capture), self._folder.name))
+        self.process.start()
+        self._end = monotonic() + SECONDS
+
+    @property
+    def is_late(self) -> bool:
+        """Return True when it takes too long."""
+        return monotonic() > self._end
+
+    def outcome(self) -> tuple[str, str]:
+        """Wait for its end. Returns "exit N", and what is wrong with it, if anything."""
+        self.process.join(max(self._end - monotonic(), 0))
+        code = self.process.exitcode
+        if code is None:
+            self.process.kill()
+            self.process.join()
+        output, error = ((Path(self._folder.name) / name).read_text(errors="replace") for name in ("stdout", "stderr"))
+        self._folder.cleanup()
+        if code is None:
             return "hang", f"no end after {SECONDS} s"
-    error = done.stderr.decode(errors="replace")
-    if "Traceback" in error or done.returncode not in EXIT_CODES:
-        return f"exit {done.returncode}", error[-600:] or f"exit code {done.returncode}"
-    if done.returncode == 2 and not (error + done.stdout.decode(errors="replace")).strip():
-        return "exit 2", "nothing says why"
-    return f"exit {done.returncode}", ""
+        if "Traceback" in error or code not in EXIT_CODES:
+            return f"exit {code}", error[-600:] or f"exit code {code}"
+        if code == 2 and not (error + output).strip():
+            return "exit 2", "nothing says why"
+        return f"exit {code}", ""
+
+
+def outcomes(lines: Iterable[list[str]], capture: Path) -> Iterator[tuple[list[str], str, str]]:
+    """Run command lines, two at a time, and yield each with its outcome as it ends."""
+    running: list[Attempt] = []
+    waiting = iter(lines)
+    while True:
+        running += [Attempt(line, capture) for line in islice(waiting, 2 - len(running))]
+        if not running:
+            return
+        wait([attempt.process.sentinel for attempt in running], timeout=1)
+        for attempt in [one for one in running if one.process.exitcode is not None or one.is_late]:
+            running.remove(attempt)
+            yield attempt.line, *attempt.outcome()
 
 
 def main() -> int:
-    """Run them all, and return the number that went wrong."""
-    capture = Path(sys.argv[1]).resolve()
-    lines = list(command_lines())
+    """Run them all, and return 1 when one went wrong."""
+    lines = list(command_lines())  # imports what all of them share
     wrong = 0
     codes = Counter[str]()
-    with ThreadPoolExecutor(2) as pool:
-        for line, (code, problem) in zip(lines, pool.map(lambda line: run(line, capture), lines), strict=True):
-            codes[code] += 1
-            if problem:
-                wrong += 1
-                print(f"{' '.join(line)}: {problem}")
+    for line, code, problem in outcomes(lines, Path(sys.argv[1]).resolve()):
+        codes[code] += 1
+        if problem:
+            wrong += 1
+            print(f"{' '.join(line)}: {problem}")
     print(f"{len(lines)} command lines, {wrong} wrong; {', '.join(f'{count} {code}' for code, count in sorted(codes.items()))}")
     return min(wrong, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,24 +23,42 @@ def test_every_option_of_every_command_is_tried() -> None:
     assert {option for _, option in known - tried} == {"--help", *program.ENDLESS}
 
 
-@pytest.mark.parametrize("line", [["decode", "{capture}"], ["decode", "{capture}", "--columns", "x"], ["fields", "send"]])
-def test_a_command_line_without_a_fault_is_well(line: list[str]) -> None:
-    code, problem = program.run(line, CAPTURES / "quickstart.pcapng")
-    assert code in {"exit 0", "exit 2"}
-    assert problem == ""
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # hundreds of processes
+def test_no_command_line_has_a_fault(tmp_path: Path) -> None:
+    capture = shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path)  # beside which an index is written
+    done = subprocess.run([sys.executable, "-m", "benchmarks.command_lines", capture], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_traceback_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\necho Traceback >&2\nexit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(broken))
-    assert "Traceback" in program.run(["decode"], CAPTURES / "quickstart.pcapng")[1]
+FAULTS = """
+import sys, time
+from pathlib import Path
+from benchmarks import command_lines as program
+
+def fault():
+    match sys.argv[1]:
+        case "fails":
+            raise ValueError(sys.argv[1])
+        case "hangs":
+            time.sleep(60)
+        case "ends":
+            sys.exit(int(sys.argv[2]))
+
+program.program = fault
+program.SECONDS = 1
+for line, code, problem in program.outcomes([["fails"], ["hangs"], ["ends", "2"], ["ends", "6"], ["ends", "1"]], Path("x")):
+    print(*line, code, problem.strip().splitlines()[-1:])
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # hundreds of processes
-def test_no_command_line_has_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    capture = shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path)  # beside which an index is written
-    monkeypatch.setattr(sys, "argv", ["command_lines", str(capture)])
-    assert program.main() == 0, capsys.readouterr().out
+def test_what_goes_wrong_is_seen() -> None:
+    done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == [
+        "ends 1 exit 1 []",
+        "ends 2 exit 2 ['nothing says why']",
+        "ends 6 exit 6 ['exit code 6']",
+        "fails exit 1 ['ValueError: fails']",
+        "hangs hang ['no end after 1 s']",
+    ]
