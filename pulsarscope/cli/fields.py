@@ -19,6 +19,7 @@ from pulsarscope.cli.options import CommandRequest, ListFormatOption, OutOption
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import hint_for
 from pulsarscope.output.export.sink import Sink, opened_sink
 from pulsarscope.output.render.style import is_terminal
 
@@ -50,7 +51,8 @@ def fields(request: FieldsRequest) -> int:
     With their types, their meaning and an example of each.
     """
     if not (entries := list(field_entries(catalogue(), request.prefix or ""))):
-        raise UsageError(f'no field begins with "{request.prefix}"; pulsarscope fields lists all')
+        names = [entry.name for entry in field_entries(catalogue())]
+        raise UsageError(f'no field begins with "{request.prefix}"{hint_for(request.prefix or "", names, "pulsarscope fields lists all")}')
     with suppress(BrokenPipeError), opened_sink(request.out) as sink:  # a closed pipe ends the command quietly
         width = shutil.get_terminal_size().columns if request.out in (None, "-") and is_terminal(sys.stdout) else None
         sink.write(_text(entries, request.format, width).encode(_encoding(sink), "backslashreplace"))

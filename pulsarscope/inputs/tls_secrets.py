@@ -32,7 +32,7 @@ _SESSION_INDEX = len(_LABELS)
 class Secrets:
     """Secrets by client random or session id; of several for one key the first is kept."""
 
-    __slots__ = ("_bases", "_secrets", "dropped")
+    __slots__ = ("_bases", "_secrets", "dropped", "lines")
 
     def __init__(self, base: Secrets | None = None) -> None:
         """Initialize an empty store, with the secrets of `base` before its own."""
@@ -40,6 +40,8 @@ class Secrets:
         self._secrets: dict[bytes, tuple[Position, bytes]] = {}
         self.dropped = 0
         """Number of secrets dropped above the bound."""
+        self.lines = 0
+        """Number of lines with a secret of TLS, of those that were known, too."""
 
     def __bool__(self) -> bool:
         return bool(self._secrets) or any(self._bases)
@@ -69,6 +71,7 @@ class Secrets:
             valid = len(key) == _RANDOM_BYTES and (len(value) == _MASTER_SECRET_BYTES if index == 0 else len(value) in _HASH_BYTES)
         if not valid:
             raise ValueError
+        self.lines += 1
         key = bytes((index,)) + key
         if key not in self._secrets:
             if len(self._secrets) < TLS_SECRETS_MAX:

@@ -176,7 +176,8 @@ def _output_errors(name: str, action: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot {action} {name}: {error.strerror or error}") from error
+        reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else error.strerror or error
+        raise OutputError(f"cannot {action} {name}: {reason}") from error
 
 
 class TriggeredRecorder:

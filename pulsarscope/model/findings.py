@@ -231,8 +231,9 @@ TLS_CODES = table(
     TLS.note(
         "tls-no-secrets",
         "A TLS connection cannot be read without its secrets.",
-        "Give --tls-keylog FILE, a key log that either side wrote during this capture: SSLKEYLOGFILE where a program knows it, an agent "
-        "such as jSSLKEYLog or extract-tls-secrets for Java. Or have it in the capture: editcap --inject-secrets tls,FILE.",
+        "Give --tls-keylog FILE, a key log that either side wrote during this capture (one of another run lacks the client random of the "
+        "evidence): SSLKEYLOGFILE where a program knows it, an agent such as jSSLKEYLog or extract-tls-secrets for Java. Or have it in the "
+        "capture: editcap --inject-secrets tls,FILE.",
     ),
     TLS.warning(
         "tls-decrypt-failed",
@@ -243,6 +244,11 @@ TLS_CODES = table(
         "tls-key-log-malformed",
         "Lines of a TLS key log are not valid.",
         "A line has a label, the client random and a secret in hex: check that the file is a key log.",
+    ),
+    TLS.note(
+        "tls-key-log-empty",
+        "A TLS key log holds no secrets.",
+        "The program writes them as it connects: start it with SSLKEYLOGFILE or its agent, and let it connect anew during the capture.",
     ),
     TLS.warning(
         "tls-secrets-cap",

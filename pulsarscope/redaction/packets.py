@@ -29,6 +29,8 @@ COMMENT = (
     "again. Bytes of no frame, link layers, tunnels and packets of no known protocol are left out."
 )
 
+_IN_TLS = "inside TLS"
+
 _TOO_LARGE = b"\x7f\xff\xff\xff"
 """Length field of a frame that is longer than any may be."""
 
@@ -68,7 +70,7 @@ class Redaction:
         """Return True when the packets of a row can be redacted; connections that cannot are counted."""
         if isinstance(row, ConnectionRow):
             if row.tls is not None:
-                self._left_out["inside TLS"] += 1
+                self._left_out[_IN_TLS] += 1
             elif row.dissector is None:
                 if not row.client_bytes + row.server_bytes:
                     return True
@@ -118,7 +120,8 @@ class Redaction:
     def notes(self) -> Iterator[str]:
         """Yield what a user must know of the copy."""
         for kind, count in sorted(self._left_out.items()):
-            yield f"{count_text(count, 'connection')} {kind} left out: only what is decoded can be redacted"
+            reason = "a copy has no TLS, with its secrets or not" if kind == _IN_TLS else "only what is decoded can be redacted"
+            yield f"{count_text(count, 'connection')} {kind} left out: {reason}"
         if self._blank_frames:
             yield f"{count_text(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
 

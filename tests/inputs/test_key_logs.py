@@ -24,6 +24,20 @@ def test_what_is_no_line_of_a_key_log_is_counted(tmp_path: Path) -> None:
     assert "\x1b" not in finding.text
 
 
+@pytest.mark.parametrize("text", ["", "# a comment\n", f"EXPORTER_SECRET {'00' * 32} {'11' * 32}\n"])
+def test_a_log_without_secrets_is_said(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k.log"
+    path.write_text(text)
+    (finding,) = read_key_logs([str(path)]).findings
+    assert (finding.code, finding.severity) == ("tls-key-log-empty", "note")
+
+
+def test_a_log_given_twice_is_not_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "k.log"
+    path.write_text(LINE)
+    assert read_key_logs([str(path), str(path)]).findings == ()
+
+
 def test_a_log_of_a_capture_is_said_to_be_in_it() -> None:
     (finding,) = add_key_log(Secrets(), [b"odd", b"odder"], "x.pcapng", (3, 17))
     assert (finding.file, finding.text) == (3, "2 lines of the TLS key log in x.pcapng are not valid.")

@@ -37,7 +37,8 @@ def write_errors(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"cannot write {name}: {error.strerror or error}") from error
+        reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else error.strerror or error
+        raise OutputError(f"cannot write {name}: {reason}") from error
 
 
 class Sink:

@@ -33,7 +33,9 @@ def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     if (clipped := clip(text, width, ellipsis)) is text or len(clipped) == len(text):
         return clipped
     edge = clipped.rfind("  ")
-    return f"{clipped[:edge]} {ellipsis}" if edge >= max(len(clipped) - PHRASE_LOSS_MAX, len(clipped) // 2) else clipped
+    if edge < max(len(clipped) - PHRASE_LOSS_MAX, len(clipped) // 2):
+        return clipped
+    return clipped[:edge] if clipped.endswith(ellipsis, 0, edge) else f"{clipped[:edge]} {ellipsis}"
 
 
 PHRASE_LOSS_MAX = 24
@@ -43,13 +45,14 @@ PHRASE_LOSS_MAX = 24
 def fit_summary(text: str, width: int, ellipsis: str = ELLIPSIS, *, named: bool) -> str:
     """Return a summary of at most `width` cells: its request id goes first, then its last phrases.
 
-    `named`: the first phrase is the name of a topic, whose middle goes before other phrases do.
+    `named`: the first phrase is the name of a topic, whose middle goes before other phrases do, unless it is a sentence: of an
+    error, the beginning tells most.
     """
     if cell_width(text) <= width:
         return text
     first, *others = [phrase for phrase in text.split("  ") if not phrase.startswith(REQUEST_ID)] or [""]
     taken = sum(cell_width(phrase) + 2 for phrase in others)
-    if named and cell_width(first) + taken > width:
+    if named and " " not in first and cell_width(first) + taken > width:
         first = clip_middle(first, max(width - taken, FIRST_PHRASE_MIN), ellipsis)
     return clip_phrases("  ".join([first, *others]), width, ellipsis)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pulsarscope.model.records import JourneyRow
-from pulsarscope.output.render.cell_text import clip_phrases, escape
+from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.times import duration_text
 from pulsarscope.output.render.view import View, count_text
 
 
 def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
-    """Append the line of a journey."""
+    """Append the line of a journey: several where a terminal is too narrow, because each phrase is a step."""
     marks = view.symbols
     mark = marks.answers if row.delivery_frame else marks.to_server
     start = view.start(row, mark, lines)
@@ -29,8 +29,22 @@ def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
         f"replicated to {', '.join(each['broker'] for each in row.replications)}" if row.replications else "",
         f"trace {row.trace_id}" if row.trace_id else "",
     ]
-    summary = escape("  ".join(part for part in parts if part))
-    lines.append(f"{start} {clip_phrases(summary, view.room(view.start_width(mark) + 1), marks.ellipsis)}")
+    indent = view.start_width(mark) + 1
+    room = view.room(indent)
+    first, *others = _filled([view.clip(escape(part), room) for part in parts if part], room)
+    lines += [f"{start} {first}", *(" " * indent + other for other in others)]
+
+
+def _filled(phrases: list[str], room: int) -> list[str]:
+    """Return phrases in lines of at most `room` cells, as each phrase is."""
+    out = phrases[:1]
+    for phrase in phrases[1:]:
+        longer = f"{out[-1]}  {phrase}"
+        if cell_width(longer) <= room:
+            out[-1] = longer
+        else:
+            out.append(phrase)
+    return out
 
 
 def _step(view: View, name: str, time: int | None) -> str:

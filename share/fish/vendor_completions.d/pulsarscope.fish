@@ -383,10 +383,10 @@ function __pulsarscope_list
                 resend-loop response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown \
                 send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie \
                 slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid \
-                tls-decrypt-failed tls-handshake-failed tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port \
-                tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded \
-                trailing-bytes txn-failed txn-open uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst \
-                value-undecodable zero-window zlib-unfinished
+                tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets \
+                tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated \
+                topic-unloaded trailing-bytes txn-failed txn-open uncompressed-size-missing unknown-command unknown-enum \
+                unknown-link-type unload-burst value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -452,10 +452,10 @@ function __pulsarscope_list
                 resend-loop response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown \
                 send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie \
                 slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid \
-                tls-decrypt-failed tls-handshake-failed tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port \
-                tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded \
-                trailing-bytes txn-failed txn-open uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst \
-                value-undecodable zero-window zlib-unfinished
+                tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets \
+                tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated \
+                topic-unloaded trailing-bytes txn-failed txn-open uncompressed-size-missing unknown-command unknown-enum \
+                unknown-link-type unload-burst value-undecodable zero-window zlib-unfinished
     end
 end
 

@@ -91,5 +91,16 @@ def test_a_summary_loses_its_request_first_then_the_middle_of_the_topic_then_its
     assert cell_width(shown) <= width
 
 
+def test_the_beginning_of_a_sentence_stays() -> None:
+    assert (
+        fit_summary("ProducerBusy \"Producer with name 'a' is connected\"  request 3", 30, named=True) == 'ProducerBusy "Producer with n…'
+    )
+
+
+def test_a_list_that_is_cut_already_gets_no_second_ellipsis() -> None:
+    assert clip_phrases("100 ids: 96:0, 96:1, …  sub healthy  consumer 0", 40) == "100 ids: 96:0, 96:1, …  sub healthy …"
+    assert clip_phrases("100 ids: 96:0, 96:1, …  sub healthy  consumer 0", 30) == "100 ids: 96:0, 96:1, …"
+
+
 def test_the_first_phrase_of_what_has_no_topic_stays_whole() -> None:
     assert fit_summary("Pulsar-Java-v4.2.4  protocol v21  auth none", 26, named=False) == "Pulsar-Java-v4.2.4 …"
