@@ -21,7 +21,7 @@ from pulsarscope.model.limits import (
     STRAY_PACKETS_MAX,
 )
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
-from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
+from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset, open_connection
 from pulsarscope.tcp.connection_copies import note_handshake_copy
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
@@ -216,6 +216,9 @@ class Assembler(ConnectionTable):
                 connection.closing = True
                 if connection.closed_by is None or (flags & FIN and time < connection.closing_time):  # captured out of order
                     connection.closed_by, connection.closing_time = index, time
+                    connection.closing_acknowledges = acknowledged_offset(other, ack) if flags & ACK else UNKNOWN
+                elif flags & FIN and connection.closed_by != index and connection.closing_acknowledges > stream.fin:
+                    connection.closed_by = index  # the FIN before was the answer to this one
                 if stream.ended and other.ended:
                     self._close(connection, "fin")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS
-from pulsarscope.tcp.connection import Connection, open_connection
+from pulsarscope.tcp.connection import Connection, acknowledged_offset, open_connection
 from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import Piece
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
@@ -59,9 +59,13 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
         return None
     connection.client = 0
     ends = zip((client, server), (client_end, server_end), strict=True)
-    times = [next(segment[1] for segment in segments if segment[0] == end) for segments, end in ends]
-    connection.closed_by = 0 if (times[0], client_end) < (times[1], server_end) else 1
-    connection.closing_time = times[connection.closed_by]
+    fins = [next(segment for segment in segments if segment[0] == end) for segments, end in ends]
+    first = 0 if (fins[0][1], client_end) < (fins[1][1], server_end) else 1
+    connection.closing_time = fins[first][1]
+    other = connection.streams[1 - first]
+    in_order = (client_end < server_end) == (first == 0)
+    is_answer = in_order and fins[first][4] & ACK and acknowledged_offset(other, fins[first][3]) > other.fin
+    connection.closed_by = 1 - first if is_answer else first
     connection.packets = len(client) + len(server)
     connection.last_packet, connection.last_time, *_ = last
     connection.end = latest

@@ -58,6 +58,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """The first of them."""
     closing_time: int = 0
     """Time of it, ns."""
+    closing_acknowledges: int = UNKNOWN
+    """Offset of the other stream up to which that FIN acknowledges it: behind the other FIN when that was sent before."""
     client: int | None = None
     """Index of the client's stream; None when no SYN was seen and `set_client` was not called."""
     ended: bool = False
@@ -174,6 +176,11 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         if self.client is None:
             self.client = 1 - index if flags & ACK else index
         return True
+
+
+def acknowledged_offset(stream: Stream, ack: int) -> int:
+    """Return the offset of a stream up to which the peer acknowledges it; UNKNOWN when nothing of it was seen."""
+    return UNKNOWN if stream.sequence == UNKNOWN else stream.length + sequence_difference(stream.sequence, ack)
 
 
 def open_connection(key: bytes, segment: Segment, file: int) -> Connection:

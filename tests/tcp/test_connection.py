@@ -35,6 +35,23 @@ def fin_captured_behind_its_answer(tape: Tape) -> None:
     tape.send(CLIENT, 4)
 
 
+def fin_behind_the_one_that_acknowledges_it(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
+    tape.send(CLIENT, 4)
+
+
+def both_close_at_once(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 3)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
+
+
 def stray_packets_after_the_end(tape: Tape) -> None:
     closed_by_client(tape)
     tape.send(SERVER, 6, flags=FIN | ACK)
@@ -242,6 +259,8 @@ def to_itself(tape: Tape) -> None:
 
 CASES = [
     Case("closed by the client", closed_by_client, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("a FIN behind its answer", fin_behind_the_one_that_acknowledges_it, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("both close at once", both_close_at_once, [(7, "syn", "fin", 1, 0, b"ask", b"answer")]),
     Case("FIN captured behind its answer", fin_captured_behind_its_answer, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("stray packets after the end", stray_packets_after_the_end, [(12, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("half closed", half_closed, [(6, "syn", "open", 0, 0, b"ask", b"answer")]),
