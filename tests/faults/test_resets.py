@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, close_consumer, close_producer, created, producer
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, close_producer, created, delivery, flow, producer
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -80,3 +80,43 @@ def test_a_topic_that_closes_all_its_clients_is_no_reset(
     diagnosis = closing(tmp_path, consumers, other, together=False, back=True, gone=gone, after=after, end=end)
     assert diagnosis.of(RESET) == []
     assert diagnosis.of(UNLOADED)
+
+
+def sent_again(folder: Path, got: int, acks: int, first: int, *, kind: str = "Exclusive", late: int = 0) -> Diagnosis:
+    """The only consumer of a topic, closed behind so many messages and ACKs, which then gets messages from the first one on."""
+    talk = subscribed(connected(), kind=kind).client(flow(1000)).wait(50 * MILLISECOND)
+    talk.server(*[delivery(entry) for entry in range(got)]).wait(50 * MILLISECOND)
+    if acks:
+        talk.client(ack(*range(acks)))
+    talk.wait(SECOND).server(close_consumer(1, BY_BROKER)).wait(100 * MILLISECOND + late)
+    subscribed(talk, kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
+    talk.server(*[delivery(entry) for entry in range(first, max(got, first + 1))]).wait(SECOND)
+    return diagnose(folder, talk)
+
+
+@pytest.mark.parametrize(
+    ("got", "acks", "first", "kind"),
+    [
+        *product((20,), (20,), (0, 7, 19), ("Exclusive", "Shared", "Failover")),
+        *product((5, 60), (5,), (0, 4), ("Exclusive", "Key_Shared")),
+        (3, 1, 0, "Exclusive"),
+    ],
+)
+def test_a_topic_whose_only_consumer_gets_again_what_it_had_acknowledged_was_reset(
+    tmp_path: Path, got: int, acks: int, first: int, kind: str
+) -> None:
+    diagnosis = sent_again(tmp_path, got, acks, first, kind=kind)
+    row, _ = diagnosis.only(RESET)
+    assert f"sent 7:{first} again" in (row.text or "")
+    assert diagnosis.of(UNLOADED) == []
+
+
+@pytest.mark.parametrize(
+    ("got", "acks", "first"),
+    [*((20, 20, first) for first in (20, 21, 40)), *((20, acks, acks) for acks in (0, 1, 12, 19)), (5, 0, 0), (60, 30, 45)],
+)
+def test_one_that_goes_on_with_what_it_had_not_acknowledged_was_unloaded(tmp_path: Path, got: int, acks: int, first: int) -> None:
+    for late in (0, 3 * SECOND):
+        diagnosis = sent_again(tmp_path, got, acks, first, late=late)
+        assert diagnosis.of(RESET) == []
+        assert diagnosis.of(UNLOADED)

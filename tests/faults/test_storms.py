@@ -98,3 +98,33 @@ def test_a_reader_that_asks_before_each_message(rate: int, tmp_path: Path) -> No
     for entry in range(rate * 4):
         last_id(talk, entry).server(delivery(entry)).wait(SECOND // rate)
     assert with_code(findings_of(tmp_path, talk), "request-storm") == []
+
+
+def loading(count: int, rate: int, client: str = "10.0.0.2", *, named: bool = False) -> list[Conversation]:
+    """A client that opens producers of so many topics, and a reader of the broker itself that looks for policies each time."""
+    talk, reader = connected(), Conversation((client, 45000), ("10.0.0.2", 6650))
+    if named:
+        subscribed(reader, topic="persistent://public/default/__change_events", subscription="multiTopicsReader-1", durable=False)
+    for number in range(count):
+        name = f"{TOPIC}-{number}"
+        looked_up(talk, 2 * number, name).client(producer(number, f"p{number}", 2 * number + 1, name))
+        reader.time_ns = talk.time_ns = max(talk.time_ns, reader.time_ns)
+        last_id(reader, number)
+        talk.server(created(f"p{number}", 2 * number + 1)).wait(SECOND // rate)
+    return [talk, reader]
+
+
+@pytest.mark.parametrize(("count", "rate"), [(40, 10), (60, 20), (200, 40), (400, 100)])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_broker_that_asks_itself_for_each_topic_that_it_loads(count: int, rate: int, *, named: bool, tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, *loading(count, rate, named=named)), "request-storm") == []
+
+
+@pytest.mark.parametrize(("count", "rate"), [(60, 20), (200, 40)])
+def test_another_client_that_asks_as_often_is_named(count: int, rate: int, tmp_path: Path) -> None:
+    only(findings_of(tmp_path, *loading(count, rate, "10.0.0.7")), "request-storm")
+
+
+@pytest.mark.parametrize(("count", "rate"), [(100, 40), (400, 100)])
+def test_a_client_on_the_host_of_the_broker_that_opens_nothing_is_named(count: int, rate: int, tmp_path: Path) -> None:
+    only(findings_of(tmp_path, loading(count, rate)[1]), "request-storm")

@@ -37,6 +37,28 @@ def test_a_consumer_without_permits_is_starved_in_a_capture_of_any_length(
 
 
 @pytest.mark.parametrize(
+    ("permits", "length", "kind", "end"),
+    [*product((2, 3, 4), (4, 6, 9), ("Shared", "Failover"), ("open", "rst")), *product((2, 4), (4,), ("Exclusive", "Reader"), ("closed",))],
+)
+def test_one_with_a_small_queue_of_which_nothing_is_taken_is_starved(
+    tmp_path: Path, permits: int, length: int, kind: str, end: str
+) -> None:
+    talk = consuming(permits, permits, until=length * SECOND, kind=kind, end=end)
+    row, evidence = diagnose(tmp_path, talk, publishing(40, 20 * MILLISECOND, until=length * SECOND)).only(STARVED)
+    assert evidence["delivered"] == permits
+    assert row.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("permits", "length", "published"),
+    [*product((2, 3, 4), (2, 3), (40,)), *((4, length, published) for length in (4, 9) for published in (4, 6, 8))],
+)
+def test_one_with_a_small_queue_may_be_at_work_for_a_while_or_get_few(tmp_path: Path, permits: int, length: int, published: int) -> None:
+    talk = consuming(permits, permits, until=length * SECOND)
+    assert STARVED not in diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
+
+
+@pytest.mark.parametrize(
     ("got", "permits", "length", "published", "acks", "pause"),
     [
         *((20, 20, length, 20, 20, 50) for length in (3, 4)),  # nothing is left to deliver

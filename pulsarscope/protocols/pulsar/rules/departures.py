@@ -20,6 +20,8 @@ ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 """Errors that the key rules of this theme report."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
+AGAIN = "again"
+"""A consumer that came back gets what its subscription had acknowledged."""
 
 CLIENTS_MAX = 10_000
 """Producers and consumers of one connection that are followed."""

@@ -42,6 +42,9 @@ THRESHOLDS = (
 
 STORMS = "requests-of-client"
 
+SYSTEM_TOPIC = "__"
+"""Begin of the local name of topics that the broker reads itself."""
+
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated."""
 
@@ -97,6 +100,8 @@ class StormRule(ConnectionRule):
         self._storms: dict[str, Repetitions] = {}
         self._subjects: set[tuple[str, Any]] = set()
         self._purposes = self._answered = 0
+        self._is_own = host(context.client) == host(context.server)
+        """The client may be the broker itself, which reads its system topics each time that it loads a topic."""
 
     def _purpose(self, _row: ExchangeRow) -> None:
         self._purposes += 1
@@ -119,6 +124,8 @@ class StormRule(ConnectionRule):
         client = host(self._context.client)
         if self._purposes:
             self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
+            if not self._is_own:
+                self._context.emit_fact(STORMS, host(self._context.server), where_of(row), "served", {"count": self._purposes})
         thresholds = self._context.thresholds
         for request, storm in self._storms.items():
             least = thresholds["request-storm-requests"]
@@ -136,6 +143,7 @@ class StormRule(ConnectionRule):
                 "client": self._context.client,
                 "server": self._context.server,
                 "subjects": sum(kind == request for kind, _ in self._subjects),
+                "own": self._is_own and all(_may_be_system(topic) for kind, topic in self._subjects if kind == request),
                 "latest": [latest.name, latest.time],
             }
             self._context.emit_fact(STORMS, client, first, "storm", values)
@@ -146,15 +154,22 @@ class StormRule(ConnectionRule):
     }
 
 
+def _may_be_system(topic: str | None) -> bool:
+    return topic is None or topic.rpartition("/")[2].startswith(SYSTEM_TOPIC)
+
+
 def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the requests that no producer or consumer of this client explains."""
     purposes = sum(fact.values["count"] for fact in facts if fact.what == "purposes")
+    served = purposes + sum(fact.values["count"] for fact in facts if fact.what == "served")
     for fact in facts:
         if fact.what != "storm":
             continue
         values = fact.values
         request, repeated = values["request"], values["repeated"]
         if request in _OF_METADATA and repeated < thresholds["request-storm-requests"] + purposes:
+            continue
+        if values["own"] and repeated < thresholds["request-storm-requests"] + served:
             continue
         span = values["latest"][1] - fact.where.time
         text = (

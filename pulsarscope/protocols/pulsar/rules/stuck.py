@@ -85,7 +85,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until)
         if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
-        enough = values["enough"] or (not values.get("granted", 1) and count >= thresholds["consumer-not-acking-messages"])
+        enough = values["enough"] or _has_small_queue(values, rest, count, thresholds)
         patience = max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"]))
         if enough and not values.get("undecided") and rest >= patience:
             decided.add(consumer)
@@ -130,6 +130,13 @@ def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: T
         evidence = _evidence(fact, until - since, None, thresholds, "consumer-not-acking-messages")
         frames = [fact.where.name, *(name for _, name in passed)]
         report("non-persistent-dropped", fact.where, text, {**evidence, "frames": frame_names(frames), "count": dropped})
+
+
+def _has_small_queue(values: dict[str, Any], rest: int, count: int, thresholds: Thresholds) -> bool:
+    """Return True for a consumer that got few messages as it granted no more: none, or several of which its application took none."""
+    if count < thresholds["consumer-not-acking-messages"]:
+        return False
+    return not values["granted"] or (values["delivered"] > 1 and rest >= thresholds.ns("consumer-not-acking-first-seconds"))
 
 
 def _passed(facts: Sequence[Fact], since: int, until: int) -> list[tuple[int, str]]:

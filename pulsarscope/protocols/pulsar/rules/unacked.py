@@ -19,6 +19,7 @@ from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.behind import Pace, report_slow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.departures import AGAIN, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
@@ -136,6 +137,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Consumers that acknowledged what they had not got, and the time of their end."""
         self._closed_at: dict[int, int] = {}
         """Time of the close of consumers by id, in nanoseconds."""
+        self._acknowledged: dict[tuple[str | None, str | None], Position] = {}
+        """Position before which all was acknowledged when the broker closed a consumer, by topic and subscription."""
 
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
@@ -178,6 +181,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
         self._emit(consumer, where_of(row), 0)
+        if consumer.closed_by == SERVER and consumer.acks and consumer.unknown is not None and consumer.topic is not None:
+            high = consumer.unknown.extent.high
+            until = min(consumer.entries, default=(high[0], high[1] + 1))
+            remember(self._acknowledged, (consumer.topic, consumer.subscription), until, CONSUMERS_MAX)
         remember(self._closed_at, consumer.number, row.time, CONSUMERS_MAX)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -196,6 +203,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer = self.find_or_add(row)
         fields = row.fields or {}
         where = where_of(row)
+        if self._acknowledged and consumer.unknown is None:
+            self._compare_with_earlier(consumer, position_of(fields.get("message_id")), where)
         indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
         messages = batch_size(row) if indexes is None else indexes.bit_count()
         position = position_of(fields.get("message_id"))
@@ -274,6 +283,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
             remember(self._extents, key, extent, CONSUMERS_MAX)
         consumer.unknown = UnknownAcks(extent)
         return consumer.unknown
+
+    def _compare_with_earlier(self, consumer: UnackedState, position: Position, where: Where) -> None:
+        """Emit that the first message of a consumer is one that its subscription had acknowledged when the broker closed it."""
+        key = consumer.topic, consumer.subscription
+        until, extent = self._acknowledged.pop(key, None), self._extents.get(key)
+        if until is not None and extent is not None and extent.low <= position < until and consumer.topic is not None:
+            values = {"name": consumer.name, "client": self.context.client, "subscription": consumer.subscription, "position": position}
+            self.context.emit_fact(TOPICS, consumer.topic, where, AGAIN, values)
 
     def _active_change(self, row: FrameRow) -> None:
         """Emit what a consumer holds that is no longer the active one."""

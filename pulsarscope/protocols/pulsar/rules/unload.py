@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
+from pulsarscope.protocols.pulsar.rules.departures import AGAIN, BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing, quantity
 
@@ -20,7 +20,8 @@ CODES = table(
     ),
     SESSION.note(
         "cursor-reset",
-        "The broker closed the consumers of one subscription and nothing else of the topic, as when its cursor is reset.",
+        "The broker closed the consumers of one subscription and nothing else of the topic, or sent what they had acknowledged again, as "
+        "when its cursor is reset.",
         "They reconnect by themselves, and get messages again or miss some: find out who reset the cursor (pulsar-admin topics "
         "reset-cursor, a seek of another client) or deleted the subscription.",
     ),
@@ -107,7 +108,7 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
     for burst in _departures(facts, thresholds):
         if all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
             continue  # an unload, or a reset of a cursor beside producers that the capture does not know
-        _report_departure(topic, burst, facts, report, is_reset=_is_reset(burst, facts, thresholds.ns("unload-burst-seconds")))
+        _report_departure(topic, burst, facts, report, _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds")))
 
 
 def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
@@ -131,11 +132,11 @@ def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact
     return bursts
 
 
-def _is_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) -> bool:
-    """Return True when all that were closed consume one subscription, while another client of the topic stayed."""
+def _sign_of_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) -> str:
+    """Return the sign of a reset when all that were closed have one subscription: another client stayed, or they get messages again."""
     (subscription, *others) = {fact.values.get("subscription") for fact in burst}
     if others or subscription is None:
-        return False
+        return ""
     first, until = burst[0].where.time, burst[-1].where.time + burst_ns
     staying: set[tuple[str, str]] = set()
     for fact in facts:
@@ -144,7 +145,15 @@ def _is_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) -> bo
             staying.add(client)
         elif fact.what in ("closed", "migrated", "left") and fact.where.time <= until:
             staying.discard(client)
-    return bool(staying)
+    if staying:
+        return ", and no other client of the topic"
+    for fact in facts:
+        if fact.what in ("closed", "migrated") and fact.where.time > until:
+            break
+        if fact.what == AGAIN and fact.values["subscription"] == subscription and fact.where.time >= first:
+            ledger, entry = fact.values["position"]
+            return f", and sent {ledger}:{entry} again ({fact.where.name}), which was acknowledged"
+    return ""
 
 
 def _client(fact: Fact) -> tuple[str, str]:
@@ -167,7 +176,7 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
     report(code, first.where, text, evidence)
 
 
-def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, *, is_reset: bool) -> None:
+def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> None:
     """Report one burst with the outcome of each client, unless refusals that are findings of their own explain all of it."""
     first = burst[0]
     clients: dict[tuple[str, str], Fact] = {}
@@ -186,8 +195,7 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
         text += f" within {duration(span)}"
     if urls:
         text += f" and sent {'them' if len(clients) > 1 else 'it'} to {listing(urls)}"
-    if is_reset:
-        text += ", and no other client of the topic"
+    text += reset
     text += _recovery_text(outcomes)
     if not_ready:
         text += f"; {quantity(not_ready, 'request')} got ServiceNotReady"
@@ -200,7 +208,7 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
         "service_not_ready": not_ready,
     }
     is_migrated = any(fact.what == "migrated" for fact in burst)
-    code = "topic-migrated" if is_migrated else "cursor-reset" if is_reset else "topic-unloaded"
+    code = "topic-migrated" if is_migrated else "cursor-reset" if reset else "topic-unloaded"
     report(code, first.where, f"{text}.", evidence)
 
 
