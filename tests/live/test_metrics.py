@@ -179,6 +179,20 @@ def test_idle_connections_neither_take_all_descriptors_nor_the_place_of_others(m
         assert b"pulsarscope_packets_total 10.0" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
 
 
+def test_connections_whose_thread_does_not_begin_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with serve_metrics(counted(), "127.0.0.1", 0) as port:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            for _ in range(METRICS_CONNECTIONS_MAX):
+                with socket.create_connection(("127.0.0.1", port)) as connection:
+                    connection.settimeout(10)
+                    assert connection.recv(1) == b""
+        assert b"pulsarscope_packets_total 10.0" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
+
+
 @pytest.mark.parametrize(("text", "host", "port"), [("127.0.0.1:9464", "127.0.0.1", 9464), ("[::1]:1", "::1", 1), ("host:0", "host", 0)])
 def test_an_address_has_a_host_and_a_port(text: str, host: str, port: int) -> None:
     assert parse_address(text) == (host, port)
