@@ -45,6 +45,8 @@ class ConsumerState(msgspec.Struct):
     """Where it is, when its SUBSCRIBE is not in the capture."""
     seen: int = 0
     """Time of its SUBSCRIBE, or of its first frame in the capture, in nanoseconds."""
+    seen_at: tuple[int, int] = (0, 0)
+    """File and packet of that frame: they increase where a clock is set back."""
     closed_by: str | None = None
     """Side that closed it, when a CLOSE_CONSUMER did."""
 
@@ -98,6 +100,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
                 row.subscription,
                 connection=self.context.connection,
                 seen=row.time,
+                seen_at=_place(row),
             )
             self._add(consumer, row.time)
         return consumer
@@ -138,7 +141,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         fields = row.fields or {}
         number = fields.get("consumer_id", -1)
         consumer = self.consumers.get(number)
-        if consumer is None or row.time >= consumer.seen or not consumer.connection:
+        if consumer is None or _place(row) >= consumer.seen_at or not consumer.connection:
             self._remove(number, row.time)
             consumer = self._add(self._state(number), row.time)
         # Else it is the one that got messages: behind a hole of the capture its SUBSCRIBE was read late.
@@ -147,7 +150,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         consumer.durable = fields.get("durable", True)
         consumer.compacted = fields.get("read_compacted", False)
         consumer.out_of_order = (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False)
-        consumer.connection, consumer.seen = None, row.time
+        consumer.connection, consumer.seen, consumer.seen_at = None, row.time, _place(row)
         self.opened(consumer)
         if len(self._subscribing) < CONSUMERS_MAX:
             self._subscribing[where_of(row).name] = number
@@ -161,7 +164,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def _close(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
-            if row.time < consumer.seen:
+            if _place(row) < consumer.seen_at:
                 return  # of the one before, read late behind a hole of the capture
             consumer.closed_by = row.direction
         if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
@@ -187,3 +190,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         "PING": _keep_alive,
         "PONG": _keep_alive,
     }
+
+
+def _place(row: FrameRow) -> tuple[int, int]:
+    return row.file, row.packet

@@ -45,8 +45,9 @@ class RecordingRule(ConsumerRule[ConsumerState]):
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:
         self.reviews.append((consumer.number, now, ending))
 
-    def feed(self, command: str, packet: int, request: str | None = None, **fields: Any) -> RecordingRule:
-        row = FrameRow(None, 0, packet, 1, packet * 10, "0:1", command=command, fields=fields, request=request)
+    def feed(self, command: str, packet: int, request: str | None = None, time: int | None = None, **fields: Any) -> RecordingRule:
+        time = packet * 10 if time is None else time
+        row = FrameRow(None, 0, packet, 1, time, "0:1", command=command, fields=fields, request=request)
         self.frames[command](self, row)
         return self
 
@@ -98,3 +99,15 @@ def test_consumers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sentence_is_qualified_when_bytes_are_missing() -> None:
     assert RecordingRule().sentence("It waits") == "It waits."
     assert RecordingRule(lost=True).sentence("It waits").startswith("It waits; the capture lacks bytes")
+
+
+def test_a_close_after_the_clock_was_set_back_closes() -> None:
+    rule = subscribed(RecordingRule(), 1, 5).feed("CLOSE_CONSUMER", 7, time=10, consumer_id=1)
+    assert rule.consumers == {}
+
+
+def test_a_subscribe_after_the_clock_was_set_back_ends_a_consumer_whose_own_is_not_in_the_capture() -> None:
+    rule = RecordingRule()
+    rule.find_or_add(FrameRow(None, 0, 5, 1, 50, "0:1", command="FLOW", fields={"consumer_id": 1}))
+    rule.feed("SUBSCRIBE", 7, time=10, consumer_id=1)
+    assert rule.reviews == [(1, 10, True)]
