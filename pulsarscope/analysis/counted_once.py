@@ -161,10 +161,10 @@ class CountedOnce:
             row = self._next_looked() if self._sizes else unseen.popleft()
             kind = type(row)
             if kind is FrameRow or kind is ExchangeRow:  # most are
-                if row.connection in outer_of and row.kind not in self._shown:
-                    self.inner.append(row)
-                elif kind is FrameRow and row.num_messages and row.connection not in carried and self._frame_must_wait(row):
+                if kind is FrameRow and row.num_messages and row.connection not in carried and self._frame_must_wait(row):
                     return self._put_off(rows, endpoints, out)
+                if row.connection in outer_of and row.kind not in self._shown:  # perhaps since it was looked ahead
+                    self.inner.append(row)
                 elif held is None or row.connection in begun or not self._hold(held, row, out):
                     out.append(row)
             elif kind is MessageRow and row.connection in settled and row.direction not in COPIES:
@@ -197,8 +197,9 @@ class CountedOnce:
             self._leave_out(inner, self.outer_of[inner])
 
     def _leave_out(self, inner: str, outer: str) -> None:
-        """Leave out what follows on an inner leg, and on the outer one what came on it before."""
-        remember(self._repeated, outer, {*self._repeated.get(outer, ()), *self._early.pop(inner, ())}, EARLY_CONNECTIONS_MAX)
+        """Leave out what follows on an inner leg, and on the outer one what came on it before and is yet to come there."""
+        coming = {*self._early.pop(inner, ())}.difference(self._early.get(outer, ()))
+        remember(self._repeated, outer, coming.union(self._repeated.get(outer, ())), EARLY_CONNECTIONS_MAX)
         self._settled -= {inner, outer}
         if self._held is not None:
             self.inner += self._held.pop(inner, ())

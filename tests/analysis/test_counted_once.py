@@ -149,3 +149,35 @@ def test_the_ends_of_a_connection_are_known_while_its_rows_wait(tmp_path: FilePa
     once.kept([], {})
     assert {once.endpoints[name] for name in once.endpoints} <= {(name, name) for name in names}
     assert once.endpoints
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_frame_that_waited_is_left_out_where_its_own_connection_turns_out_to_be_an_inner_leg(tmp_path: FilePath, holds: bool) -> None:
+    """Of three legs: the middle one is known for a leg of the outer one before the innermost is known for one of it."""
+    path = Path("one host", midstream=True)
+    outermost = Conversation(("127.0.0.1", 30000), ("127.0.0.1", 6649), acknowledge=False, step_ns=1_000)
+    for entry in range(4):
+        path.server(delivery(entry))
+        outermost.time_ns = path.outer.time_ns
+        outermost.server(delivery(entry))
+        path.wait(MILLISECOND)
+    for entry in range(4):
+        outermost.time_ns = path.outer.time_ns
+        outermost.client(ack(entry))
+        path.wait(MILLISECOND).client(ack(entry))
+    diagnose(tmp_path, path.outer, path.inner, outermost)
+    rows = rows_of(tmp_path / "conversations.pcap")
+    middle = next(row.connection for row in rows if isinstance(row, FrameRow) and row.direction == "server" and row.packet == 2)
+    assert middle not in {row.connection for row in kept(rows, holds=holds) if isinstance(row, FrameRow)}
+
+
+def test_a_message_that_is_delivered_again_from_a_position_counts_after_legs_are_known_late(tmp_path: FilePath) -> None:
+    """Two connections that were taken for strangers had each its own copy of it; the outer one gets it anew behind a seek."""
+    path = Path("one host", midstream=True)
+    path.server(delivery(0)).server(delivery(1)).wait(2 * SECOND)
+    path.client(ack(0)).client(ack(1))
+    for entry in range(2, 6):
+        path.server(delivery(entry)).client(ack(entry))
+    path.server(delivery(0))
+    diagnose(tmp_path, path.outer, path.inner)
+    assert entries(kept(rows_of(tmp_path / "conversations.pcap")))[-5:] == [2, 3, 4, 5, 0]
