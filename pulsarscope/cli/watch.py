@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope import __version__
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, findings_exit_code
 from pulsarscope.cli.pipeline_request import PipelineRequest, output_folder, partition_by, spark_settings, table_options
 from pulsarscope.cli.signals import Interrupts, handled
@@ -143,10 +142,9 @@ def _absolute(place: str) -> str:
 
 
 def _identity(request: PipelineRequest, folder: str, out: str) -> dict[str, Any]:
-    """Return the options that must be the same when the command resumes; and the version, which wrote the state."""
+    """Return the options that must be the same when the command resumes."""
     reading = msgspec.structs.asdict(request.reading)
     return {
-        "version": __version__,
         "--watch": None if request.watching.incremental else folder,
         "--output": out,
         "--records": sorted(request.records.split(",")),

@@ -1,7 +1,7 @@
 """State of a stream in a folder: the captures that it reads, and its progress.
 
 ```
-run.json                options of the command
+run.json                options of the command, and the version that made it
 list/000000012.json     captures in reading order, from this position on
 batches/000003/         suspended flows and pending facts after this batch
 secrets/000003.json     TLS key logs in the captures of this batch
@@ -19,19 +19,27 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import blake2b
+from importlib import resources
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
 from pyarrow.fs import FileSelector, LocalFileSystem
 
+from pulsarscope import __version__
 from pulsarscope.capture import Inputs
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.scan import PortionSummary
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 _FOLDERS = ("list", "batches", "secrets", "commits", "states")
 
@@ -103,16 +111,19 @@ class Checkpoint:
         """URIs of the folders for the state of Spark's query, and of lists."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
-        """Return False when it is new, True when a run with these options made it.
+        """Return False when it is new, True when a run of this version with these options made it.
 
         Raises:
-            UsageError: another run made it, the folder has other contents, or others can write it.
+            UsageError: another run or version made it, the folder has other contents, or others can write it.
         """
         self._refuse_written_by_others()
         if (before := self._read("run.json", dict[str, Any])) is None:
             if set(self._names("")) - set(_FOLDERS):
                 raise UsageError(f"{self.path} is not empty and not a checkpoint")
             return False
+        if (made_by := before.get("version")) != (here := _version()):
+            message = f"{self.path} was made by pulsarscope {made_by}, whose open connections may be unreadable to this one, {here}"
+            raise UsageError(f"{message}: end the run with that version, or name another checkpoint and output")
         name = next((name for name, value in options.items() if before.get(name) != value), None)
         if name is not None:
             difference = f"{name} was {_option_text(before.get(name))}, not {_option_text(options[name])}"
@@ -144,7 +155,7 @@ class Checkpoint:
                 self._system.create_dir(f"{self._root}/{folder}")
                 if self._is_local:  # it holds secrets and payload
                     Path(self._root, folder).chmod(0o700)
-        self._write("run.json", options)
+        self._write("run.json", {"version": _version(), **options})
 
     def last_commit(self) -> Commit:
         """Return the last commit, and remove the remains of other batches."""
@@ -235,6 +246,25 @@ class Checkpoint:
                 self._system.delete_file(path)
             else:
                 self._system.delete_dir(path)
+
+
+@cache
+def _version() -> str:
+    """Return the version with a hash of the package's modules: pickled state has the form that they give it, also between two releases."""
+    mark = blake2b(digest_size=4)
+    root = resources.files("pulsarscope")
+    for name, module in sorted(_modules(root), key=itemgetter(0)):
+        mark.update(b"%s %d " % (name.encode(), len(source := module.read_bytes())) + source)
+    return f"{__version__} ({mark.hexdigest()})"
+
+
+def _modules(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Yield the modules below a folder, which may be in a zip file, with their paths."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _modules(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield path + entry.name, entry
 
 
 def _number(batch: int) -> str:

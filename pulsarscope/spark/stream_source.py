@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pulsarscope import __version__
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
@@ -178,7 +177,6 @@ class _Landings:
         checkpoint = Checkpoint(_absolute(options.stream.state_location))
         engine = options.engine
         identity = {
-            "version": __version__,
             "folder": options.paths[0],
             "sourceBy": options.source_by,
             "records": options.kind,

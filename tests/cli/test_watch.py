@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from pulsarscope import __version__
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions
 from pulsarscope.cli.watch import _identity, _line, watch
@@ -47,7 +46,6 @@ def test_captures_that_land_are_not_split() -> None:
 def test_what_must_stay_the_same_is_known_of_every_option_but_those_of_the_run() -> None:
     request = PipelineRequest(records="message,frame", format="json", out="out", reading=ReadOptions(port=[6650]))
     identity = _identity(request, "/in", "/out")
-    assert identity["version"] == __version__
     assert identity["--records"] == ["frame", "message"]
     assert (identity["--watch"], identity["--output"]) == ("/in", "/out")
     assert identity["--port"] == [6650]
