@@ -109,6 +109,27 @@ def test_a_consumer_that_stopped_acknowledging_is_named(tmp_path: Path, length: 
     assert evidence["unacknowledged"] == got - acks
 
 
+@pytest.mark.parametrize(("length", "got", "acks", "pause"), [*product((4, 5), (40, 60), (10, 20), (5, 15))])
+def test_one_that_acknowledged_steadily_before_it_stopped_is_named_soon(
+    tmp_path: Path, length: int, got: int, acks: int, pause: int
+) -> None:
+    talk = consuming(got, 1000, until=length * SECOND, acks=acks, pause=pause * MILLISECOND)
+    _, evidence = diagnose(tmp_path, talk, publishing(got, 10 * MILLISECOND, until=length * SECOND)).only(NOT_ACKING)
+    assert evidence["unacknowledged"] == got - acks
+    assert evidence["threshold"]["consumer-not-acking-first-seconds"] == 3
+
+
+@pytest.mark.parametrize(
+    ("length", "got", "acks", "pause"),
+    [*product((4, 5), (40,), (9,), (5,)), *product((8,), (40,), (10, 11), (350, 450)), *product((3,), (40,), (10, 20), (5, 15))],
+)
+def test_one_that_takes_longer_now_and_then_or_rests_for_less_long_is_not(
+    tmp_path: Path, length: int, got: int, acks: int, pause: int
+) -> None:
+    talk = consuming(got, 1000, until=length * SECOND, acks=acks, pause=pause * MILLISECOND)
+    assert NOT_ACKING not in diagnose(tmp_path, talk, publishing(got, 10 * MILLISECOND, until=length * SECOND)).codes
+
+
 @pytest.mark.parametrize(
     ("length", "got", "acks", "pause"),
     [

@@ -13,6 +13,9 @@ from pulsarscope.model.records import ExchangeRow
 SAMPLES_MAX = 10
 """Frames, ids and the like that the evidence of one finding lists; counts are always exact."""
 
+USUAL_ACKS = 10
+"""ACKs that show how long a consumer usually takes."""
+
 SHORTEST_ANSWER = 13
 """Bytes of a PONG; a SUCCESS to a small request id has 14."""
 

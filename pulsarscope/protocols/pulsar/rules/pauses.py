@@ -8,7 +8,7 @@ from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -32,9 +32,6 @@ THRESHOLDS = (
         1,
     ),
 )
-
-USUAL_ACKS = 10
-"""ACKs that show how long a consumer usually takes."""
 
 
 class Turns(msgspec.Struct):

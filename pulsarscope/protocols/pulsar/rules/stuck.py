@@ -12,7 +12,7 @@ from typing import Any
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -36,7 +36,8 @@ THRESHOLDS = (
         "consumer-not-acking-first-seconds",
         3,
         SECONDS,
-        "From the first message to the end without any ACK; clients that group their ACKs by time do so for up to 2 s.",
+        "From the first message to the end without any ACK, or since the latest of many that each came within a tenth of this time; "
+        "clients that group their ACKs by time do so for up to 2 s.",
         ("consumer-not-acking",),
     ),
     Threshold(
@@ -62,6 +63,9 @@ THRESHOLDS = (
     ),
 )
 
+STEADY_TURNS = 10
+"""Longest turns within a patience that show that a consumer is never slow."""
+
 STARVING, HOLDING = "starving", "holding"
 MISSING, PASSED = "missing", "passed"
 """Of non-persistent topics: a consumer without permits, and the number of messages that a producer has published."""
@@ -82,7 +86,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         until = fact.where.time if values["closed"] else end
         rest = until - max(values["since"], values["active_at"])
         count = _published_behind(values, published, until) if fact.what == STARVING else 0
-        text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until)
+        text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until, thresholds)
         if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
         enough = values["enough"] or _has_small_queue(values, rest, count, thresholds)
@@ -175,13 +179,15 @@ def _starved(values: dict[str, Any], rest: int, until: int, count: int) -> tuple
     return text, "consumer-starved-backlog-seconds"
 
 
-def _holding(values: dict[str, Any], rest: int, until: int) -> tuple[str, str]:
+def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Thresholds) -> tuple[str, str]:
     ledger, entry = values["oldest"]
     text = f"{values['title']} has {quantity(values['unacknowledged'], 'message')} unacknowledged, the oldest ({ledger}:{entry}) for "
     text += duration(until - values["since"])
     if not values["active_at"]:
         return f"{text}, and acknowledged none.", "consumer-not-acking-first-seconds"
-    return f"{text}, and its latest ACK was {duration(rest)} before.", "consumer-not-acking-stopped-seconds"
+    text = f"{text}, and its latest ACK was {duration(rest)} before."
+    steady = values["acks"] >= USUAL_ACKS and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")
+    return text, "consumer-not-acking-first-seconds" if steady else "consumer-not-acking-stopped-seconds"
 
 
 def _evidence(fact: Fact, rest: int, count: int | None, thresholds: Thresholds, name: str) -> dict[str, Any]:

@@ -327,6 +327,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "since": oldest.where.time,
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turns.longest,
+            "acks": consumer.acks,
             "enough": enough,
             "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
             "closed": not self.open,
