@@ -96,10 +96,11 @@ class Assembler(ConnectionTable):
         """
         if skipped:
             self._skipped_until = time + LIVE_HOLE_NANOSECONDS_MAX
+            self._skipped_at = time
         oldest = time if time <= self._skipped_until else time - LIVE_HOLE_NANOSECONDS_MAX
         if time < self._expired_at - LIVE_HOLE_NANOSECONDS_MAX:  # the clock was set back: what waits is of no age
             oldest = self._expired_at + IDLE_CONNECTION_NANOSECONDS
-            self._skipped_until = self._next_expiry = 0
+            self._skipped_until = self._skipped_at = self._next_expiry = 0
         self._expired_at = time
         for connection in list(self._buffering):
             if any(stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time) for stream in connection.streams):

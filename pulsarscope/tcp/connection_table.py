@@ -14,6 +14,7 @@ from pulsarscope.model.limits import (
     OVERLAP_WINDOW_PACKETS,
     SILENT_CONNECTIONS_MAX,
 )
+from pulsarscope.model.live_limits import LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.connection_copies import are_many, count_duplicates, typical_time
 from pulsarscope.tcp.copies import are_apart
@@ -53,6 +54,8 @@ class ConnectionTable:
         """Earliest time of the next search for expired connections, ns since the epoch."""
         self._skipped_until = 0
         """Capture time up to which a live capture takes holes for packets that it skipped."""
+        self._skipped_at = 0
+        """Capture time behind the latest packets that a live capture skipped."""
         self._expired_at = 0
         """Capture time of the latest look at what is overdue in a live capture."""
 
@@ -77,9 +80,16 @@ class ConnectionTable:
         return self._end_block(0, 0)
 
     def finish_idle(self, time: int) -> list[ConnectionEvents]:
-        """Finish the connections that were closed, or had their last packet, so long before `time` that nothing of them follows."""
+        """Finish the connections that were closed, or had their last packet, so long before `time` that nothing of them follows.
+
+        Those that packets were skipped of since may have been closed unseen.
+        """
         for connection in sorted(set(self._table.values()), key=position):
-            if time - connection.end > (CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS):
+            if connection.ended:
+                longest = CLOSED_CONNECTION_NANOSECONDS
+            else:
+                longest = LIVE_UNHEARD_NANOSECONDS if connection.end < self._skipped_at else IDLE_CONNECTION_NANOSECONDS
+            if time - connection.end > longest:
                 self._end(connection)
                 self._finish(connection)
         self._closed = deque(connection for connection in self._closed if not connection.finished)

@@ -17,6 +17,7 @@ from pulsarscope.model.limits import (
     IDLE_CONNECTION_NANOSECONDS,
     LIVE_HOLE_NANOSECONDS_MAX,
 )
+from pulsarscope.model.live_limits import LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp import Assembler
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SECOND, SERVER, SYN, Outcome, Tape, flow_key, outcomes
@@ -430,6 +431,31 @@ def test_a_capture_without_an_end_lets_go_of_connections_that_are_closed_or_idle
     (idle,) = assembler.expire(tape.time + 2 * IDLE_CONNECTION_NANOSECONDS)
     assert (idle.connection.name, idle.ended, idle.finished) == ("0:1", True, True)
     assert assembler.finish() == []
+
+
+@pytest.mark.parametrize(
+    ("skipped", "heard_since", "silent", "let_go"),
+    [
+        (True, False, LIVE_UNHEARD_NANOSECONDS + 1, True),
+        (True, False, LIVE_UNHEARD_NANOSECONDS, False),
+        (True, True, LIVE_UNHEARD_NANOSECONDS + 1, False),
+        (False, False, LIVE_UNHEARD_NANOSECONDS + 1, False),
+    ],
+)
+def test_a_silent_connection_whose_end_may_be_among_skipped_packets_is_let_go(
+    skipped: bool, heard_since: bool, silent: int, let_go: bool
+) -> None:
+    assembler, tape = Assembler(), Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"abc")
+    for block in tape.blocks():
+        assembler.feed(block)
+    assert assembler.expire(tape.time + 10, skipped=skipped) == []
+    if heard_since:
+        tape.send(CLIENT, 3, b"d")
+        assembler.feed(tape.blocks([len(tape.packets) - 1])[-1])
+    events = assembler.expire(tape.time + silent)
+    assert [(event.connection.closed, event.finished) for event in events] == ([("open", True)] if let_go else [])
 
 
 def test_what_is_open_keeps_no_packets_that_were_handed_on_when_a_file_is_done() -> None:
