@@ -12,6 +12,7 @@ mod json;
 mod mask;
 mod pack;
 mod packets;
+mod pending;
 mod pieces;
 mod places;
 mod reader;
@@ -30,7 +31,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 8;
+const CONTRACT: u32 = 9;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -55,5 +56,8 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;
+    module.add_class::<pending::UndecidedFacts>()?;
+    module.add_class::<pending::PendingKeys>()?;
+    module.add_class::<pending::EvaluatedKeys>()?;
     module.add_class::<sent_queue::SentQueue>()
 }

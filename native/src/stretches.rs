@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use pyo3::exceptions::PyIndexError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
 use crate::pack;
+use crate::pending::UndecidedFacts;
 use crate::tables::CommandKind;
 
 const MILLISECOND: i64 = 1_000_000;
@@ -278,17 +279,11 @@ impl Stretch {
         counts
     }
 
-    /// Return the facts on the receipts, each with its position: its key "ledger:entry", the fact packed, and its time.
+    /// Return the facts on the receipts, whose keys are "ledger:entry".
     ///
     /// `sends`: place, checksum and cluster of the SENDs that wait for their receipt, by name; those of the stretch come to it and go.
     /// `what`: kind of the facts; `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
-    fn received<'py>(
-        &self,
-        py: Python<'py>,
-        sends: &Bound<'py, PyDict>,
-        what: &str,
-        of_topic: &Bound<'py, PyAny>,
-    ) -> PyResult<Vec<(u32, String, Bound<'py, PyBytes>, i64)>> {
+    fn received(&self, py: Python<'_>, sends: &Bound<'_, PyDict>, what: &str, of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
         caught(|| {
             let frames = self.frames.bind(py).try_borrow()?;
             let mut topics = Vec::new();
@@ -300,7 +295,7 @@ impl Stretch {
             }
             let mut waiting: HashMap<(i64, i64, i64), &Frame> = HashMap::new();
             let mut order = Vec::new();
-            let mut facts = Vec::with_capacity(self.receipts.len());
+            let mut facts = UndecidedFacts::default();
             let mut receipts = self.receipts.iter();
             for (place, (entry, position)) in self.at.iter().enumerate() {
                 let Some(Entry::Frame(frame)) = frames.entries.get(*entry as usize) else { return Err(no_such_place()) };
@@ -313,43 +308,45 @@ impl Stretch {
                 let Some(receipt) = receipts.next().filter(|receipt| receipt.place == place) else { return Err(no_such_place()) };
                 let (topic, name) = &topics[receipt.group];
                 let numbers = &frame.parts().numbers;
-                let mut fact = Vec::with_capacity(192);
-                pack::array(3, &mut fact);
-                place_of(py, &frames, frame, &mut fact)?;
-                pack::text(what, &mut fact);
                 let sent = waiting.remove(&receipt.send);
                 let before = if sent.is_none() { taken(sends, receipt.send)? } else { None };
                 let cluster = before.as_ref().and_then(|(_, _, cluster)| cluster.as_deref());
-                pack::map(if cluster.is_some() { 5 } else { 4 }, &mut fact);
-                pack::text("topic", &mut fact);
-                optional(topic.as_deref(), &mut fact);
-                pack::text("producer_name", &mut fact);
-                optional(name.as_deref(), &mut fact);
-                pack::text("sent", &mut fact);
-                let checksum = match (sent, &before) {
-                    (Some(send), _) => {
-                        place_of(py, &frames, send, &mut fact)?;
-                        Some("good")
+                let key = format!("{}:{}", numbers.ledger, numbers.entry);
+                facts.add(*position, frame.time, &key, |fact| {
+                    pack::array(3, fact);
+                    place_of(py, &frames, frame, fact)?;
+                    pack::text(what, fact);
+                    pack::map(if cluster.is_some() { 5 } else { 4 }, fact);
+                    pack::text("topic", fact);
+                    optional(topic.as_deref(), fact);
+                    pack::text("producer_name", fact);
+                    optional(name.as_deref(), fact);
+                    pack::text("sent", fact);
+                    let checksum = match (sent, &before) {
+                        (Some(send), _) => {
+                            place_of(py, &frames, send, fact)?;
+                            Some("good")
+                        }
+                        (None, Some(((source, file, packet, sub, time, connection), checksum, _))) => {
+                            pack::array(6, fact);
+                            optional(source.as_deref(), fact);
+                            [*file, *packet, *sub, *time].iter().for_each(|number| pack::number(*number, fact));
+                            pack::text(connection, fact);
+                            Some(checksum.as_str())
+                        }
+                        (None, None) => {
+                            pack::nil(fact);
+                            None
+                        }
+                    };
+                    pack::text("checksum", fact);
+                    optional(checksum, fact);
+                    if let Some(cluster) = cluster {
+                        pack::text("from", fact);
+                        pack::text(cluster, fact);
                     }
-                    (None, Some(((source, file, packet, sub, time, connection), checksum, _))) => {
-                        pack::array(6, &mut fact);
-                        optional(source.as_deref(), &mut fact);
-                        [*file, *packet, *sub, *time].iter().for_each(|number| pack::number(*number, &mut fact));
-                        pack::text(connection, &mut fact);
-                        Some(checksum.as_str())
-                    }
-                    (None, None) => {
-                        pack::nil(&mut fact);
-                        None
-                    }
-                };
-                pack::text("checksum", &mut fact);
-                optional(checksum, &mut fact);
-                if let Some(cluster) = cluster {
-                    pack::text("from", &mut fact);
-                    pack::text(cluster, &mut fact);
-                }
-                facts.push((*position, format!("{}:{}", numbers.ledger, numbers.entry), PyBytes::new(py, &fact), frame.time));
+                    Ok(())
+                })?;
             }
             for send in order {
                 if let Some(frame) = waiting.get(&send) {

@@ -65,8 +65,8 @@ ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
 """(code, where, text, evidence): a finding. The text is one sentence with the numbers; `frames` in the evidence are names of frames."""
 
 
-UndecidedFact = tuple[int, str, bytes, int]
-"""A fact on a frame in columns that brings no finding on its own: position of the frame, key, the fact packed, and its time."""
+UndecidedFacts = Any
+"""Facts on frames in columns that bring no finding on their own: a sequence of the compiled reader, of position, key, packed form, time."""
 
 
 class RuleContext(Protocol):
@@ -101,8 +101,8 @@ class RuleContext(Protocol):
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """Emit a fact for the key rule of this name."""
 
-    def emit_packed(self, rule: str, facts: Sequence[UndecidedFact]) -> None:
-        """Emit facts on frames in columns, each with its position, key and time, for the key rule of this name: it decides by others."""
+    def emit_packed(self, rule: str, facts: UndecidedFacts) -> None:
+        """Emit facts on frames in columns for the key rule of this name: it decides by others."""
 
 
 Handler = Callable[[Any, Any], None]

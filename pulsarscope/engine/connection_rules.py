@@ -21,7 +21,7 @@ from pulsarscope.dissect.rules import (
     KeyRule,
     ReportedFinding,
     ReportFinding,
-    UndecidedFact,
+    UndecidedFacts,
     Where,
     where_of,
 )
@@ -178,8 +178,8 @@ class RuleOutput(Protocol):
     def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding, with its place among what the rows at hand bring about."""
 
-    def emit_packed_of(self, number: int, name: str, facts: Sequence[UndecidedFact]) -> None:
-        """Take packed facts of the rule at a position, each with its position, key and time."""
+    def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts) -> None:
+        """Take facts of the rule at a position that bring no finding on their own."""
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among what the rows at hand bring about."""
@@ -304,7 +304,7 @@ class ConnectionRules:
                 handler(rule, row)
         self._rows, self._positions, self._at = (), (stretch.position,), 0
 
-    def emit_packed(self, rule: str, facts: Sequence[UndecidedFact]) -> None:
+    def emit_packed(self, rule: str, facts: UndecidedFacts) -> None:
         """See `RuleContext`."""
         self._output.emit_packed_of(self._number, self.rule_set.key_names[rule], facts)
 

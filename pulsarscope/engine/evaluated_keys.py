@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from typing import Any
 
 from pulsarscope.model.limits import EVALUATED_KEYS_MAX
+from pulsarscope.model.platform import load_native
 
 _SLOTS = EVALUATED_KEYS_MAX * 8 // 7
 """A table that is fuller than this takes long to look through."""
@@ -52,3 +54,9 @@ class EvaluatedKeys:
             self._count += 1
             slots[slot] = mark
         return without_room
+
+
+def evaluated_keys() -> Any:
+    """Return an empty set: that of the compiled reader, where there is one."""
+    native, _ = load_native()
+    return EvaluatedKeys() if native is None else native.EvaluatedKeys(EVALUATED_KEYS_MAX, _SLOTS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise, repeat
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
-from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFact, Where
-from pulsarscope.engine.evaluated_keys import EvaluatedKeys
-from pulsarscope.engine.packed_facts import PENDING_BYTES, PendingFacts, of_leg, pack, place_of, unpack
+from pulsarscope.dissect.rules import Fact, ReportFinding, Where
+from pulsarscope.engine.evaluated_keys import evaluated_keys
+from pulsarscope.engine.packed_facts import PENDING_BYTES, PendingFacts, PendingKeys, compiled_keys, of_leg, pack, place_of, unpack
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
 
 QUIET_NANOSECONDS = 1_000_000_000
@@ -41,7 +41,7 @@ class _Pending:
 
     def __init__(self, rule: FactRule, report: ReportFinding) -> None:
         self.rule, self.report = rule, report
-        self.keys: dict[str, PendingFacts] = {}
+        self.keys: Any = PendingKeys()
         """By key, the one silent longest first."""
         self.size = 0
         """Bytes."""
@@ -71,7 +71,7 @@ class Facts:
         """Memory that pending facts may take."""
         self._size = 0
         """Bytes of all rules."""
-        self._evaluated: EvaluatedKeys | None = None
+        self._evaluated: Any = None
         """Keys evaluated early."""
         self.parted: Counter[str] = Counter()
         """Keys by rule that were evaluated in parts, because a fact came for them when they had been evaluated."""
@@ -113,21 +113,24 @@ class Facts:
         if self._size > self.max_bytes:
             self._make_room()
 
-    def add_undecided(self, rule: str, facts: Sequence[UndecidedFact]) -> None:
-        """Add facts of one rule that bring no finding on their own, as `add_packed` does one by one: most begin a key, and find room."""
+    def add_undecided(self, rule: str, facts: Any) -> None:
+        """Add facts of one rule, of the compiled reader, as `add_packed` does one by one: most begin a key, and find room."""
         pending = self._pending[rule]
-        _, names, packs, times = zip(*facts, strict=True)
-        added = PENDING_BYTES * len(facts) + sum(map(len, packs)) + sum(map(len, names))
-        begin_keys = pending.keys.keys().isdisjoint(names) and len({*names}) == len(names)
-        if pending.rule.early or self._size + added > self.max_bytes or not begin_keys:
-            for _, key, packed, time in facts:
+        if isinstance(pending.keys, PendingKeys):
+            pending.keys = compiled_keys(pending.keys)
+        start = 0
+        while start < len(facts):
+            room = 0 if pending.rule.early else max(self.max_bytes - self._size, 0)
+            count, added, parted = pending.keys.begin(facts, start, PENDING_BYTES, room, rule, self._evaluated)
+            if parted:
+                self.parted[rule] += parted
+            pending.size += added
+            self._size += added
+            start += count
+            if start < len(facts):
+                _, key, packed, time = facts[start]
                 self.add_packed(rule, key, packed, time, 0)
-            return
-        if self._evaluated is not None and (parted := self._evaluated.count(rule, names)):
-            self.parted[rule] += parted
-        pending.keys.update(zip(names, map(PendingFacts, packs, times, repeat(1), repeat(0)), strict=False))
-        pending.size += added
-        self._size += added
+                start += 1
 
     @property
     def of_all_legs(self) -> list[str]:
@@ -160,7 +163,7 @@ class Facts:
         """Evaluate all remaining keys that give journeys, in the order in which they began; stop now and then: their rows are many."""
         for pending in self._pending.values():
             if pending.rule.journeys is not None:
-                places = {key: place_of(waiting.facts()[0]) for key, waiting in pending.keys.items()}
+                places = {key: place_of(pending.keys[key].facts()[0]) for key in pending.keys}
                 for number, key in enumerate(sorted(places, key=places.__getitem__), 1):
                     self._conclude(pending, key)
                     if number % KEYS_TOGETHER == 0:
@@ -180,19 +183,13 @@ class Facts:
         """Evaluate keys of the rule that keeps most: an eighth of its keys at a time, until an eighth of the room is free."""
         while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.size)
-            self._evaluated = self._evaluated or EvaluatedKeys()
+            self._evaluated = self._evaluated or evaluated_keys()
             rule, keys = pending.rule, pending.keys
-            only_decided = rule.journeys is None and not rule.early
-            freed = 0
-            longest_silent = [*islice(keys, len(keys) // 8 + 1)]
-            for key in longest_silent:
-                facts = keys[key]
-                if only_decided and not facts.deciding:  # as `_conclude`, without the call: of most there is nothing to say
-                    del keys[key]
-                    freed += PENDING_BYTES + len(facts.packs) + len(key)
-                else:
-                    self._conclude(pending, key)
-            self.unknown += self._evaluated.add(rule.name, longest_silent)
+            quiet = rule.journeys is None and not rule.early
+            freed, left, unknown = keys.forget(len(keys) // 8 + 1, PENDING_BYTES, quiet, rule.name, self._evaluated)
+            for key in left:
+                self._conclude(pending, key)
+            self.unknown += unknown
             self._size -= freed
             pending.size -= freed
 

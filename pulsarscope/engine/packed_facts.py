@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pickle
 from bisect import insort
+from itertools import islice
+from typing import Any
 
 import msgspec
 
 from pulsarscope.dissect.rules import OUTER, Fact, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
+from pulsarscope.model.platform import load_native
 
 PENDING_BYTES = 280
 """Bytes that pending facts take without their packed form: the object itself, its key, and its place in a dictionary."""
@@ -73,6 +76,32 @@ class PendingFacts(msgspec.Struct, gc=False):
         for fact in unpack(self.packs, self.count):
             keep(kept, fact)
         return kept
+
+
+class PendingKeys(dict[str, PendingFacts]):
+    """Pending facts by key, the one silent longest first."""
+
+    def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: Any) -> tuple[int, list[str], int]:
+        """Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as `evaluated`.
+
+        Return how much room that frees, `size` for each besides its bytes, the keys that are left to evaluate, and how many there was no
+        room to remember.
+        """
+        freed, left, silent = 0, [], [*islice(self, count)]
+        for key in silent:
+            facts = self[key]
+            if quiet and not facts.deciding:
+                del self[key]
+                freed += size + len(facts.packs) + len(key)
+            else:
+                left.append(key)
+        return freed, left, evaluated.add(rule, silent)
+
+
+def compiled_keys(keys: PendingKeys) -> Any:
+    """Return the like of the compiled reader with the same facts, which takes those of columns, too."""
+    native, _ = load_native()
+    return native.PendingKeys(PendingFacts, [*keys.items()])
 
 
 def keep(facts: list[Fact], fact: Fact) -> None:

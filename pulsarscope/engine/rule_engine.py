@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import msgspec
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow, digest
-from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, UndecidedFact, Where, where_of
+from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, UndecidedFacts, Where, where_of
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
@@ -100,7 +99,7 @@ class RuleEngine:
         self._keys_made = 0
         self._brought: list[tuple[Order, Callable[..., object], Sequence[Any]]] = []
         """What the rows at hand have brought about: who takes it, and its values."""
-        self._undecided: list[tuple[int, str, Sequence[UndecidedFact]]] = []
+        self._undecided: list[tuple[int, str, UndecidedFacts]] = []
         """Facts that they have brought about, which bring no finding on their own, with the position and the name of their rule."""
         keys = {
             name: (self._fact_rule(name, rule, dissector), partial(self.report, dissector))
@@ -149,7 +148,7 @@ class RuleEngine:
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
-    def emit_packed_of(self, number: int, name: str, facts: Sequence[UndecidedFact]) -> None:
+    def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts) -> None:
         """Take facts of the rule at a position that bring no finding on their own."""
         if facts:
             self._undecided.append((number, name, facts))
@@ -246,10 +245,11 @@ class RuleEngine:
         undecided, self._undecided = self._undecided, []
         if undecided and not brought and len({rule for _, rule, _ in undecided}) == 1:  # as below, without a call for each
             self.key = (0, 0)
-            self.facts.add_undecided(undecided[0][1], sorted(chain.from_iterable(facts for _, _, facts in undecided), key=itemgetter(0)))
+            of_rule = [facts for _, _, facts in undecided]
+            self.facts.add_undecided(undecided[0][1], of_rule[0].merged(of_rule))
             return
-        for number, rule, of_rule in undecided:
-            brought += [((fact[0], number), self.facts.add_packed, (rule, *fact[1:], 0)) for fact in of_rule]
+        for number, rule, facts in undecided:
+            brought += [((fact[0], number), self.facts.add_packed, (rule, *fact[1:], 0)) for fact in facts]
         brought.sort(key=itemgetter(0))
         if not keys:
             self.key = (0, 0) if count or brought else self.key

@@ -12,8 +12,9 @@ import pytest
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine import evaluated_keys, packed_facts
 from pulsarscope.engine import facts as module
+from pulsarscope.engine.evaluated_keys import EvaluatedKeys
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, FactRule, Facts
-from pulsarscope.engine.packed_facts import PendingFacts, pack
+from pulsarscope.engine.packed_facts import PendingFacts, PendingKeys, compiled_keys, pack
 
 HOUR = 3_600_000_000_000
 
@@ -151,18 +152,39 @@ def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: py
     assert told.facts.parted == {"rule": 1}
 
 
+class Undecided(list[tuple[int, str, bytes, int]]):
+    """Facts as those of the compiled reader: it makes them of frames."""
+
+
+class OneByOne(PendingKeys):
+    """Keys that take facts as the compiled ones do."""
+
+    def begin(self, facts: Undecided, start: int, size: int, room: int, rule: str, evaluated: Any) -> tuple[int, int, int]:
+        count = added = known = 0
+        for _, key, packed, time in facts[start:]:
+            takes = size + len(packed) + len(key)
+            if added + takes > room or key in self:
+                break
+            known += evaluated is not None and evaluated.count(rule, [key])
+            self[key] = PendingFacts(packed, time, 1, 0)
+            count, added = count + 1, added + takes
+        return count, added, known
+
+
 @pytest.mark.parametrize("early", [False, True])
 def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
     random, numbers = Random(1), iter(range(10_000))  # noqa: S311 - repeatable
     batches = [
-        [(number, f"key {random.randrange(600)}", fact(number, number)) for number in islice(numbers, size)] for size in range(1, 60)
+        Undecided((number, f"key {random.randrange(600)}", pack(fact(number, number)), number) for number in islice(numbers, size))
+        for size in range(1, 60)
     ]
     bounded(monkeypatch, 200)
+    monkeypatch.setattr(module, "compiled_keys", OneByOne)
     together, alone = Told(early=early).facts, Told(early=early).facts
     for batch in batches:
-        together.add_undecided("rule", [(number, key, pack(each), number) for number, key, each in batch])
-        for number, key, each in batch:
-            alone.add_packed("rule", key, pack(each), number, 0)
+        together.add_undecided("rule", batch)
+        for _, key, packed, time in batch:
+            alone.add_packed("rule", key, packed, time, 0)
         states = [
             ([*pending.keys.items()], pending.size, facts._size, {**facts.parted}, facts.unknown)
             for facts in (together, alone)
@@ -170,6 +192,30 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
         ]
         assert states[0] == states[1]
     assert alone.parted["rule"] > 100
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    random = Random(2)  # noqa: S311 - repeatable
+    expected = PendingKeys()
+    compiled = compiled_keys(expected)
+    ours, theirs = EvaluatedKeys(), evaluated_keys.evaluated_keys()
+    for number in range(5_000):
+        key = random.choice(("1:", "\udc80", "ключ ")) + str(random.randrange(200))
+        if random.random() < 0.02:
+            count = len(expected) // 8 + 1
+            assert compiled.forget(count, 280, quiet, "rule", theirs) == expected.forget(count, 280, quiet, "rule", ours)
+        elif random.random() < 0.5:
+            assert compiled.pop(key, None) == expected.pop(key, None)
+        else:
+            compiled[key] = expected[key] = PendingFacts(bytes(number % 7), number, 1, number % 2)
+        assert [*compiled] == [*expected]
+        assert len(compiled) == len(expected)
+        assert theirs.count("rule", [key]) == ours.count("rule", [key])
+    assert {key: compiled[key] for key in compiled} == expected
+    with pytest.raises(KeyError):
+        compiled["not there"]
 
 
 def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,346 @@
+//! Facts that wait until their key is evaluated, and the keys that were evaluated early: most say nothing, and need no object of Python.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyIndexError, PyKeyError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::caught;
+
+/// Facts that bring no finding on their own, packed.
+#[pyclass(sequence, frozen, module = "pulsarscope_native")]
+#[derive(Default)]
+pub struct UndecidedFacts {
+    /// Of each fact its key, and what it is packed to.
+    bytes: Vec<u8>,
+    facts: Vec<Undecided>,
+}
+
+#[derive(Clone, Copy)]
+struct Undecided {
+    position: u32,
+    time: i64,
+    key: usize,
+    packed: usize,
+    end: usize,
+}
+
+impl UndecidedFacts {
+    /// Add a fact: `write` appends its packed form to the bytes.
+    pub fn add(&mut self, position: u32, time: i64, name: &str, write: impl FnOnce(&mut Vec<u8>) -> PyResult<()>) -> PyResult<()> {
+        let key = self.bytes.len();
+        self.bytes.extend_from_slice(name.as_bytes());
+        let packed = self.bytes.len();
+        write(&mut self.bytes)?;
+        self.facts.push(Undecided { position, time, key, packed, end: self.bytes.len() });
+        Ok(())
+    }
+
+    fn key(&self, fact: &Undecided) -> &[u8] {
+        &self.bytes[fact.key..fact.packed]
+    }
+
+    fn packed(&self, fact: &Undecided) -> &[u8] {
+        &self.bytes[fact.packed..fact.end]
+    }
+}
+
+#[pymethods]
+impl UndecidedFacts {
+    /// Put the facts of several into the order of their positions.
+    #[staticmethod]
+    fn merged(batches: Vec<PyRef<'_, UndecidedFacts>>) -> Self {
+        let mut made = UndecidedFacts::default();
+        for batch in batches {
+            let start = made.bytes.len();
+            made.bytes.extend_from_slice(&batch.bytes);
+            let moved = |fact: &Undecided| Undecided { key: fact.key + start, packed: fact.packed + start, end: fact.end + start, ..*fact };
+            made.facts.extend(batch.facts.iter().map(moved));
+        }
+        made.facts.sort_by_key(|fact| fact.position);
+        made
+    }
+
+    fn __len__(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Return position, key, packed form and time of a fact.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: usize) -> PyResult<(u32, Bound<'py, PyString>, Bound<'py, PyBytes>, i64)> {
+        let fact = self.facts.get(index).ok_or_else(|| PyIndexError::new_err("no such fact"))?;
+        Ok((fact.position, text_of(py, self.key(fact))?, PyBytes::new(py, self.packed(fact)), fact.time))
+    }
+}
+
+enum Waiting {
+    /// One fact that brings no finding on its own: packed, and its time.
+    Undecided(Box<[u8]>, i64),
+    /// An object of Python.
+    Python(Py<PyAny>),
+}
+
+/// Pending facts by key, the one silent longest first: the part of the interface of a dict that `engine.facts` needs.
+#[pyclass(mapping, module = "pulsarscope_native")]
+pub struct PendingKeys {
+    facts_type: Py<PyAny>,
+    numbers: HashMap<Arc<[u8]>, u64>,
+    /// In the order of their numbers, which are consecutive; None: it was taken.
+    waiting: VecDeque<Option<(Arc<[u8]>, Waiting)>>,
+    /// Number of the first.
+    first: u64,
+}
+
+impl PendingKeys {
+    fn insert(&mut self, key: Arc<[u8]>, facts: Waiting) {
+        if self.waiting.len() > 2 * self.numbers.len() + 64 {
+            self.waiting.retain(Option::is_some);
+            for (number, (key, _)) in (self.first..).zip(self.waiting.iter().flatten()) {
+                self.numbers.insert(key.clone(), number);
+            }
+        }
+        self.numbers.insert(key.clone(), self.first + self.waiting.len() as u64);
+        self.waiting.push_back(Some((key, facts)));
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Option<Waiting> {
+        let number = self.numbers.remove(key)?;
+        let (_, facts) = self.waiting[(number - self.first) as usize].take()?;
+        while matches!(self.waiting.front(), Some(None)) {
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+        Some(facts)
+    }
+
+    fn object<'py>(&self, py: Python<'py>, facts: &Waiting) -> PyResult<Bound<'py, PyAny>> {
+        match facts {
+            Waiting::Undecided(packed, time) => self.facts_type.bind(py).call1((PyBytes::new(py, packed), *time, 1, 0)),
+            Waiting::Python(facts) => Ok(facts.bind(py).clone()),
+        }
+    }
+}
+
+#[pymethods]
+impl PendingKeys {
+    /// Take over the facts of a dict; `facts_type` makes the objects that stand for them.
+    #[new]
+    fn new(facts_type: Py<PyAny>, facts: Vec<(Bound<'_, PyString>, Py<PyAny>)>) -> PyResult<Self> {
+        let mut made = PendingKeys { facts_type, numbers: HashMap::new(), waiting: VecDeque::new(), first: 0 };
+        for (key, of_key) in facts {
+            made.__setitem__(&key, of_key)?;
+        }
+        Ok(made)
+    }
+
+    fn __len__(&self) -> usize {
+        self.numbers.len()
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let number = self.numbers.get(&*bytes_of(key)?).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
+        match &self.waiting[(number - self.first) as usize] {
+            Some((_, facts)) => self.object(key.py(), facts),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn __setitem__(&mut self, key: &Bound<'_, PyString>, facts: Py<PyAny>) -> PyResult<()> {
+        let key = bytes_of(key)?;
+        match self.numbers.get(&*key) {
+            Some(number) => self.waiting[(number - self.first) as usize] = Some((key, Waiting::Python(facts))),
+            None => self.insert(key, Waiting::Python(facts)),
+        }
+        Ok(())
+    }
+
+    /// Return the keys.
+    fn __iter__<'py>(keys: Bound<'py, Self>) -> PyResult<KeysIterator> {
+        let at = keys.borrow().first;
+        Ok(KeysIterator { keys: keys.unbind(), at })
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    fn pop<'py>(&mut self, key: &Bound<'py, PyString>, default: Option<Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.remove(&bytes_of(key)?) {
+            Some(facts) => self.object(key.py(), &facts).map(Some),
+            None => Ok(default),
+        }
+    }
+
+    /// Add facts, from one on, as long as each begins a key and all have room, of which each takes `size` and its bytes.
+    ///
+    /// Return the number of facts, the room that they take, and how many of their keys are among those `evaluated` early.
+    fn begin(
+        &mut self,
+        facts: &UndecidedFacts,
+        start: usize,
+        size: usize,
+        room: usize,
+        rule: &str,
+        evaluated: Option<PyRef<'_, EvaluatedKeys>>,
+    ) -> PyResult<(usize, usize, usize)> {
+        caught(|| {
+            let (mut count, mut added, mut known) = (0, 0, 0);
+            for fact in facts.facts.iter().skip(start) {
+                let key = facts.key(fact);
+                let takes = size + fact.end - fact.key;
+                if added + takes > room || self.numbers.contains_key(key) {
+                    break;
+                }
+                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
+                self.insert(key.into(), Waiting::Undecided(facts.packed(fact).into(), fact.time));
+                (count, added) = (count + 1, added + takes);
+            }
+            Ok((count, added, known))
+        })
+    }
+
+    /// Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as evaluated.
+    ///
+    /// Return how much room that frees, the keys that are left to evaluate, and how many there was no room to remember.
+    fn forget<'py>(
+        &mut self,
+        py: Python<'py>,
+        count: usize,
+        size: usize,
+        quiet: bool,
+        rule: &str,
+        mut evaluated: PyRefMut<'py, EvaluatedKeys>,
+    ) -> PyResult<(usize, Vec<Bound<'py, PyString>>, usize)> {
+        let (mut freed, mut left, mut unknown, mut dropped) = (0, Vec::new(), 0, Vec::new());
+        for (key, facts) in self.waiting.iter().flatten().take(count) {
+            unknown += !evaluated.insert(rule, key) as usize;
+            let packed = match facts {
+                Waiting::Undecided(packed, _) if quiet => Some(packed.len()),
+                Waiting::Python(facts) if quiet && !facts.bind(py).getattr(intern!(py, "deciding"))?.is_truthy()? => {
+                    Some(facts.bind(py).getattr(intern!(py, "packs"))?.len()?)
+                }
+                _ => None,
+            };
+            match packed {
+                Some(packed) => {
+                    freed += size + packed + characters(key);
+                    dropped.push(key.clone());
+                }
+                None => left.push(text_of(py, key)?),
+            }
+        }
+        for key in dropped {
+            self.remove(&key);
+        }
+        Ok((freed, left, unknown))
+    }
+}
+
+/// Keys of pending facts, one after the other.
+#[pyclass(module = "pulsarscope_native")]
+pub struct KeysIterator {
+    keys: Py<PendingKeys>,
+    at: u64,
+}
+
+#[pymethods]
+impl KeysIterator {
+    fn __iter__(iterator: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        iterator
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        let keys = self.keys.borrow(py);
+        self.at = self.at.max(keys.first);
+        while let Some(next) = keys.waiting.get((self.at - keys.first) as usize) {
+            self.at += 1;
+            if let Some((key, _)) = next {
+                return text_of(py, key).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A set of keys of rules by 32 bits of their hashes, as `engine.evaluated_keys` has it.
+#[pyclass(module = "pulsarscope_native")]
+pub struct EvaluatedKeys {
+    hashes: RandomState,
+    /// Zero is an empty one.
+    slots: Vec<u32>,
+    count: usize,
+    max: usize,
+}
+
+impl EvaluatedKeys {
+    /// Return the slot of a key, or the one that it would get, and what stands there for it.
+    fn slot(&self, rule: &str, key: &[u8]) -> (usize, u32) {
+        let number = self.hashes.hash_one((rule, key));
+        let mark = ((number >> 32) as u32).max(1);
+        let mut slot = (number % self.slots.len() as u64) as usize;
+        while self.slots[slot] != 0 && self.slots[slot] != mark {
+            slot = (slot + 1) % self.slots.len();
+        }
+        (slot, mark)
+    }
+
+    fn has(&self, rule: &str, key: &[u8]) -> bool {
+        self.slots[self.slot(rule, key).0] != 0
+    }
+
+    /// Add a key; return false when there is no room for it.
+    fn insert(&mut self, rule: &str, key: &[u8]) -> bool {
+        let (slot, mark) = self.slot(rule, key);
+        if self.slots[slot] == 0 {
+            if self.count >= self.max {
+                return false;
+            }
+            self.count += 1;
+            self.slots[slot] = mark;
+        }
+        true
+    }
+}
+
+#[pymethods]
+impl EvaluatedKeys {
+    /// Remember so many keys in more slots than that.
+    #[new]
+    fn new(max: usize, slots: usize) -> Self {
+        EvaluatedKeys { hashes: RandomState::new(), slots: vec![0; slots.max(max + 1)], count: 0, max }
+    }
+
+    /// Return how many of some keys of a rule are here.
+    fn count(&self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
+        let here = |key: &Bound<'_, PyString>| Ok(self.has(rule, &bytes_of(key)?) as usize);
+        keys.iter().map(here).sum()
+    }
+
+    /// Add keys of a rule; return for how many there was no room.
+    fn add(&mut self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
+        keys.iter().map(|key| Ok(!self.insert(rule, &bytes_of(key)?) as usize)).sum()
+    }
+}
+
+/// Return a key in UTF-8, lone surrogates included.
+fn bytes_of(key: &Bound<'_, PyString>) -> PyResult<Arc<[u8]>> {
+    if let Ok(text) = key.to_str() {
+        return Ok(text.as_bytes().into());
+    }
+    let py = key.py();
+    let bytes = key.call_method1(intern!(py, "encode"), (intern!(py, "utf-8"), intern!(py, "surrogatepass")))?;
+    Ok(bytes.cast::<PyBytes>()?.as_bytes().into())
+}
+
+fn text_of<'py>(py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    match std::str::from_utf8(key) {
+        Ok(text) => Ok(PyString::new(py, text)),
+        Err(_) => PyString::from_encoded_object(&PyBytes::new(py, key), Some(c"utf-8"), Some(c"surrogatepass")),
+    }
+}
+
+/// Return the number of characters of a key.
+fn characters(key: &[u8]) -> usize {
+    key.iter().filter(|byte| (**byte as i8) >= -0x40).count()
+}
