@@ -53,6 +53,17 @@ _EXCEPTION = re.compile(
 )
 """An exception with its package, of Pulsar, BookKeeper and Java alone: pulsar.example.com is a host."""
 
+_EXCEPTION_WORDS = _SENTENCE | frozenset(
+    b"access acknowledge add assign bad blocked bounds buffer busy cast channel cipher class component concurrent conflict coordinator "
+    b"crypto decoding entries entry execution expression feature find full getting host index init interrupted invocation jwt keeper "
+    b"lookup malformed many memory meta migration more multi naming non nonexistent out persistence persistent pointer policy pulsar "
+    b"queue resource rest running runtime security serialization service signature socket ssl state status store storage stream tls txn "
+    b"unit unloading uri validating zoo".split()
+)
+"""Words of which the names of exceptions of Pulsar and Java are made; a name with another one may be of a plug-in, and name its owner."""
+
+_CAMEL_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
 _ADDRESS = re.compile(rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]")
 _BETWEEN_SPACES = re.compile(rb"\S+")
 _PLAIN = re.compile(rb"[(\[]?[A-Za-z]+(?:'[a-z]{1,2})?[.,:;!?)\]]*")
@@ -80,6 +91,9 @@ _TELLING = frozenset({b"\xa9\xfe", b"\xac\x11"})
 _DOCUMENTATION = b"\x3f\xff"
 """First group of IPv6 addresses for examples (RFC 9637)."""
 
+_UNIQUE_LOCAL = 0xFD
+"""First octet of addresses with 40 random bits that name a site (RFC 4193)."""
+
 _RARE = (7, 28, 215)
 """First octets with one, two and three digits that hardly any capture has: a mask is no other host's address."""
 
@@ -106,7 +120,7 @@ class MaskedNames:
 
     def text(self, text: bytes) -> bytes:
         """Return a sentence of a broker or a client with masks in the place of all that is not of its usual words."""
-        exceptions = _EXCEPTION.findall(text)
+        exceptions = [name for name in _EXCEPTION.findall(text) if _is_usual(name)]
         words = {word for exception in exceptions for word in _WORD.findall(exception)}
         usual = partial(self._parts, keeps=lambda word: word.lower() in _SENTENCE or word in words)
         other = partial(self._parts, keeps=lambda word: word.lower() in _KEPT or word in words)
@@ -211,6 +225,8 @@ class MaskedNames:
         if (inner := address.ipv4_mapped) is not None:
             return packed[:12] + self._ipv4(inner.packed)
         out = bytearray(packed[:2] if address.is_private or address.is_link_local else _DOCUMENTATION)
+        if packed[0] == _UNIQUE_LOCAL:
+            out[1] = self._other(packed[1], 256, packed[:1])
         for index in range(2, 16, 2):
             group = int.from_bytes(packed[index : index + 2], "big")
             if group:
@@ -218,3 +234,8 @@ class MaskedNames:
                 group = start + self._other(group - start, start * 15, packed[:2] + bytes(out))
             out += group.to_bytes(2, "big")
         return bytes(out)
+
+
+def _is_usual(exception: bytes) -> bool:
+    """Tell whether a name of an exception says nothing of who made it: it has a package, or is made of usual words."""
+    return b"." in exception or all(word.lower() in _EXCEPTION_WORDS for word in _CAMEL_WORD.findall(exception))

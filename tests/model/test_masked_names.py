@@ -100,6 +100,25 @@ def test_sentences_keep_their_usual_words_and_the_names_of_exceptions() -> None:
     assert b"acme" not in masked
 
 
+@pytest.mark.parametrize("name", [b"TopicFencedException", b"ManagedLedgerFencedException", b"IOException", b"UnknownError"])
+def test_exceptions_of_usual_words_stay_without_their_package(name: bytes) -> None:
+    assert NAMES.text(b"refused: " + name + b": x").split()[1] == name + b":"
+
+
+@pytest.mark.parametrize("name", [b"AcmeAuthException", b"CustomerError", b"TopicACMEException", b"com.acme.AuthException"])
+def test_exceptions_that_may_name_their_owner_are_masked(name: bytes) -> None:
+    masked = NAMES.text(b"refused: " + name + b" by " + name)
+    assert len(masked) == len(name) * 2 + 13
+    assert not any(word in masked.lower() for word in (b"acme", b"customer"))
+
+
+def test_the_site_of_a_unique_local_address_is_masked() -> None:
+    masked = [NAMES.address(ip_address(f"fd{site}:3456::1").packed) for site in ("12", "13")]
+    assert all(address[0] == 0xFD for address in masked)
+    assert masked[0][1] != 0x12
+    assert masked[0][1] != masked[1][1]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -19,8 +19,8 @@ _IPV4, _IPV6, _TCP = Struct(">BBHHHBBH"), Struct(">IHBB"), Struct(">IIBBHHH")
 _TIME_TO_LIVE = 64
 _PROTOCOL_TCP = 6
 
-_OPTIONS = frozenset({2, 3, 4, 5, 8})
-"""Maximum segment size, window scale, SACK permitted, SACK, timestamps (RFC 9293, 7323, 2018); of others there may be secrets."""
+_OPTIONS = {2: {4}, 3: {3}, 4: {2}, 5: {10, 18, 26, 34}, 8: {10}}
+"""Sizes of maximum segment size, window scale, SACK permitted, SACK, timestamps (RFC 9293, 7323, 2018); in others there may be secrets."""
 
 
 class SegmentHead(NamedTuple):
@@ -83,7 +83,7 @@ def _known_options(options: bytes) -> bytes:
         size = 1 if kind == 1 else options[position + 1] if position + 1 < len(options) else 0
         if size < 1 or position + size > len(options) or (kind != 1 and size < 2):
             break
-        if kind in _OPTIONS:
+        if size in _OPTIONS.get(kind, ()):
             out[position : position + size] = options[position : position + size]
         position += size
     return bytes(out)
