@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -33,6 +33,9 @@ UNDECIDED_ROWS_MAX = 4_096
 
 UNDECIDED_NANOSECONDS_MAX = 1_000_000_000
 """Longest time for which they wait: clients that collect acknowledgments send them ten times a second."""
+
+QUIET_SECONDS = 1.0
+"""Time without rows after which they wait no longer in a live run, in which no more may come."""
 
 UNDECIDED_MAX_BYTES = 32 << 20
 """Bytes of their frames and payloads from which they wait no longer."""
@@ -79,7 +82,7 @@ class CountedOnce:
         *,
         shown: frozenset[str] = frozenset(),
         holds: bool = False,
-        waits: bool = True,
+        clock: Callable[[], float] | None = None,
         mark: Callable[[Any], Fingerprint] | None = None,
     ) -> None:
         """Begin.
@@ -87,11 +90,16 @@ class CountedOnce:
         Args:
             shown: kinds of rows that stay on all legs.
             holds: the first frames of a connection wait until it can be known for a leg, so that the order of rows changes.
-            waits: rows may wait for the decision about one before them.
+            clock: returns the seconds of a clock, in a live run.
             mark: returns what tells whether a row comes a second time, of rows in another form.
         """
         self._shown = shown
-        self._waits = waits
+        self._clock = clock
+        self._heard = 0.0
+        """Time of the clock when rows came last."""
+        self._quiet = False
+        """None have come for long, and none need come."""
+        self._frames_wait = FrameRow.kind not in shown
         self._mark = mark or mark_of
         self._looked: deque[Any] = deque()
         """Rows that wait, and whose anchors have been taken out."""
@@ -136,6 +144,7 @@ class CountedOnce:
     def kept(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]] = NOTHING) -> list[Any]:
         """Return the rows without anchors and without those that inner legs repeat, up to one about which it is not decided."""
         self.inner = []
+        self._look_at_clock(rows)
         ordered, following = split(rows)
         if ordered is not None:
             of_python = others(rows)
@@ -154,7 +163,7 @@ class CountedOnce:
         self.endpoints = ChainMap(self._ends, endpoints) if self._ends else endpoints  # type: ignore[arg-type]  # nobody changes it
         if not self._sizes and _OFTEN.issuperset(map(type, unseen)):  # nothing then changes what is known of connections
             names = set(map(_connection, unseen))
-            if names <= carried and self._are_counted(names):
+            if (names <= carried or not self._frames_wait) and self._are_counted(names):
                 out += unseen
                 unseen.clear()
         while self._sizes or unseen:
@@ -204,9 +213,10 @@ class CountedOnce:
         if self._held is not None:
             self.inner += self._held.pop(inner, ())
 
-    def selected(self, rows: Iterable[Any]) -> list[Any]:
+    def selected(self, rows: Sequence[Any]) -> list[Any]:
         """Do as `kept` with rows in another form, of which frames are not held."""
         out: list[Any] = []
+        self._look_at_clock(rows)
         unseen = self._unseen
         unseen.extend(rows)
         while self._sizes or unseen:
@@ -218,6 +228,12 @@ class CountedOnce:
             elif not self._repeats(mark):
                 out.append(row)
         return out
+
+    def _look_at_clock(self, rows: Sequence[Any]) -> None:
+        if self._clock is not None:
+            now = self._clock()
+            self._heard = now if rows else self._heard
+            self._quiet = now - self._heard > QUIET_SECONDS
 
     def _put_off(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]], out: list[Any]) -> list[Any]:
         """Remember the ends of the connections of rows that wait, and return those that are kept."""
@@ -231,6 +247,8 @@ class CountedOnce:
 
     def _frame_must_wait(self, row: FrameRow) -> bool:
         """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""
+        if not self._frames_wait:
+            return False
         name = row.connection
         content = DELIVER, row.command, row.size, row.payload_size, row.num_messages, row.producer_name
         if row.direction == SERVER and self._must_wait(row, Fingerprint(name, content, row.time, row.size)):
@@ -250,7 +268,7 @@ class CountedOnce:
         if carriers is None:
             remember(self._carriers, message, [connection], CARRIED_MAX)
             return False
-        for other in carriers if self._waits else ():
+        for other in carriers:
             if not self._decided(other, connection) and not self._look_ahead(mark, other, connection):
                 self._looked.appendleft(row)
                 self._sizes.appendleft(mark.size)
@@ -269,7 +287,7 @@ class CountedOnce:
         looked, unseen = self._looked, self._unseen
         while self._looked_bytes <= UNDECIDED_MAX_BYTES and len(looked) < UNDECIDED_ROWS_MAX:
             if not unseen:
-                if not self._ended:
+                if not (self._ended or self._quiet):
                     return False
                 break
             row = unseen.popleft()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -87,11 +87,11 @@ class Encoding:
 class OnceEncoding:
     """An encoding of the rows that `CountedOnce` keeps, of which other processes cannot know."""
 
-    def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset(), *, waits: bool = True) -> None:
-        """`shown` and `waits` are those of `CountedOnce`."""
+    def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset(), clock: Callable[[], float] | None = None) -> None:
+        """`shown` and `clock` are those of `CountedOnce`."""
         self._encoding = encoding
         self._shown = shown
-        self._once = CountedOnce(waits=waits, mark=itemgetter(0))
+        self._once = CountedOnce(clock=clock, mark=itemgetter(0))
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
         """As `Encoding`: of rows that were kept."""

@@ -110,7 +110,7 @@ def capture_and_decode(request: LiveRequest) -> int:
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             # Other processes may encode the rows only where nobody here looks at them.
             elsewhere = encoding is not None and row_filter is None and request.limit is None and name != FOLDER_OUTPUT and not watches
-            prepare = OnceEncoding(encoding, SHOWN_TWICE, waits=False) if elsewhere and encoding is not None else None
+            prepare = OnceEncoding(encoding, SHOWN_TWICE, time.monotonic) if elsewhere and encoding is not None else None
             run = capture.start(options, prepare)
             options_of_output = output_options(request, kinds, run, row_filter, readable=request.write is not None)
             folder = name == FOLDER_OUTPUT and len(kinds) > 1

@@ -66,7 +66,7 @@ class LiveCapture:
         """Description of the source and its filter, in one line."""
         self._request = request
         self._hidden = options.records - shown
-        self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE, waits=False)
+        self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE, clock=time.monotonic)
         """Takes out what comes a second time, over another leg of its path: messages and findings, on the screen all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
@@ -125,7 +125,7 @@ class LiveCapture:
     def watch(self, batch: RowBatch) -> None:
         """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
         if self._trigger is not None and self.run is not None:
-            for row in self._trigger.select(batch.rows, self.run.endpoints):
+            for row in self._trigger.select(batch.rows, self.endpoints()):
                 self.feed.trigger(row.time or time.time_ns())
         if self._request.until is not None and any(type(row) is FindingRow and row.code == self._request.until for row in batch.rows):
             self.feed.stop()
@@ -170,8 +170,8 @@ class LiveCapture:
         return [] if self.tables is None else [table for table in self.tables.tables if table.name != CONSUMERS]
 
     def endpoints(self) -> Mapping[str, tuple[str, str]]:
-        """Return (client, server) of the recognised connections."""
-        return {} if self.run is None else self.run.endpoints
+        """Return (client, server) of the recognised connections, and of those whose rows have waited."""
+        return {} if self.run is None else self.once.endpoints or self.run.endpoints
 
     def status(self) -> Status:
         """Return the state of the capture for the screen."""

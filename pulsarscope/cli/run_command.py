@@ -244,8 +244,11 @@ def _selected_rows(
                 rows, skip = _behind(rows, kinds, skip)
             yield batch, rows
         if once is not None and (rest := once.rest()):
-            rows, _ = _behind(rest if row_filter is None else row_filter.select(rest, once.endpoints), kinds, skip)
-            yield msgspec.structs.replace(batch, rows=rest), rows
+            batch = msgspec.structs.replace(batch, rows=rest)
+            if watch is not None:
+                watch(batch)
+            selected = batch.rows if row_filter is None else row_filter.select(batch.rows, once.endpoints)
+            yield batch, _behind(selected, kinds, skip)[0]
 
 
 def _behind(rows: list[Any], kinds: tuple[str, ...], skip: int) -> tuple[list[Any], int]:

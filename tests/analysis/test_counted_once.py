@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.analysis import counted_once as module
-from pulsarscope.analysis.counted_once import CountedOnce, mark_of
+from pulsarscope.analysis.counted_once import QUIET_SECONDS, CountedOnce, mark_of
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.engine import parallel
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
@@ -132,9 +132,31 @@ def test_a_finding_about_a_file_has_no_time_and_stays(tmp_path: FilePath) -> Non
         assert kept(told) == [row for row in told if not isinstance(row, AnchorRow)]
 
 
-def test_nothing_waits_where_that_is_not_asked_for(tmp_path: FilePath) -> None:
+@pytest.mark.parametrize("follows", [0, 1, 5])
+def test_live_rows_wait_while_others_come_and_no_longer_than_a_second_when_none_do(tmp_path: FilePath, follows: int) -> None:
     rows = two_subscriptions(tmp_path, 10, 0)
-    once = CountedOnce(waits=False)
+    now = 100.0
+    once = CountedOnce(clock=lambda: now)
+    out = once.kept(rows[:3])
+    for row in rows[3 : 3 + follows]:
+        now += QUIET_SECONDS - 0.1
+        out += once.kept([row])
+        out += once.kept([])
+    assert len(out) == 2
+    now += QUIET_SECONDS + 0.1
+    out += once.kept([])
+    assert out == [row for row in rows[: 3 + follows] if not isinstance(row, AnchorRow)]
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+def test_live_deliveries_before_the_first_acknowledgment_are_kept_once(tmp_path: FilePath, hosts: str) -> None:
+    rows = path_without_beginning(tmp_path, 40, hosts=hosts, together=5)
+    assert entries(kept(rows, (1, 7), clock=lambda: 0.0)) == [*range(40)]
+
+
+def test_frames_that_are_shown_of_all_legs_do_not_wait(tmp_path: FilePath) -> None:
+    rows = [row for row in two_subscriptions(tmp_path, 10, 0) if not isinstance(row, MessageRow)]
+    once = CountedOnce(shown=frozenset({"frame"}))
     assert sum(len(once.kept([row])) for row in rows) == sum(not isinstance(row, AnchorRow) for row in rows)
 
 
