@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -104,10 +105,11 @@ class LiveCapture:
     def start(self, options: Options, prepare: parallel.Prepare | None) -> Run | parallel.LiveRun:
         """Return the run that decodes the packets; other processes prepare their rows by `prepare`. A pipe is read by one process."""
         feed, jobs = self.feed, self._request.jobs or parallel.cores()
-        if jobs > 1 and isinstance(feed, LiveFeed):
+        if jobs > 1 and not _may_start_python():
+            self._notify(f"decoding in one process: {sys.executable} is not for the user whom this one has become")
+        elif jobs > 1 and isinstance(feed, LiveFeed):
             self.run = parallel.LiveRun(feed.name, feed.steps, options, jobs, prepare)
-        else:
-            self.run = run_blocks(feed.name, feed, options)
+        self.run = self.run or run_blocks(feed.name, feed, options)
         return self.run
 
     def _open_recorder(self, head: bytes, tail: Callable[[], bytes]) -> PacketWriter | None:
@@ -209,6 +211,11 @@ class LiveCapture:
         if health.shortened_triggers:
             parts.append(f"packets before {count_text(health.shortened_triggers, 'finding')} were partly gone already")
         return ", ".join(parts)
+
+
+def _may_start_python() -> bool:
+    """Return True when this process, which may have become another user, may start another interpreter and read its library."""
+    return os.access(sys.executable, os.X_OK) and os.access(os.__file__, os.R_OK)
 
 
 def _tables(options: Options, *, all_of_them: bool) -> list[ReportTable]:

@@ -26,3 +26,23 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
+
+
+def test_serving_metrics_imports_nothing_that_was_not_imported_before() -> None:
+    pytest.importorskip("prometheus_client")
+    program = """
+import socket, sys
+from pulsarscope.cli.late_imports import import_late_modules
+from pulsarscope.live.metrics import Metrics, require_prometheus, serve_metrics
+from pulsarscope.live.packet_source import CaptureHealth
+require_prometheus()
+import_late_modules()
+before = set(sys.modules)
+metrics = Metrics(lambda: CaptureHealth(1, 0, 0, 0, 0.0, 0.0), lambda: [], None)
+with serve_metrics(metrics, "127.0.0.1", 0) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+    connection.sendall(b"GET /metrics HTTP/1.0\\r\\n\\r\\n")
+    assert b"200 OK" in connection.makefile("rb").read()
+print(*sorted(set(sys.modules) - before))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []

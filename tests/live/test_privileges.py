@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios.loopback import free_port, needs_capturing
+
 PROGRAM = """
 import os, sys
 from pulsarscope.live.privileges import drop_privileges
@@ -56,3 +58,15 @@ def test_what_is_refused_does_not_save_the_rest() -> None:
     environment = {**os.environ, "SUDO_UID": "12345", "SUDO_GID": "23456"}
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment).stdout
     assert said.strip().endswith(" 12345 23456")
+
+
+@pytest.mark.slow
+@needs_capturing
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("options", [("--jobs", "2"), ("--metrics", "127.0.0.1:0")], ids=" ".join)
+def test_a_user_who_may_read_nothing_of_the_program_captures_all_the_same(options: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pulsarscope", "live", "-i", "lo", "--port", str(free_port()), "--for", "1s", *options]
+    environment = {**os.environ, "SUDO_UID": "12345", "SUDO_GID": "23456"}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "none dropped by the kernel" in result.stderr
