@@ -109,7 +109,7 @@ Handler = Callable[[Any, Any], None]
 """A method of a rule: (the rule, a row)."""
 
 Handlers = Mapping[str, Handler]
-"""Handlers by the name of what they handle; "*" stands for all other names."""
+"""Handlers by the name of what they handle: "" is that of frames without a command, "*" stands for all other names."""
 
 BatchHandler = Callable[[Any, Sequence[Any], Callable[[int], None]], None]
 """A method of a rule: (the rule, rows, the function that hands the row with an index to its handler)."""

@@ -92,7 +92,7 @@ class RuleSet:
 
     def calls(self, row: FrameRow | ExchangeRow) -> Calls:
         """Return the handlers of a row."""
-        return self.exchanges[row.request or ""] if type(row) is ExchangeRow else self.frames[getattr(row, "command", "")]
+        return self.exchanges[row.request or ""] if type(row) is ExchangeRow else self.frames[getattr(row, "command", "") or ""]
 
     def plan(self, kinds: Iterable[int], calls: Sequence[Calls]) -> Plan:
         """Return the rules that handle rows with these calls, of which `kinds` are the identities."""

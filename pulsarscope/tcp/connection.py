@@ -101,6 +101,11 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         """Return the sender of a stream as "ip:port" or "[v6]:port"."""
         return self.streams[index].source
 
+    def answers_lost_fin(self, index: int) -> bool:
+        """Return True when the first FIN, of this stream, acknowledges one number behind all of the other: its FIN, not in the capture."""
+        other = self.streams[1 - index]
+        return other.fin == UNKNOWN and self.closing_acknowledges == other.length + 1
+
     def is_superseded_by(self, index: int, segment: Segment) -> bool:
         """Return True when a packet on the same 4-tuple begins a new connection: by its SYN, or after long silence."""
         _, time, seq, ack, flags, *_ = segment

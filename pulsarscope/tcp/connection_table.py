@@ -117,6 +117,8 @@ class ConnectionTable:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             stream.end(connection.last)
+        if connection.closed_by is not None and connection.answers_lost_fin(connection.closed_by):
+            connection.closed_by = 1 - connection.closed_by
         if connection.closed == "open" and first.ended and second.ended:
             connection.closed = "fin"
         count_duplicates(connection)

@@ -44,6 +44,21 @@ def fin_behind_the_one_that_acknowledges_it(tape: Tape) -> None:
     tape.send(CLIENT, 4)
 
 
+def fin_missing(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4)
+    tape.send(CLIENT, 4)
+
+
+def data_and_fin_missing(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 20)
+
+
 def both_close_at_once(tape: Tape) -> None:
     tape.open()
     tape.send(CLIENT, 0, b"ask")
@@ -260,6 +275,8 @@ def to_itself(tape: Tape) -> None:
 CASES = [
     Case("closed by the client", closed_by_client, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("a FIN behind its answer", fin_behind_the_one_that_acknowledges_it, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("a FIN not captured, and its answer", fin_missing, [(7, "syn", "open", 0, 0, b"ask", b"answer")]),
+    Case("a FIN behind what was not captured", data_and_fin_missing, [(6, "syn", "open", 1, 0, b"ask", b"answer")]),
     Case("both close at once", both_close_at_once, [(7, "syn", "fin", 1, 0, b"ask", b"answer")]),
     Case("FIN captured behind its answer", fin_captured_behind_its_answer, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("stray packets after the end", stray_packets_after_the_end, [(12, "syn", "fin", 0, 0, b"ask", b"answer")]),

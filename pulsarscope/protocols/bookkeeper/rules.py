@@ -9,7 +9,7 @@ from typing import ClassVar
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -219,7 +219,7 @@ class BookieRule(ConnectionRule):
         self._end_window()
         self._report_reads()
         context = self._context
-        if row.server_missing:  # answers may be among it
+        if row.server_missing or context.reported(ONE_SIDED):  # answers may be among what the capture lacks
             self._silent, self._unanswered = [], 0
         since = max(self._answered, self._silent[0][0].time if self._silent else 0)
         values = {

@@ -175,10 +175,12 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
+    # What the capture lacks may be known only later, when the wait is emitted again.
+    undecided = {(_consumer(fact), fact.values["since"]) for fact in facts if fact.what == "waiting" and fact.values["undecided"]}
     reported: set[tuple[str, int]] = set()
     silent_ns = thresholds.ns("broker-silent-seconds")
     for waiting in facts:
-        if waiting.what != "waiting" or _consumer(waiting) in reported:
+        if waiting.what != "waiting" or _consumer(waiting) in reported or (_consumer(waiting), waiting.values["since"]) in undecided:
             continue
         deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
         if waiting.values["kind"] == "Key_Shared" and any(_consumer(fact) != _consumer(waiting) for fact in deliveries):

@@ -100,7 +100,18 @@ class Breach(msgspec.Struct):
 class BreachRule(ConnectionRule):
     """Rule about breaches of the protocol on one connection."""
 
-    __slots__ = ("_asked", "_breaches", "_connecting", "_context", "_kinds", "_one_counter", "_taken", "_versions", "_waiting")
+    __slots__ = (
+        "_asked",
+        "_breaches",
+        "_connecting",
+        "_context",
+        "_kinds",
+        "_one_counter",
+        "_refused",
+        "_taken",
+        "_versions",
+        "_waiting",
+    )
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -117,6 +128,8 @@ class BreachRule(ConnectionRule):
         """By code, and the command where it matters."""
         self._versions: tuple[int, ...] = ()
         """Of client and broker."""
+        self._refused: dict[int, None] = NOTHING
+        """Ids of requests that were refused before they came, in a capture out of order."""
         self._connecting = False
 
     def _connect(self, row: FrameRow) -> None:
@@ -166,6 +179,8 @@ class BreachRule(ConnectionRule):
     def _open(self, row: FrameRow) -> None:
         self._request(row)
         fields, where = row.fields or {}, where_of(row)
+        if self._refused and self._refused.pop(fields.get("request_id", -1), self) is None:
+            return
         noun, field = _OPENS[row.command or ""]
         taken_id = noun, fields.get(field, -1)
         topic = bounded_name(row.topic)
@@ -204,6 +219,9 @@ class BreachRule(ConnectionRule):
 
     def _error(self, row: FrameRow) -> None:
         number = (row.fields or {}).get("request_id", -1)
+        if row.request is None:
+            self._refused = self._refused or {}
+            remember(self._refused, number, None, WAITING_MAX)
         for answer in REFUSABLE:
             self._waiting.pop((answer, number), None)
         taken_id = self._asked.pop(row.request or "", ("", -1))

@@ -13,7 +13,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port, quantity
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -235,6 +235,7 @@ class ClosingRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Report a silent side, else a close that left something open; emit the attempt to connect."""
         self._forget_late(row)
+        self._forget_lost()
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end)), None)
         if silent is not None:
             self._report_silent(silent, row)
@@ -249,6 +250,13 @@ class ClosingRule(ConnectionRule):
         closed = self._context.closing[1]
         late = {command: sum(place.time > closed for place in places) for command, places in self._waiting.items()}
         self._unanswered = (self._unanswered or Counter()) - Counter(late)
+
+    def _forget_lost(self) -> None:
+        """Forget what may have its answer among the bytes that the capture lacks."""
+        if self._unanswered and self._context.reported("stream-gap"):
+            left = set(unanswered(self._context, sorted(place for places in self._waiting.values() for place in places)))
+            answered = {command: sum(place not in left for place in places) for command, places in self._waiting.items()}
+            self._unanswered -= Counter(answered)
 
     def _is_silent(self, side: str, end: int) -> bool:
         """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""

@@ -84,8 +84,18 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self._subscribing: dict[str, int] = {}
         """Consumer id by the name of its SUBSCRIBE, until that is answered."""
         self._reviewed_at = -REVIEW_NS
+        self.unreadable: dict[str, int] = {}
+        """Time of the latest frame by sender of which the capture lacks so much that it may be any, or may hide others."""
         self.ended: str | None = None
         """How the connection ended, which has then: "open" when the capture did before, and its consumers may live on."""
+
+    def note_unreadable(self, row: FrameRow) -> None:
+        """Note a frame without a command, or one of which the end is missing."""
+        self.unreadable[row.direction] = row.time
+
+    def may_hide(self, direction: str, since: int) -> bool:
+        """Return True when a frame since that time, by this sender, could not be read."""
+        return self.unreadable.get(direction, -1) >= since
 
     def find(self, row: FrameRow) -> State | None:
         """Return the consumer that a frame names; None when it is unknown."""
@@ -187,6 +197,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         "SUCCESS": _success,
         "ERROR": _error,
         "CLOSE_CONSUMER": _close,
+        "": note_unreadable,
         "PING": _keep_alive,
         "PONG": _keep_alive,
     }

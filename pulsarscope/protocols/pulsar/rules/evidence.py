@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import TypeVar
 
-from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.dissect.rules import ReportedFinding, RuleContext, Where
 from pulsarscope.model.frame_name import frame_name
+from pulsarscope.model.limits import STREAM_FINDINGS_MAX
 from pulsarscope.model.records import ExchangeRow
 
 SAMPLES_MAX = 10
@@ -56,6 +57,17 @@ def may_lack(context: RuleContext, since: int, until: int) -> bool:
     return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.client, since, until))
 
 
+def latest_lack(context: RuleContext, until: int) -> int:
+    """Return the time of the latest bytes of the client, up to the present `until`, that the capture lacks; -1: it lacks none."""
+    times = [gap.where.time for gap in _gaps_of(context, context.client) if gap.where.time <= until]
+    return until if len(times) >= STREAM_FINDINGS_MAX else max(times, default=-1)
+
+
+def may_lack_delivery(context: RuleContext, since: int, until: int) -> bool:
+    """Return True when a frame of the server may be among the bytes that the capture lacks between two times; `until` is the present."""
+    return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.server, since, until))
+
+
 def latest_gap(context: RuleContext, until: int) -> int:
     """Return the time of the latest bytes of either side, up to the present `until`, that the capture lacks; -1: it lacks none."""
     return max((gap.where.time for gap in context.reported("stream-gap") if gap.where.time <= until), default=-1)
@@ -63,12 +75,16 @@ def latest_gap(context: RuleContext, until: int) -> int:
 
 def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> list[int]:
     """Return the sizes of the gaps in what one side sent between two times."""
+    gaps = _gaps_of(context, sender)
+    sizes = [gap.evidence.get("size") or gap.evidence.get("bytes", 0) for gap in gaps if since <= gap.where.time <= until]
+    if len(gaps) >= STREAM_FINDINGS_MAX and gaps[-1].where.time <= until < inf:
+        sizes.append(SHORTEST_ANSWER)  # those behind the latest are counted, and told of at the end
+    return sizes
+
+
+def _gaps_of(context: RuleContext, sender: str) -> list[ReportedFinding]:
     stream = f" stream from {sender} "
-    return [
-        finding.evidence.get("size") or finding.evidence.get("bytes", 0)
-        for finding in context.reported("stream-gap")
-        if since <= finding.where.time <= until and stream in finding.text.replace(",", " ")
-    ]
+    return [finding for finding in context.reported("stream-gap") if stream in finding.text.replace(",", " ")]
 
 
 def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
@@ -19,7 +21,7 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
-from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack, may_lack_delivery
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
@@ -126,6 +128,8 @@ class PermitRule(ConsumerRule[PermitState]):
         super().__init__(context, PermitState)
         self._last_id_requests: dict[str, int] = {}
         """Consumer id by name of its GET_LAST_MESSAGE_ID."""
+        self._unknown: dict[int, int] = {}
+        """Time of the latest message by consumer that is unknown so far: behind lost bytes its SUBSCRIBE is read late."""
         self._delayed = 0
         """Messages with a time of delivery that were emitted."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
@@ -175,7 +179,10 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _message(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
+            remember(self._unknown, (row.fields or {}).get("consumer_id", -1), row.time, CONSUMERS_MAX)
             return
+        if row.status == "truncated":  # what followed in its packet is missing, too
+            self.note_unreadable(row)
         fields = row.fields or {}
         where = where_of(row)
         if (since := consumer.last_service) is not None and row.time - since.time >= self._silent_ns:
@@ -252,7 +259,10 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _may_have_granted(self, consumer: PermitState, now: int) -> bool:
         """Return True when a FLOW may be among the bytes of the client that the capture lacks: permits are then more than are counted."""
-        return may_lack(self.context, 0 if consumer.ready is None else consumer.ready.time, now)
+        since = 0 if consumer.ready is None else consumer.ready.time
+        if consumer.granted == 0 < consumer.delivered:
+            return True  # nothing is sent without any
+        return self.may_hide(CLIENT, since) or may_lack(self.context, since, now)
 
     # -- facts for the topic's other connections
 
@@ -274,6 +284,8 @@ class PermitRule(ConsumerRule[PermitState]):
                 "last": consumer.last,
                 "since": since.time,
                 "lost": self.context.lost,
+                "undecided": max(self._unknown.get(consumer.number, -1), self.unreadable.get(SERVER, -1)) >= since.time
+                or may_lack_delivery(self.context, since.time, now),
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)

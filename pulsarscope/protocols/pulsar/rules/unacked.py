@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import SERVER
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
@@ -20,7 +20,7 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.behind import Pace, report_slow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.departures import AGAIN, TOPICS
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.pauses import Turns, report_pause, report_skipped
@@ -338,7 +338,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def _may_have_acked(self, consumer: UnackedState, now: int) -> bool:
         """Return True when an ACK may be among the bytes of the client that the capture lacks."""
         oldest = next(iter(consumer.entries.values()))
-        return may_lack(self.context, max(oldest.where.time, consumer.acknowledged_at), now)
+        since = max(oldest.where.time, consumer.acknowledged_at)
+        if self.may_hide(CLIENT, since) or may_lack(self.context, since, now):
+            return True
+        lost_at = latest_lack(self.context, now)
+        if lost_at < oldest.where.time:
+            return False
+        later = sum(entry.messages for entry in consumer.entries.values() if entry.where.time > lost_at)
+        return later < self.context.thresholds["consumer-not-acking-messages"]
 
     def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
         """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload."""
