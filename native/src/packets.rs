@@ -4,6 +4,8 @@
 //! ends the walk, and Python reads it.
 
 use std::collections::HashMap;
+use std::fmt::Write;
+use std::ops::Range;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -35,7 +37,13 @@ struct Segment {
     buffer: u32,
     payload: (u32, u32),
     options: (u32, u32),
+    /// The whole packet as it is stored; nothing where Python has read it.
+    stored: (u32, u32),
 }
+
+/// A packet with bytes of frames that are looked for: number, flags, start and end in the stream; time, bytes as they are stored, and what
+/// is to be said of it, or nothing where Python has more to say.
+type Copied<'py> = (i64, u8, i64, i64, Option<(i64, Bound<'py, PyBytes>, String)>);
 
 /// The segments of a flow in packet order: a sequence of `capture.Segment`, each made when it is asked for.
 #[pyclass(sequence, module = "pulsarscope_native")]
@@ -66,6 +74,25 @@ impl Segments {
 
     fn tuples<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         (0..self.segments.len()).map(|index| self.tuple(py, index)).collect()
+    }
+
+    /// Segments with bytes in some ranges of their stream, where these begin and end there, and the places of the ranges; see `copies`.
+    fn placed<'a>(
+        &'a self,
+        sequence: i64,
+        length: i64,
+        farthest: i64,
+        starts: &'a [u8],
+        ends: &'a [u8],
+    ) -> impl Iterator<Item = (&'a Segment, i64, i64, Range<usize>)> {
+        self.segments.iter().filter(|segment| segment.payload.1 > segment.payload.0).filter_map(move |segment| {
+            let own = i64::from(segment.sequence) + i64::from(segment.flags & SYN != 0);
+            let distance = i64::from(own.wrapping_sub(sequence) as i32);
+            let start = length + distance;
+            let end = start + i64::from(segment.payload.1 - segment.payload.0);
+            let range = count_below(ends, start + 1)..count_below(starts, end);
+            (distance.abs() <= farthest && !range.is_empty()).then_some((segment, start, end, range))
+        })
     }
 
     fn extend(&mut self, py: Python<'_>, others: &Segments) {
@@ -102,6 +129,7 @@ impl Segments {
             buffer: self.buffers.len() as u32,
             payload: (0, payload),
             options: (payload, options),
+            stored: (0, 0),
         });
         self.buffers.push(PyBytes::new(py, &bytes).unbind());
         Ok(())
@@ -117,24 +145,56 @@ impl Segments {
         self.segments.iter().map(|segment| segment.time).max().unwrap_or(0)
     }
 
-    /// Packet, flags, start and end of the segments with bytes in some ranges of their stream, as `tcp.placement` finds them.
+    /// Segments with bytes in some ranges of their stream, as `tcp.placement` finds them, with their packets, if these are to be copied, and
+    /// the names of the frames that have bytes there, as `analysis.packet_selection` tells them.
     ///
     /// `sequence`, `length`: position of the stream behind the block; `farthest`: bytes from there to the last that belong to it; `starts`,
     /// `ends`: of the ranges, in their order, as integers of 64 bits.
-    fn carriers(&self, sequence: i64, length: i64, farthest: i64, starts: &[u8], ends: &[u8]) -> Vec<(i64, u8, i64, i64)> {
+    /// `frames`: files, names and numbers of commands of the frames that are these ranges, as integers of 64 bits; `commands`: by their
+    /// numbers; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`: that of the
+    /// segments.
+    #[allow(clippy::too_many_arguments)]
+    fn copies<'py>(
+        &self,
+        py: Python<'py>,
+        sequence: i64,
+        length: i64,
+        farthest: i64,
+        starts: &[u8],
+        ends: &[u8],
+        frames: (&[u8], &[u8], &[u8]),
+        commands: Vec<String>,
+        findings: (u32, Bound<'py, PyDict>),
+        file: i64,
+        copy: bool,
+    ) -> PyResult<Vec<Copied<'py>>> {
+        let (files, names, numbers) = frames;
+        let (sub_bits, findings) = findings;
+        let is_told = |file: i64, name: i64| if findings.is_empty() { Ok(false) } else { findings.contains((file, name)) };
         let mut found = Vec::new();
-        for segment in self.segments.iter().filter(|segment| segment.payload.1 > segment.payload.0) {
-            let own = i64::from(segment.sequence) + i64::from(segment.flags & SYN != 0);
-            let distance = i64::from(own.wrapping_sub(sequence) as i32);
-            if distance.abs() <= farthest {
-                let start = length + distance;
-                let end = start + i64::from(segment.payload.1 - segment.payload.0);
-                if count_below(ends, start + 1) < count_below(starts, end) {
-                    found.push((segment.packet, segment.flags, start, end));
+        for (segment, start, end, range) in self.placed(sequence, length, farthest, starts, ends) {
+            let mut comment = String::new();
+            let mut plain = copy && segment.stored.1 > 0 && !is_told(file, segment.packet << sub_bits)?;
+            for at in range {
+                let (file, name) = (packed(files, at), packed(names, at));
+                plain &= !is_told(file, name)?;
+                if name != 0 {
+                    if !comment.is_empty() {
+                        comment.push('\n');
+                    }
+                    let command =
+                        usize::try_from(packed(numbers, at)).ok().and_then(|number| commands.get(number)).map_or("", String::as_str);
+                    let _ = write!(comment, "{file}:{}.{} {command}", name >> sub_bits, name & ((1 << sub_bits) - 1));
                 }
             }
+            let stored = |(start, end): (u32, u32)| {
+                let data = self.buffers[segment.buffer as usize].as_bytes(py);
+                PyBytes::new(py, &data[start as usize..end as usize])
+            };
+            let told = plain.then(|| (segment.time, stored(segment.stored), comment));
+            found.push((segment.packet, segment.flags, start, end, told));
         }
-        found
+        Ok(found)
     }
 
     /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a
@@ -170,13 +230,17 @@ impl Segments {
     }
 }
 
+/// Return one of some packed integers.
+fn packed(values: &[u8], at: usize) -> i64 {
+    values.get(8 * at..).and_then(<[u8]>::first_chunk).map_or(0, |each| i64::from_ne_bytes(*each))
+}
+
 /// Return how many of some packed integers, in ascending order, are below a bound.
-fn count_below(packed: &[u8], bound: i64) -> usize {
-    let (mut low, mut high) = (0, packed.len() / 8);
+fn count_below(values: &[u8], bound: i64) -> usize {
+    let (mut low, mut high) = (0, values.len() / 8);
     while low < high {
         let middle = low + (high - low) / 2;
-        let below = packed[8 * middle..].first_chunk().is_some_and(|each| i64::from_ne_bytes(*each) < bound);
-        (low, high) = if below { (middle + 1, high) } else { (low, middle) };
+        (low, high) = if packed(values, middle) < bound { (middle + 1, high) } else { (low, middle) };
     }
     low
 }
@@ -258,6 +322,7 @@ impl Flows {
             buffer: 0,
             payload,
             options: (from + 16, payload.0),
+            stored: (start as u32, end as u32),
         });
         true
     }

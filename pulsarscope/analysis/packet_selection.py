@@ -96,9 +96,11 @@ class _SelectedFrames:
         self._names.insert(at, name)
         self._commands.insert(at, command)
 
-    def ranges(self) -> ByteRanges:
-        """Return the bytes of all frames."""
-        return ByteRanges(self._starts, self._ends, (self._starts.tobytes(), self._ends.tobytes()))
+    def ranges(self, commands: Sequence[str], findings: Mapping[tuple[int, int], list[str]]) -> ByteRanges:
+        """Return the bytes of all frames; escaped names of commands by their numbers, and findings on frames, are for their packets."""
+        files, names, numbers = (column.tobytes() for column in (self._files, self._names, self._commands))
+        told = (files, names, numbers), commands, (_SUB_BITS, findings)
+        return ByteRanges(self._starts, self._ends, (self._starts.tobytes(), self._ends.tobytes()), told)
 
     def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:
         """Return the frames with bytes from `start` to `end`."""
@@ -269,7 +271,7 @@ class PacketSelection:
                 return None
             sent = streams.of(client=source == streams.client)
             if id(sent) not in kept:
-                kept[id(sent)] = sent.ranges()
+                kept[id(sent)] = sent.ranges(self._command_names, self._findings)
             return kept[id(sent)]
 
         return ranges_of

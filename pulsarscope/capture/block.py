@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -43,6 +45,34 @@ class PacketRecord(NamedTuple):
     data: bytes
 
 
+Wanted = AbstractSet[int] | None
+"""Numbers of packets; None for all."""
+
+
+class KeptRecords:
+    """The packets of a block as stored in its file, each made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[range, Callable[[Wanted], Iterable[PacketRecord]]]] = []
+        self.interface: CaptureInterface | None = None
+        """That of all packets, where the format has one."""
+
+    def add(self, numbers: range, make: Callable[[Wanted], Iterable[PacketRecord]]) -> None:
+        """Add the packets with these numbers, behind all others; `make` makes those that are wanted."""
+        self._parts.append((numbers, make))
+
+    def append(self, record: PacketRecord) -> None:
+        """Add a packet behind all others."""
+        self.add(range(record.number, record.number + 1), lambda _: (record,))
+
+    def __iter__(self) -> Iterator[PacketRecord]:
+        return chain.from_iterable(make(None) for _, make in self._parts)
+
+    def only(self, wanted: AbstractSet[int]) -> Iterator[PacketRecord]:
+        """Make the packets with these numbers."""
+        return chain.from_iterable(make(wanted) for numbers, make in self._parts if not wanted.isdisjoint(numbers))
+
+
 class Owner(NamedTuple):
     """Owner of the socket of a packet on the capturing host."""
 
@@ -71,7 +101,7 @@ class Block(msgspec.Struct):
     """Stored bytes of the input read so far: compressed bytes of a compressed file."""
     ordered: bool = False
     """True when no packet is known to have an earlier time than the one before it."""
-    records: list[PacketRecord] = []
+    records: KeptRecords = msgspec.field(default_factory=KeptRecords)
     """All packets of any kind, if the reader keeps them."""
     skipped: bool = False
     """True when packets before these were left out, in a live capture that decodes too slowly."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
@@ -183,6 +184,9 @@ def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | 
                 continue
             if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
                 found.append((record if made is None else _redacted(record, made[record.number]), lines))
+        if batch.copied:
+            found += [(record, [names]) for record, names in batch.copied]
+            found.sort(key=itemgetter(0))  # by their numbers
         yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found)
 
 

@@ -12,7 +12,7 @@ from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
 from pulsarscope.model.byte_ranges import Ranges
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import refuse_unknown
-from pulsarscope.tcp import Assembler, PacketPlace, Placement
+from pulsarscope.tcp import Assembler, Copied, PacketPlace, Placement
 
 __all__ = [
     "ALL_RECORDS",
@@ -127,6 +127,8 @@ class PacketBatch(NamedTuple):
     """As `Block.fragments`: packets whose bytes have their place with another one."""
     flows: Mapping[bytes, list[Segment]]
     """As `Block.flows`: the segments of these packets."""
+    copied: Sequence[tuple[PacketRecord, str]] = ()
+    """Packets in some ranges of streams that are not among `packets`, with the names of the frames in them, a line each."""
 
 
 class SelectedPackets(NamedTuple):
@@ -148,10 +150,16 @@ def packets(inputs: Inputs, ranges: Ranges | None = None) -> Iterator[PacketBatc
         if index and not inputs.continues(index):
             assembler, placement = Assembler(), Placement()
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
-            places = placement.feed(block, assembler.feed(block, inputs.following_start(index)), ranges)
-            records = block.records if ranges is None else [record for record in block.records if record.number in places]
+            interface = block.records.interface
+            copies: list[Copied] | None = None if interface is None else []
+            events = assembler.feed(block, inputs.following_start(index))
+            places = placement.feed(block, events, ranges, copies)
+            records = block.records if ranges is None else block.records.only(places.keys())
             located = [(record, places.get(record.number)) for record in records]
-            yield PacketBatch(index, block.bytes_read, len(block.records), located, block.fragments, block.flows)
+            copied = [
+                (PacketRecord(number, time, len(data), interface, data), names) for number, time, data, names in copies or () if interface
+            ]
+            yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows, copied)
 
 
 def run(inputs: Sequence[str], options: Options) -> Run:

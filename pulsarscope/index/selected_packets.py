@@ -59,7 +59,7 @@ def selected_packets(index: Index, inputs: Inputs, selection: FrameSelection, *,
                     if wanted is not None and record.number == wanted.number:
                         found.append((record, wanted.comment))
                         wanted = next(coming, None)
-                yield SelectedPackets(file, portion.start + block.bytes_read, len(block.records), found)
+                yield SelectedPackets(file, portion.start + block.bytes_read, block.packets, found)
                 if wanted is None:
                     break
 

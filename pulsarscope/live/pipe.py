@@ -87,9 +87,10 @@ class PipeFeed:
             raise StopIteration
         if self._stopped_early:
             block.findings = [finding for finding in block.findings if finding.code != "capture-truncated"]
+        records = [*block.records]
         if (limit := self._packets_max) is not None and block.last_packet >= limit:
             self._stopping = True
-            block.records = [record for record in block.records if record.number <= limit]
+            records = [record for record in records if record.number <= limit]
             block.flows = {
                 key: within for key, segments in block.flows.items() if (within := [segment for segment in segments if segment[0] <= limit])
             }
@@ -102,8 +103,8 @@ class PipeFeed:
         if lines := self._key_logs.read():
             secrets.append((0, lines))
         self._secrets += secrets
-        if block.records or secrets:
-            self._record(block.records, [log for _, log in secrets])
+        if records or secrets:
+            self._record(records, [log for _, log in secrets])
         return block
 
     def _record(self, records: Sequence[PacketRecord] = (), key_logs: Sequence[bytes] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class ByteRanges(NamedTuple):
@@ -15,6 +15,8 @@ class ByteRanges(NamedTuple):
     ends: array[int]
     packed: tuple[bytes, bytes]
     """The bytes of both, for the compiled reader."""
+    told: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
+    """What it tells of the packets there; see its `Segments.copies`."""
 
     def meet(self, start: int, end: int) -> bool:
         """Return True when bytes from `start` to `end` lie in one of them."""

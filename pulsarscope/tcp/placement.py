@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.connection import Connection, ConnectionEvents
 
 
+Copied = tuple[int, int, bytes, str]
+"""A packet that the compiled reader copies: number, time, bytes as stored, and the names of the frames in it, a line each."""
+
+
 class PacketPlace(NamedTuple):
     """Position of one packet's payload in a stream."""
 
@@ -42,10 +46,12 @@ class Placement:
         self._connections: dict[bytes, Connection] = {}
         """Unfinished connections by the flow key of either direction."""
 
-    def feed(self, block: Block, events: Sequence[ConnectionEvents], ranges: Ranges | None = None) -> Mapping[int, PacketPlace]:
+    def feed(
+        self, block: Block, events: Sequence[ConnectionEvents], ranges: Ranges | None = None, copied: list[Copied] | None = None
+    ) -> Mapping[int, PacketPlace]:
         """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block.
 
-        With `ranges`, only those of packets with bytes in these.
+        With `ranges`, only those of packets with bytes in these; of them `copied` takes those that the compiled reader copies.
         """
         opened: dict[bytes, list[Connection]] = {}
         for event in events:
@@ -60,7 +66,7 @@ class Placement:
             source = source_endpoint(key)
             if following is None and ranges is not None:
                 if connection is not None and (looked_for := ranges(connection.name, source)) is not None:
-                    for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for):
+                    for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for, block.file, copied):
                         places[packet] = PacketPlace(connection.name, source, flags, start, end)
                 continue
             for segment in segments:
@@ -90,13 +96,20 @@ def _stream(connection: Connection, key: bytes) -> Stream:
     return connection.streams[0 if key == connection.key else 1]
 
 
-def _carriers(segments: Sequence[Segment], stream: Stream, ranges: ByteRanges) -> Iterable[tuple[int, int, int, int]]:
-    """Return packet, flags, start and end of the segments with bytes in some ranges of their stream."""
-    compiled: Any = getattr(segments, "carriers", None)
-    if compiled is not None:
+def _carriers(
+    segments: Sequence[Segment], stream: Stream, ranges: ByteRanges, file: int, copied: list[Copied] | None
+) -> Iterable[tuple[int, int, int, int]]:
+    """Return packet, flags, start and end of the segments with bytes in some ranges of their stream, but those that are copied."""
+    compiled: Any = segments
+    if hasattr(compiled, "copies"):
         found: list[tuple[int, int, int, int]] = []
         if stream.sequence != UNKNOWN:
-            found = compiled(stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES, *ranges.packed)
+            place = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
+            for packet, flags, start, end, copy in compiled.copies(*place, *ranges.packed, *ranges.told, file, copied is not None):
+                if copied is None or copy is None:
+                    found.append((packet, flags, start, end))
+                else:
+                    copied.append((packet, *copy))
         return found
     placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments if segment[6])
     return [place for place in placed if ranges.meet(place[2], place[3])]

@@ -174,7 +174,7 @@ def test_packets_can_be_kept_as_they_stand_in_the_file(read_bytes: int) -> None:
         plain = blocks_of(data, read_bytes=read_bytes)
         assert segments_of(blocks) == segments_of(plain), "whichever way they took"
         assert [block.findings for block in blocks] == [block.findings for block in plain]
-        assert not any(block.records for block in plain)
+        assert not any([*block.records] for block in plain)
 
 
 def test_kept_packets_tell_their_interface_and_what_was_cut() -> None:

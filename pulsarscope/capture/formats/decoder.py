@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
-from pulsarscope.capture.block import CONTROL_FLAGS, Block, Owner, PacketRecord, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, KeptRecords, Owner, Segment
 from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.decapsulation import Decapsulator
 from pulsarscope.capture.link.layers import Encapsulated, Fragment, Reject
@@ -42,7 +42,7 @@ class Decoder(ABC):
         self.recognised = False
         """True when a valid file header was read."""
         self._file = file
-        self._records: list[PacketRecord] | None = [] if records else None
+        self._records = KeptRecords() if records else None
         self._owners: dict[int, Owner] = {}
         self._anomalies = AnomalyCounts(file)
         self._decapsulator = Decapsulator(self._anomalies)
@@ -149,8 +149,8 @@ class Decoder(ABC):
         packets = self.packets - first_packet + 1
         block = Block(self._file, flows, control, findings, packets, first_packet, self.packets, self.last_time, bytes_read, self._ordered)
         block.skipped, self._skipped = self._skipped, False
-        if self._records:
-            block.records, self._records = self._records, []
+        if self._records is not None:
+            block.records, self._records = self._records, KeptRecords()
         if self._decapsulator.fragments:
             block.fragments, self._decapsulator.fragments = self._decapsulator.fragments, []
         if self._owners:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import count
 from struct import Struct, error
 from typing import Any
 
-from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord
+from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord, Wanted
 from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.link.plain_packet import (
     NO_LAYOUT,
@@ -87,7 +88,8 @@ class PcapDecoder(Decoder):
             position = self._walk_compiled(self._compiled, layout, data, position, flows, control)
         position = self._walk_records(layout, data, position, flows, control)
         if self._records is not None:
-            self._keep_records(self._records, data, *begin)
+            self._records.interface = self._interface
+            self._records.add(range(begin[0] + 1, self.packets + 1), partial(self._stored, data, *begin, self.packets))
         self._look_ahead(data, position, len(data))
         return position
 
@@ -200,16 +202,17 @@ class PcapDecoder(Decoder):
         self._decode_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
         self._anomalies.packets_alike = 1
 
-    def _keep_records(self, records: list[PacketRecord], data: bytes, number: int, position: int) -> None:
-        """Keep the packets behind number `number`, which were decoded from `position` on, as they are stored."""
+    def _stored(self, data: bytes, number: int, position: int, last: int, wanted: Wanted) -> Iterator[PacketRecord]:
+        """Make the wanted packets behind number `number`, up to the last, which were decoded from `position` on, as they are stored."""
         unpack_record, unit, header_bytes, interface = self._unpack_record, self._unit, self._record_bytes, self._interface
-        for each in range(number + 1, self.packets + 1):
+        for each in range(number + 1, last + 1):
             while data.startswith(self._start, position):
                 position += FILE_HEADER_BYTES
             seconds, fraction, captured, wire_bytes = unpack_record(data, position)
             start = position + header_bytes
             position = start + captured
-            records.append(PacketRecord(each, seconds * SECOND + fraction * unit, wire_bytes, interface, data[start:position]))
+            if wanted is None or each in wanted:
+                yield PacketRecord(each, seconds * SECOND + fraction * unit, wire_bytes, interface, data[start:position])
 
     def _look_ahead(self, data: bytes, position: int, size: int) -> None:
         """Compute the size of the unfinished record at `position`, or stop when it cannot be a record."""

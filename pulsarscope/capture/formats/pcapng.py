@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from pulsarscope.capture.block import CONTROL_FLAGS, PacketRecord
+from pulsarscope.capture.block import CONTROL_FLAGS, KeptRecords, PacketRecord, Wanted
 from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface
 from pulsarscope.capture.formats.packet_owners import NAMING_PROGRAM, owner_in
@@ -83,7 +84,7 @@ class PcapngDecoder(Decoder):
                     behind, clock = self._compiled(data, position, section, interface, link, clock, flows, control)
                     if behind > position:
                         if self._records is not None:
-                            self._keep_records(self._records, data, (position, behind), number, (unit, base))
+                            self._keep_records(self._records, data, (position, behind), (number, clock[0]), (unit, base))
                         others = 0 if clock[0] - number >= STRETCH_PACKETS else others
                         position, (number, last_time) = behind, clock
                         continue
@@ -113,7 +114,7 @@ class PcapngDecoder(Decoder):
                             if flags & CONTROL_FLAGS:
                                 control.add(key)
                             if self._records is not None:
-                                self._keep_records(self._records, data, (position, next_position), number - 1, (unit, base))
+                                self._keep_records(self._records, data, (position, next_position), (number - 1, number), (unit, base))
                             position = next_position
                             continue
 
@@ -131,18 +132,23 @@ class PcapngDecoder(Decoder):
             self.packets, self.last_time = number, last_time
         return position
 
-    def _keep_records(self, records: list[PacketRecord], data: bytes, span: tuple[int, int], number: int, clock: tuple[int, int]) -> None:
-        """Keep the plain packets of a span, behind number `number`, as they are stored; `clock`: unit, and time of lower half 0."""
-        position, end = span
-        unit, base = clock
-        unpack_words = self._unpack_packet_words
-        description = self._interfaces[unpack_words(data, position)[2]].description
-        while position < end:
-            _, length, _, _, low, captured, wire_bytes = unpack_words(data, position)
-            start = position + _PACKET_START
-            number += 1
-            records.append(PacketRecord(number, base + low * unit, wire_bytes, description, data[start : start + captured]))
-            position += length
+    def _keep_records(
+        self, records: KeptRecords, data: bytes, span: tuple[int, int], numbers: tuple[int, int], clock: tuple[int, int]
+    ) -> None:
+        """Keep the plain packets of a span, from behind a number to the last, as stored; `clock`: unit, and time of lower half 0."""
+        unpack_words, (unit, base), (before, last) = self._unpack_packet_words, clock, numbers
+        description = self._interfaces[unpack_words(data, span[0])[2]].description
+
+        def stored(wanted: Wanted) -> Iterator[PacketRecord]:
+            position = span[0]
+            for number in range(before + 1, last + 1):
+                _, length, _, _, low, captured, wire_bytes = unpack_words(data, position)
+                if wanted is None or number in wanted:
+                    start = position + _PACKET_START
+                    yield PacketRecord(number, base + low * unit, wire_bytes, description, data[start : start + captured])
+                position += length
+
+        records.add(range(before + 1, last + 1), stored)
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
         """Return bound, unit, time of lower half 0 and layout for time stamps of this upper half in the hot loop."""

@@ -13,6 +13,9 @@ _TLS_KEY_LOG = 0x544C534B
 _STATISTICS_RECEIVED, _STATISTICS_DROPPED = 4, 5
 _COMMENT, _APPLICATION, _IF_NAME, _IF_TIME_RESOLUTION, _IF_TIME_OFFSET = 1, 4, 2, 9, 14
 
+_PACKET_BYTES = 32
+"""Length of the block of a packet without its bytes and options."""
+
 _TEXT_MAX_BYTES = 0xFFFF
 """Longest text of an option, whose length has 16 bits (§3.5)."""
 
@@ -22,7 +25,7 @@ _BEFORE_1970_SECONDS = -(1 << 34)
 
 _section = Struct("<IHHq").pack
 _interface = Struct("<HHI").pack
-_packet = Struct("<IIIII").pack
+_packet_head = Struct("<IIIIIII").pack
 _statistics = Struct("<III").pack
 _head = Struct("<II").pack
 _word = Struct("<I").pack
@@ -85,8 +88,11 @@ def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: boo
 
 def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, comment: str = "") -> bytes:
     """Return a packet (§4.3) at a time of its interface's clock; `wire_bytes` is its length before the capture cut it."""
-    head = _packet(interface, time >> 32, time & 0xFFFF_FFFF, len(data), wire_bytes)
-    return _block(_PACKET, head + _padded(data) + (_options((_COMMENT, _text(comment))) if comment else b""))
+    options = _options((_COMMENT, _text(comment))) if comment else b""
+    size = len(data)
+    length = _PACKET_BYTES + size + (-size & 3) + len(options)
+    head = _packet_head(_PACKET, length, interface, time >> 32, time & 0xFFFF_FFFF, size, wire_bytes)
+    return b"".join((head, data, bytes(-size & 3), options, _word(length)))
 
 
 def secrets_block(key_log: bytes) -> bytes:

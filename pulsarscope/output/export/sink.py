@@ -51,8 +51,11 @@ class Sink:
 
     def write(self, data: bytes) -> None:
         """Write all of `data`. Raises OutputError when it cannot be written; BrokenPipeError when the reader has gone."""
-        with write_errors(self.name):
+        try:
             self.file.write(data)
+        except OSError:  # the context takes longer than most writes
+            with write_errors(self.name):
+                raise
 
     def flush(self) -> None:
         """Flush the buffers (same errors as `write`)."""

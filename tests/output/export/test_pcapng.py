@@ -53,7 +53,7 @@ def written(packets: Iterable[Packet]) -> bytes:
 
 def read(data: bytes) -> list[PacketRecord]:
     """By our own reader, which must find nothing wrong."""
-    records = []
+    records: list[PacketRecord] = []
     for block in BlockReader(io.BytesIO(data), records=True):
         records += block.records
         assert {finding.code for finding in block.findings} <= {
