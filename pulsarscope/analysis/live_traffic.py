@@ -219,13 +219,20 @@ class LiveTraffic:
     def _topic_name(self, topic: str | None) -> str | None:
         return topic and self._name_of(topic)
 
-    def _producer_name(self, name: tuple[str | None, str]) -> tuple[str | None, str]:
-        topic, producer = name
-        return self._topic_name(topic), producer
-
     def _producers(self, recent: Statistics, before: Statistics, now: int) -> list[ReportRecord]:
+        topics: dict[str, set[str]] = {}
+        for topic, producer in {**recent.producers.named, **before.producers.named}:
+            if topic is not None:
+                topics.setdefault(producer, set()).add(self._name_of(topic))
+
+        def name_of(name: tuple[str | None, str]) -> tuple[str | None, str]:
+            """Return the topic that a producer of this name turned out to have, and the name."""
+            topic, producer = name
+            later = topics.get(producer, ())
+            return (next(iter(later)) if topic is None and len(later) == 1 else self._topic_name(topic)), producer
+
         records = []
-        for name, tally, old in _known(recent.producers, before.producers, self._producer_name):
+        for name, tally, old in _known(recent.producers, before.producers, name_of):
             connection = self._producer_connections.get(name)
             topic, producer = name
             records.append(

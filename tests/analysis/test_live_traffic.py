@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pulsarscope.analysis import live_traffic as module
@@ -46,6 +47,23 @@ def test_what_stood_for_a_topic_counts_as_the_topic_once_its_name_is_known() -> 
     snapshot = traffic.snapshot(START + 20 * SECOND)
     assert [(row["topic"], row["sent"]) for row in snapshot.tables["topics"]] == [("t", 105)]
     assert [(row["topic"], row["producer"], row["sent"]) for row in snapshot.tables["producers"]] == [("t", "p", 105)]
+
+
+@pytest.mark.parametrize(
+    ("later", "shown"),
+    [
+        (["topic of ledger 7"], [("topic of ledger 7", 10)]),
+        (["topic of ledger 7", "topic of ledger 8"], [(None, 5), ("topic of ledger 7", 5), ("topic of ledger 8", 5)]),
+        ([], [(None, 5)]),
+    ],
+)
+def test_what_a_producer_sent_before_its_topic_was_known_counts_as_of_that_topic(
+    later: list[str], shown: list[tuple[str | None, int]]
+) -> None:
+    traffic = LiveTraffic()
+    traffic.feed([msgspec.structs.replace(send(), topic=None), *(send(topic=topic) for topic in later)], ENDPOINTS, START)
+    records = traffic.snapshot(START + SECOND).tables["producers"]
+    assert sorted(((row["topic"], row["sent"]) for row in records), key=str) == sorted(shown, key=str)
 
 
 def test_a_producer_has_the_address_of_its_client() -> None:
