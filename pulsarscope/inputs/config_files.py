@@ -93,6 +93,10 @@ def read_config_file(path: Path, *, local: bool) -> ConfigFile:
         raise UsageError(f"the configuration {name} is not valid TOML: {printable(str(error))}") from None
 
 
+_SECTION_LIKENESS = 0.85
+"""How like a command the name of a section is that is a slip of the pen, and no option with names and values."""
+
+
 def settings(files: Sequence[ConfigFile], command: str, commands: Collection[str], profile: str | None) -> dict[str, Setting]:
     """Return the defaults of a command's options by name, as they are written.
 
@@ -120,6 +124,11 @@ def _of_section(file: ConfigFile, section: Mapping[str, Any], name: str, command
     own_name = f"{name}.{command}".lstrip(".")
     own = _section(file, section.get(command, {}), own_name)
     general = {key: value for key, value in section.items() if key not in commands and (name or key != PROFILE)}
+    for key in [key for key, value in general.items() if isinstance(value, dict)]:
+        from difflib import get_close_matches  # noqa: PLC0415 - for tables only
+
+        if near := get_close_matches(key, commands if name else [*commands, PROFILE], 1, _SECTION_LIKENESS):
+            raise UsageError(f"{printable(str(file.path))}: no command is named {printable(key)}; did you mean [{near[0]}]?")
     parts = [(name, general, False), (own_name, own, True)]
     return {
         _option(key): Setting(value, f"{printable(str(file.path))}{f' [{part}]' if part else ''}", file.path.parent, file.local, is_own)

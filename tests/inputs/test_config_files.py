@@ -57,10 +57,12 @@ def test_names_are_those_of_the_command_line_however_they_are_written(tmp_path: 
         ("x = " + "[" * 5000, "is not valid TOML"),
         ("a = 1\n" * 200_000, "longer than"),
         ("decode = 1", r"decode is a section of options: write \[decode\]"),
+        ("[decod]\nlimit = 1", r"no command is named decod; did you mean \[decode\]\?"),
+        ("[profiles.p]\nlimit = 1", r"did you mean \[profile\]\?"),
         ("profile = 1", "profile is a section"),
         ("[profile]\np = 1", "profile.p is a section"),
     ],
-    ids=["unfinished", "control", "deep", "long", "command", "profile", "named-profile"],
+    ids=["unfinished", "control", "deep", "long", "command", "misspelt", "profiles", "profile", "named-profile"],
 )
 def test_what_is_no_configuration_is_refused_in_one_line(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as refused:
