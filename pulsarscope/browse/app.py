@@ -12,6 +12,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
+from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, OptionList, Static, TabbedContent, TabPane
 from textual.worker import get_current_worker
 
@@ -36,6 +37,9 @@ from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.view import count_text
 
 REFRESH_SECONDS = 0.2
+
+RESIZE_SECONDS = 0.1
+"""Time after which a screen is taken to have its size: while a window is dragged it has many."""
 
 
 class BrowseApp(SearchingApp):
@@ -69,6 +73,8 @@ class BrowseApp(SearchingApp):
         self.pages = Pages(browsed, several_files=self.lines.several_files)
         self._messages_of: str | None = None
         """The filter of the messages that are shown, None before any."""
+        self._resizing: Timer | None = None
+        """Redraws what depends on the size of the screen."""
         with suppress(UsageError):
             self.lines.columns = browsed.make_columns(load(choices).columns)
 
@@ -207,12 +213,24 @@ class BrowseApp(SearchingApp):
         if event.pane.id == "follow":
             self._draw_lanes()
 
-    def _draw_lanes(self) -> None:
+    def on_resize(self) -> None:
+        """Draw the diagram anew, as wide as the screen is now."""
+        if self._resizing is not None:
+            self._resizing.stop()
+        self._resizing = self.set_timer(RESIZE_SECONDS, self._redraw_lanes)
+
+    def _redraw_lanes(self) -> None:
+        with suppress(NoMatches):  # the keys are shown, or it ends
+            if self.query_one("#pages", TabbedContent).active == "follow":
+                lanes = self.query_one(Lanes)
+                self._draw_lanes(None if lanes.highlighted is None else lanes.frame(lanes.highlighted))
+
+    def _draw_lanes(self, selected: str | None = None) -> None:
         if self._row is None or self._row.connection is None:
             self.notify("no frame is selected whose connection could be shown")
             return
         lines = lane_lines(self.browsed, self._row.connection, self.size.width - 2)
-        self.query_one(Lanes).show(lines, frame_name(self._row.file, self._row.packet, self._row.sub))
+        self.query_one(Lanes).show(lines, selected or frame_name(self._row.file, self._row.packet, self._row.sub))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Go from an arrow of the diagram to its frame."""
@@ -239,8 +257,8 @@ class BrowseApp(SearchingApp):
                 self.browsed.make_filter(event.value)
             except UsageError as error:
                 wrong = str(error).splitlines()[0]
-        self.prompt.set_class(bool(wrong), "invalid")
-        self.prompt.border_subtitle = escape(wrong)[: max(self.size.width - 10, 0)].replace("[", r"\[") if wrong else ""
+        event.input.set_class(bool(wrong), "invalid")  # the screen may have none any more
+        event.input.border_subtitle = escape(wrong)[: max(self.size.width - 10, 0)].replace("[", r"\[") if wrong else ""
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Do what was asked for."""

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -43,12 +44,15 @@ def on_screen(steps: Steps, *files: Path, size: tuple[int, int] = (120, 40), **o
     asyncio.run(run())
 
 
+WAIT_SECONDS = 60
+"""Much more than anything takes on a busy machine."""
+
+
 async def until(holds: Callable[[], bool], pilot: Any) -> None:
-    for _ in range(400):
+    end = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < end, "it did not come"
         await pilot.pause(0.02)
-        if holds():
-            return
-    raise AssertionError("it did not come")
 
 
 async def write(pilot: Any, text: str) -> None:
@@ -236,6 +240,30 @@ def test_bytes_and_the_conversation_of_a_frame_are_shown(captures: Path) -> None
         assert app.query_one("#pages").active == "frames"
 
     on_screen(steps, captures / "quickstart.pcapng")
+
+
+@pytest.mark.slow
+def test_the_diagram_is_as_wide_as_the_screen_when_that_is_resized(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("l")
+        lanes = app.query_one(Lanes)
+
+        def shows(lines: list[str]) -> bool:
+            return [str(each.prompt) for each in lanes.options] == lines
+
+        await until(lambda: lanes.highlighted is not None, pilot)
+        await pilot.press("tab", "j", "j")
+        selected = lanes.frame(lanes.highlighted)
+        for width, height in ((160, 40), (80, 24)):
+            await pilot.resize_terminal(width, height)
+            lines = lane_lines(app.browsed, app.list.row.connection, width - 2)
+            await until(partial(shows, lines), pilot)
+            assert lanes.frame(lanes.highlighted) == selected
+        await pilot.press("question_mark")
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause(0.5)
+
+    on_screen(steps, captures / "quickstart.pcapng", size=(120, 40))
 
 
 def test_the_diagram_counts_the_findings_of_its_connection(captures: Path) -> None:
