@@ -1,5 +1,6 @@
 //! Frames of a connection in columns, in the order in which they became readable.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pyo3::exceptions::{PyIndexError, PyRuntimeError};
@@ -79,6 +80,8 @@ pub struct Frames {
     origins: Vec<Origin>,
     pub entries: Vec<Entry>,
     pub texts: Vec<Text>,
+    /// Numbers of the texts by their addresses, which are those of no other object as long as the texts are here.
+    pub numbers: HashMap<usize, u32>,
 }
 
 /// Arguments of `Frames.read`: bytes, the position of the first frame, the stream offset of the bytes, pieces and ends.
@@ -88,7 +91,7 @@ type Stream<'py> = (Bound<'py, PyBytes>, usize, i64, Bound<'py, PyAny>, Bound<'p
 impl Frames {
     #[new]
     fn new(reader: Py<Reader>) -> Self {
-        Frames { reader, origins: Vec::new(), entries: Vec::new(), texts: Vec::new() }
+        Frames { reader, origins: Vec::new(), entries: Vec::new(), texts: Vec::new(), numbers: HashMap::new() }
     }
 
     fn __len__(&self) -> usize {

@@ -14,7 +14,6 @@ use crate::pending::UndecidedFacts;
 use crate::tables::CommandKind;
 
 const MILLISECOND: i64 = 1_000_000;
-const PUBLISHED_MAX: i64 = i64::MAX / MILLISECOND / 2;
 
 /// SENDs of one producer in a stretch, and its receipts, by their places in it.
 #[pyclass(frozen, get_all, module = "pulsarscope_native")]
@@ -64,7 +63,7 @@ pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
     let numbers = &frame.parts().numbers;
     match kind {
         CommandKind::Send => {
-            let plain = !numbers.loud && !numbers.highest && numbers.ledger < 0 && (0..PUBLISHED_MAX).contains(&numbers.published);
+            let plain = !numbers.loud && !numbers.highest && numbers.ledger < 0 && clock_offset(frame).is_some();
             plain && frames.is_client(frame) && frame.named.topic > 0
         }
         CommandKind::Receipt => {
@@ -72,6 +71,14 @@ pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
             plain && !frames.is_client(frame) && frame.named.request.is_some() && frame.named.latency.is_some()
         }
         _ => false,
+    }
+}
+
+/// Return the publish time of a SEND less the time of its capture, ns; 0 of one without such a time, None for what only Python computes.
+fn clock_offset(frame: &Frame) -> Option<i64> {
+    match frame.parts().numbers.published {
+        0 => Some(0),
+        published => published.checked_mul(MILLISECOND).filter(|time| *time > 0)?.checked_sub(frame.time),
     }
 }
 
@@ -117,9 +124,8 @@ impl Stretch {
             of_group.peak = of_group.peak.max(levels[group]);
             largest = largest.max(frame.size() - parts.payload_at);
             properties |= of_frame.properties;
-            if of_frame.published > 0 {
+            if let (true, Some(offset)) = (of_frame.published > 0, clock_offset(frame)) {
                 timed += 1;
-                let offset = of_frame.published * MILLISECOND - frame.time;
                 if closest.is_none_or(|(_, before)| offset > before) {
                     closest = Some((place, offset));
                 }

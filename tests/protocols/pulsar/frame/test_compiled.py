@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,13 +16,17 @@ import pulsarscope as ps
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 from pulsarscope.dissect.isolation import Failure
 from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.model.platform import NATIVE
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.frame.compiled import CompiledReader
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitter, reader
 from tests.scenarios.capture_mutations import Corpus, corpus_options
-from tests.scenarios.capturefile import pcap
+from tests.scenarios.capturefile import pcap, write_pcap
 from tests.scenarios.command_line import run
+from tests.scenarios.commands import ack, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import Conversation
 from tests.scenarios.publishers import Publishers
 from tests.scenarios.streams import Stream, frames_of, split
 
@@ -188,3 +195,27 @@ def output_of(monkeypatch: pytest.MonkeyPatch, choice: str, path: Path, argument
     with reader(choice):
         code = run(monkeypatch, *arguments, str(path), "-o", str(out))
     return code, out.read_bytes() if out.exists() else b""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("installed")
+def test_long_names_take_no_memory_for_each_frame_between_others(tmp_path: Path) -> None:
+    """Of frames in turn, one of which is for Python, the names are asked of the session each time."""
+    path = write_pcap(tmp_path / "names.pcap", alternating("é" * 4000, 15_000).packets)
+    assert peak_bytes(path, "require") < peak_bytes(path, "off") + (80 << 20)
+
+
+def alternating(topic: str, count: int) -> Conversation:
+    talk = subscribed(connected(), topic=topic)
+    return talk.client(b"".join(flow(1) + ack(entry, ack_set=[3]) for entry in range(count)), mss=60_000).close()
+
+
+def peak_bytes(path: Path, choice: str) -> int:
+    """Peak memory of `stats` of a capture, with this reader."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pulsarscope", "stats", path], stdout=subprocess.DEVNULL, env={**os.environ, NATIVE: choice}
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_maxrss << 10
