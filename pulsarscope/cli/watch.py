@@ -39,13 +39,11 @@ def watch(request: PipelineRequest) -> int:
     from pulsarscope.spark.capture_stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures  # noqa: PLC0415 - as above
-    from pulsarscope.spark.table_files import locate, require_empty, written_alone  # noqa: PLC0415 - as above
+    from pulsarscope.spark.table_files import locate, written_alone  # noqa: PLC0415 - as above
 
     checkpoint, identity = Checkpoint(checkpoint_folder), _identity(request, folder, out)
     locate(out)
-    if not checkpoint.resumes(identity):
-        require_empty(out)
-        checkpoint.create(identity)
+    resumes = checkpoint.resumes(identity)
     severities: Counter[str] = Counter()
     damaged = False
 
@@ -62,8 +60,8 @@ def watch(request: PipelineRequest) -> int:
     stopping = Event()
     try:
         with (
-            checkpoint.lock(),
-            written_alone(out),
+            written_alone(out, anew=not resumes),
+            checkpoint.lock(None if resumes else identity),
             Interrupts(),
             session(request.spark.master, spark_settings(request.spark)) as spark,
             handled(lambda *_: stopping.set()),

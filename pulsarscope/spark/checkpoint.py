@@ -140,8 +140,13 @@ class Checkpoint:
                     raise UsageError(message)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Lock the folder, where files can be locked. Raises UsageError when another process of this machine has locked it."""
+    def lock(self, options: Mapping[str, Any] | None = None) -> Iterator[None]:
+        """Lock the folder, where files can be locked; it is created for a run with these options, if they are given.
+
+        Raises UsageError when another process of this machine has locked it.
+        """
+        if options is not None:
+            self.create(options)
         if not self._is_local:
             yield
             return

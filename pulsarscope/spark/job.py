@@ -96,7 +96,7 @@ def run(
     check_sources(captures.sources, partition_by)
     if captures.sizes is None:
         raise UsageError("pipeline reads each file more than once: it cannot read standard input, pipes or devices")
-    with written_alone(out) if tasks_write else nullcontext(), described(spark) as describe:
+    with written_alone(out, anew=True) if tasks_write else nullcontext(), described(spark) as describe:
 
         def begin(phase: str) -> None:
             show_step(phase)

@@ -74,10 +74,15 @@ def locked(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def written_alone(out: str) -> Iterator[None]:
-    """Keep compactions away from a folder of tables of this machine, which is made unless it exists. Raises OutputError or UsageError."""
+def written_alone(out: str, *, anew: bool) -> Iterator[None]:
+    """Keep other runs and compactions away from a folder of tables of this machine, which is made unless it exists.
+
+    With `anew` it must be empty now that no other run writes it. Raises OutputError or UsageError.
+    """
     make_folder(out)
     with nullcontext() if "://" in out else locked(out):
+        if anew:
+            require_empty(out)
         yield
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyarrow.dataset import dataset
 
-from pulsarscope.model.errors import OutputError
+from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ExchangeRow
 from pulsarscope.spark.table_files import (
     OPEN_FILES_MAX,
@@ -16,6 +16,7 @@ from pulsarscope.spark.table_files import (
     locate,
     make_folder,
     require_empty,
+    written_alone,
 )
 
 NAMES: Names = [("frame", "_a", "part-0"), ("frame", "_b", "part-1")]
@@ -97,6 +98,20 @@ def test_a_folder_that_is_not_empty_is_left_alone_and_a_new_one_is_made(tmp_path
     for full in (out, f"{out}/mine"):
         with pytest.raises(OutputError, match="exists and is not an empty folder"):
             require_empty(full)
+
+
+def test_a_folder_that_another_run_has_filled_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    """Two runs may look at it while it is empty; the second gets it when the first has ended."""
+    out = str(tmp_path / "out")
+    require_empty(out)
+    with written_alone(out, anew=True):
+        with pytest.raises(UsageError, match="in use by a run that has not ended"), written_alone(out, anew=True):
+            pass
+        (tmp_path / "out" / "frame").mkdir()
+    with pytest.raises(OutputError, match="exists and is not an empty folder"), written_alone(out, anew=True):
+        pass
+    with written_alone(out, anew=False):
+        pass
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
