@@ -67,6 +67,12 @@ def unacknowledged(capture: Capture, size: int) -> None:
     written(capture, ((SERVER, frames.of(number, b"x" * 100)[2]) for number in range(size)))
 
 
+def acknowledged_late(capture: Capture, size: int) -> None:
+    """Deliver messages that the consumer acknowledges one by one when it has got all."""
+    frames = Frames()
+    written(capture, ((side, frames.of(number, b"x" * 100)[2 + (side == CLIENT)]) for side in (SERVER, CLIENT) for number in range(size)))
+
+
 def producers(capture: Capture, size: int) -> None:
     """Create producers on one topic, and close none."""
     written(
@@ -129,6 +135,7 @@ SHAPES: dict[str, Callable[[Capture, int], None]] = {
     "requests": requests,
     "bad-checksums": bad_checksums,
     "unacknowledged": unacknowledged,
+    "acknowledged-late": acknowledged_late,
     "producers": producers,
     "topics": topics,
     "connections": idle_connections,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
@@ -148,8 +148,7 @@ class Facts:
         and kept for what follows.
         """
         for pending in self._pending.values():
-            since = time - pending.rule.idle_ns
-            while pending.keys and pending.keys[key := next(iter(pending.keys))].time < since:
+            for key in _silent_since(pending.keys, time - pending.rule.idle_ns):
                 self._conclude(pending, key)
             for key in [key for key in pending.unsettled if abs(time - pending.keys[key].time) >= QUIET_NANOSECONDS]:
                 del pending.unsettled[key]
@@ -227,6 +226,11 @@ class Facts:
             if complete and rule.journeys is not None:
                 rule.journeys(key, facts[start:stop])
         return reported
+
+
+def _silent_since(keys: Any, time: int) -> list[str]:
+    """Return the first keys, all of whose facts are from before a time: to look for one at a time takes ever longer, as they go."""
+    return [*takewhile(lambda key: keys[key].time < time, keys)]
 
 
 def _of_paths(facts: Sequence[Fact], outer_of: Mapping[str, str], *, all_legs: bool) -> Iterator[Fact]:

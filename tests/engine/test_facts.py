@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -251,3 +252,16 @@ def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pyte
     assert told.packets == list(range(50))
     (pending,) = told.facts._pending.values()
     assert len(pending.reported["key"]) <= 4
+
+
+@pytest.mark.slow
+def test_many_keys_that_are_idle_at_once_take_no_longer_each() -> None:
+    def seconds(count: int) -> float:
+        told = Told(early=False)
+        for number in range(count):
+            told.facts.add("rule", str(number), fact(1, 0, "nothing"))
+        begun = process_time()
+        told.facts.settle(2 * HOUR)
+        return process_time() - begun
+
+    assert seconds(100_000) < 30 * seconds(10_000)

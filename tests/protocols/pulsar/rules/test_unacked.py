@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules import unacked
 from tests.places import CAPTURES
+from tests.protocols.pulsar.rules.test_consumers import SilentContext
 from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
@@ -101,3 +105,18 @@ def test_no_limit_holds_for_a_subscription_with_one_consumer_at_a_time(tmp_path:
     row, evidence = diagnose(tmp_path, talk.wait(90 * SECOND).close()).only("consumer-not-acking")
     assert (evidence["unacknowledged"], evidence["limit"]) == (70_000, None)
     assert "limit" not in (row.text or "")
+
+
+def test_a_backlog_that_is_worked_off_leaves_no_empty_places_behind() -> None:
+    """Python looks through them for the oldest entry, at each ACK."""
+    context = SilentContext()
+    context.thresholds = Thresholds(unacked.THRESHOLDS)
+    rule = unacked.UnackedRule(context)
+    for packet, (command, fields) in enumerate(
+        [("MESSAGE", {"message_id": {"ledgerId": 7, "entryId": entry}}) for entry in range(2000)]
+        + [("ACK", {"message_id": [{"ledgerId": 7, "entryId": entry}]}) for entry in range(1990)]
+    ):
+        rule.frames[command](rule, FrameRow(None, 0, packet, 1, packet, "0:1", command=command, fields={"consumer_id": 1, **fields}))
+    entries = rule.consumers[1].entries
+    assert [entry for _, entry in entries] == [*range(1990, 2000)]
+    assert sys.getsizeof(entries) < 20 * sys.getsizeof({})
