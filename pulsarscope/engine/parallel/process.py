@@ -63,7 +63,7 @@ class Process:
 
     def ask(self, task: Any) -> None:
         """Give it a task: a call that gives its answers."""
-        with suppress(BrokenPipeError):  # it has died: `answer` says so
+        with suppress(BrokenPipeError, ValueError):  # it has died: `answer` says so; or it is left, and its pipe is closed
             send(self._process.stdin, task)  # type: ignore[arg-type]
 
     def answer(self) -> Any:

@@ -29,6 +29,13 @@ def is_there(number: int) -> bool:
     return True
 
 
+def test_one_that_was_left_takes_no_more_tasks() -> None:
+    """A thread that feeds it may not know yet."""
+    with Process() as process:
+        pass
+    process.ask(DECODE)
+
+
 def test_answers_come_in_the_order_of_the_tasks() -> None:
     with Process() as process:
         other = msgspec.structs.replace(DECODE, options=Options(frozenset({"connection"})))

@@ -11,12 +11,12 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules import unacked
 from tests.places import CAPTURES
-from tests.protocols.pulsar.rules.test_consumers import SilentContext
 from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.unacked import consumer_with_entries, one_after_the_other, with_a_hole
+from tests.scenarios.silent_context import SilentContext
 
 
 def test_the_stuck_consumer_acknowledged_none() -> None:
