@@ -72,7 +72,10 @@ def check_requirements(spark_options: SparkOptions) -> int:
 
 def explain(request: PipelineRequest) -> int:
     """Write the plan and its estimated cost, without Spark, and return the exit code. Raises UsageError or CaptureError."""
-    from pulsarscope.spark.plan import local_cores, make_plan, plan_lines, planned_tasks  # noqa: PLC0415 - pyarrow is an extra
+    from pulsarscope.output.export.arrow import require_pyarrow  # noqa: PLC0415 - as in `check_requirements`
+
+    require_pyarrow()
+    from pulsarscope.spark.plan import local_cores, make_plan, plan_lines, planned_tasks  # noqa: PLC0415 - they read files with pyarrow
 
     options, split = table_options(request), _split_bytes(request.spark.split)
     if not request.files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from benchmarks.traffic import short_connections
 from pulsarscope.capture import expand_inputs
 from pulsarscope.cli.pipeline import explain
 from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions
-from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.spark.plan import make_plan, plan_lines
 from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, local, ring
 
@@ -53,3 +54,9 @@ def test_the_command_explains_without_spark(captures: Path, capsys: pytest.Captu
     assert "with 4 cores" in out
     with pytest.raises(CaptureError):
         explain(PipelineRequest(files=["nothing-there"], spark=SparkOptions(explain=True)))
+
+
+def test_a_plan_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, captures: Path) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match="pyarrow: "):
+        explain(PipelineRequest(files=[str(captures / "errors.pcap")], spark=SparkOptions(explain=True)))
