@@ -47,7 +47,7 @@ class BrowseApp(SearchingApp):
 
     TITLE = "pulsarscope"
     ENABLE_COMMAND_PALETTE = False
-    CSS_PATH = "app.tcss"
+    CSS = Path(__file__).with_name("app.tcss").read_text()  # now: a live capture may not be able to read it later
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     def __init__(

@@ -23,14 +23,16 @@ OTHERS = (
     "zstandard",
 )
 
+OF_SCREEN = ("textual.drivers.linux_driver",)
 
-def import_late_modules() -> None:
-    """Import them now; an extra that is not installed stays missing."""
-    for room in PACKAGES:
+
+def import_late_modules(*, browse: bool = False) -> None:
+    """Import them now, with those of the screen of frames for `browse`; an extra that is not installed stays missing."""
+    for room in (*PACKAGES, *(("browse",) if browse else ())):
         package = import_module(f"pulsarscope.{room}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             with suppress(ImportError):
                 import_module(module.name)
-    for name in OTHERS:
+    for name in (*OTHERS, *(OF_SCREEN if browse else ())):
         with suppress(ImportError):
             import_module(name)

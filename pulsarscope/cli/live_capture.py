@@ -84,7 +84,7 @@ class LiveCapture:
         ports = ports_of(request, options)
         self.listening = f"listening on {request.interface}: {_traffic(request, ports)}; Ctrl-C stops"
         source = open_source(request, ports)
-        drop_privileges(import_late_modules)
+        drop_privileges(partial(import_late_modules, browse=request.browse))
         try:
             head = interface_blocks(source)
             recorder = self._open_recorder(head, partial(_statistics, source))

@@ -102,7 +102,7 @@ ONE_SIDED = "one-sided-capture"
 COPIED = "captured-twice"
 """Code of the finding that the packets of a connection were captured at two points."""
 
-LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
+LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped", "packets-skipped"})
 """Findings that say that something is missing: the verdict may be incomplete."""
 
 UNREAD_CODES = frozenset({"encrypted-payload"})
