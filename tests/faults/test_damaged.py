@@ -10,10 +10,12 @@ import pytest
 from tests.faults.consumers import publishing
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import (
+    BY_BROKER,
     CONNECT,
     PING,
     PONG,
     ack,
+    close_consumer,
     created,
     delivery,
     error,
@@ -99,6 +101,14 @@ def test_messages_whose_ack_is_lost_among_others_may_be_acknowledged(tmp_path: P
             talk.client(one)
     wait_until(talk, length * SECOND).client(PING).server(PONG)
     assert "consumer-not-acking" not in problems(diagnose(tmp_path, talk, publishing(10, 10 * MILLISECOND, until=length * SECOND)))
+
+
+@pytest.mark.parametrize(("by", "lost", "late"), [*product(("server", "client"), (0, 60), (2, 5))])
+def test_an_ack_behind_a_close_may_be_of_a_consumer_that_came_back(tmp_path: Path, by: str, lost: int, late: int) -> None:
+    talk = subscribed(connected()).client(flow(100)).server(delivery(0), delivery(1)).client(ack(0)).wait(SECOND)
+    talk.server(close_consumer(1, BY_BROKER)) if by == "server" else talk.client(close_consumer())
+    talk.wait(late * SECOND).lose("client", lost).client(ack(1)).wait(SECOND)
+    assert ("ack-after-close" in problems(diagnose(tmp_path, talk.close()))) == (lost == 0)
 
 
 @pytest.mark.parametrize(("times", "lost"), [*product((1, 3), (0, 20, 60))])

@@ -126,7 +126,8 @@ class ExchangeRule(ConnectionRule):
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
         limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         gap_note = "; the capture lacks bytes" if self._context.lost else ""
-        for where, title in self._unanswered:
+        # Answers have no number: behind a lost one the last request seems to have none.
+        for where, title in () if row.server_missing else self._unanswered:
             waited = row.end - where.time
             evidence = {"frames": [where.name], "waited_ns": waited}
             if row.closed_by == SERVER:

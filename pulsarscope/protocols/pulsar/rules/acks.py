@@ -13,7 +13,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, response_name
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, may_lack, response_name
 from pulsarscope.protocols.pulsar.rules.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.transactions import is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing, quantity
@@ -107,6 +107,9 @@ class AckRule(ConsumerRule[AckState]):
         if (error := fields.get("validation_error")) is not None:
             self._report_corrupt(row, fields, error)
         if (consumer := self._closed.get(number)) is None or consumer.closed is None or number in self.consumers:
+            return
+        if may_lack(self.context, consumer.closed.time, row.time):
+            del self._closed[number]  # it may have subscribed again
             return
         if consumer.closed_by == CLIENT or row.time - consumer.closed.time > self.context.thresholds.ns("ack-after-close-seconds"):
             consumer.late += 1
