@@ -20,6 +20,7 @@ from pulsarscope.model.limits import (
     SEQUENCE_JUMP_MAX_BYTES,
     STRAY_PACKETS_MAX,
 )
+from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset, open_connection
 from pulsarscope.tcp.connection_copies import note_handshake_copy
@@ -97,6 +98,7 @@ class Assembler(ConnectionTable):
         if skipped:
             self._skipped_until = time + LIVE_HOLE_NANOSECONDS_MAX
             self._skipped_at = time
+            self._next_expiry = min(self._next_expiry, time + LIVE_UNHEARD_LEAST_NANOSECONDS)
         oldest = time if time <= self._skipped_until else time - LIVE_HOLE_NANOSECONDS_MAX
         if time < self._expired_at - LIVE_HOLE_NANOSECONDS_MAX:  # the clock was set back: what waits is of no age
             oldest = self._expired_at + IDLE_CONNECTION_NANOSECONDS
@@ -114,7 +116,8 @@ class Assembler(ConnectionTable):
                     self._close(connection, "fin")
         if time < self._next_expiry:
             return self._end_block(0, 0) if self._touched else []
-        self._next_expiry = time + CLOSED_CONNECTION_NANOSECONDS
+        lossy = time - self._skipped_at < LIVE_UNHEARD_NANOSECONDS
+        self._next_expiry = time + (LIVE_UNHEARD_LEAST_NANOSECONDS if lossy else CLOSED_CONNECTION_NANOSECONDS)
         return self.finish_idle(time)
 
     def _classify(

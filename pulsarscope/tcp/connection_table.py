@@ -14,7 +14,7 @@ from pulsarscope.model.limits import (
     OVERLAP_WINDOW_PACKETS,
     SILENT_CONNECTIONS_MAX,
 )
-from pulsarscope.model.live_limits import LIVE_UNHEARD_NANOSECONDS
+from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.connection_copies import are_many, count_duplicates, typical_time
 from pulsarscope.tcp.copies import are_apart
@@ -84,12 +84,13 @@ class ConnectionTable:
 
         Those that packets were skipped of since may have been closed unseen.
         """
-        for connection in sorted(set(self._table.values()), key=position):
-            if connection.ended:
-                longest = CLOSED_CONNECTION_NANOSECONDS
-            else:
-                longest = LIVE_UNHEARD_NANOSECONDS if connection.end < self._skipped_at else IDLE_CONNECTION_NANOSECONDS
-            if time - connection.end > longest:
+        connections = sorted(set(self._table.values()), key=position)
+        unheard = {connection for connection in connections if not connection.ended and connection.end < self._skipped_at}
+        silent = sorted((connection.end for connection in unheard if time - connection.end > LIVE_UNHEARD_LEAST_NANOSECONDS), reverse=True)
+        since = max(time - LIVE_UNHEARD_NANOSECONDS, *silent[LIVE_UNHEARD_MAX:][:1], 0)
+        for connection in connections:
+            longest = CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS
+            if time - connection.end > longest or (connection in unheard and connection.end < since):
                 self._end(connection)
                 self._finish(connection)
         self._closed = deque(connection for connection in self._closed if not connection.finished)

@@ -17,8 +17,8 @@ from pulsarscope.model.limits import (
     IDLE_CONNECTION_NANOSECONDS,
     LIVE_HOLE_NANOSECONDS_MAX,
 )
-from pulsarscope.model.live_limits import LIVE_UNHEARD_NANOSECONDS
-from pulsarscope.tcp import Assembler
+from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
+from pulsarscope.tcp import Assembler, connection_table
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SECOND, SERVER, SYN, Outcome, Tape, flow_key, outcomes
 
@@ -456,6 +456,22 @@ def test_a_silent_connection_whose_end_may_be_among_skipped_packets_is_let_go(
         assembler.feed(tape.blocks([len(tape.packets) - 1])[-1])
     events = assembler.expire(tape.time + silent)
     assert [(event.connection.closed, event.finished) for event in events] == ([("open", True)] if let_go else [])
+
+
+@pytest.mark.parametrize("kept", [0, 3, 10])
+def test_of_many_silent_connections_behind_skipped_packets_those_heard_last_are_kept(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_table, "LIVE_UNHEARD_MAX", kept)
+    assembler, tape = Assembler(), Tape()
+    for connection in range(10):
+        tape.open(connection)
+        tape.send(CLIENT, 0, b"abc", connection=connection)
+    for block in tape.blocks():
+        assembler.feed(block)
+    heard = tape.time
+    assert assembler.expire(heard + 1, skipped=True) == []
+    assert assembler.expire(heard + LIVE_UNHEARD_LEAST_NANOSECONDS - SECOND) == []
+    ended = assembler.expire(heard + 2 * LIVE_UNHEARD_LEAST_NANOSECONDS)
+    assert [event.connection.name for event in ended if event.finished] == [f"0:{1 + 4 * number}" for number in range(9 - kept)]
 
 
 def test_what_is_open_keeps_no_packets_that_were_handed_on_when_a_file_is_done() -> None:
