@@ -36,7 +36,7 @@ class Pseudonyms:
         self._known: dict[str, str] = {}
         for topic in topics:
             name = self.topic(topic)
-            for form in (topic, short(topic), base(topic), short(base(topic))):
+            for form in filter(None, (topic, short(topic), base(topic), short(base(topic)))):  # Kafka 0.7 has a topic without a name
                 self._known.setdefault(form, name if form in (topic, short(topic)) else self.topic(base(topic)))
         odd = sorted((name for name in self._known if not _TOKEN.fullmatch(name) or name[-1:] in _ENDS), key=len, reverse=True)
         self._odd = re.compile("|".join(map(re.escape, odd))) if odd else None

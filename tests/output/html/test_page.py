@@ -119,3 +119,9 @@ def test_the_script_is_one_that_node_can_read() -> None:
         subprocess.run(["node", "--check", str(ASSETS / "report.js")], check=True, capture_output=True)  # noqa: S607
     except FileNotFoundError:
         pytest.skip("no node here")
+
+
+def test_keys_are_our_own_words_but_for_those_in_values_of_evidence() -> None:
+    value = {"topic": "topic", "samples": [{"evidence": {"topic": "a", "counts": {"topic": 3}}}]}
+    changed = printable(value, lambda text: text.replace("topic", "masked"))
+    assert changed == {"topic": "masked", "samples": [{"evidence": {"topic": "a", "counts": {"masked": 3}}}]}

@@ -75,3 +75,9 @@ def test_pseudonyms_depend_on_the_key_alone() -> None:
     assert Pseudonyms(KEY, []).text(TOPIC) == Pseudonyms(KEY, [], short, base).text(TOPIC) == NAMES.text(TOPIC)
     assert Pseudonyms(b"another key 1234", [TOPIC]).text(TOPIC) != NAMES.text(TOPIC)
     assert NAMES.host("10.1.2.3") in NAMES.text("10.1.2.3:6650")
+
+
+def test_a_topic_without_a_name_is_nowhere_in_a_text() -> None:
+    names = Pseudonyms(b"k" * 32, ["", "orders"])
+    assert names.text("") == ""
+    assert names.text("3 messages of orders") == f"3 messages of {names.topic('orders')}"
