@@ -21,9 +21,9 @@ LIVE_UNHEARD_NANOSECONDS = 120 * 1_000_000_000
 """Silence after which a connection is let go in a live capture that has skipped packets since it was heard, its end maybe among them:
 clients and brokers of Pulsar ask each other for a sign of life every 30 s. Short connections would pile up for an hour."""
 
-LIVE_UNHEARD_MAX = 2_048
+LIVE_UNHEARD_MAX = 1_024
 """Connections that are kept so, silent for LIVE_UNHEARD_LEAST_NANOSECONDS; beyond that those silent for longest are let go at once.
-One with a dozen messages takes up to 35 KiB with all rules: 70 MiB."""
+One with a dozen messages takes up to 35 KiB with all rules: 35 MiB."""
 
 LIVE_UNHEARD_LEAST_NANOSECONDS = 10 * 1_000_000_000
 """Least silence of a connection that is let go so, and the interval in which they are counted."""
