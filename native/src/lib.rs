@@ -10,6 +10,7 @@ mod csv;
 mod frames;
 mod json;
 mod mask;
+mod ordered;
 mod pack;
 mod packets;
 mod pending;
@@ -23,6 +24,7 @@ mod session;
 mod stretches;
 mod tables;
 mod timeline;
+mod waiting_sends;
 mod wire;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -31,7 +33,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 10;
+const CONTRACT: u32 = 11;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -59,5 +61,6 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending::UndecidedFacts>()?;
     module.add_class::<pending::PendingKeys>()?;
     module.add_class::<pending::EvaluatedKeys>()?;
+    module.add_class::<waiting_sends::WaitingSends>()?;
     module.add_class::<sent_queue::SentQueue>()
 }

@@ -37,6 +37,13 @@ pub fn text(value: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(value.as_bytes());
 }
 
+pub fn optional(value: Option<&str>, out: &mut Vec<u8>) {
+    match value {
+        Some(value) => text(value, out),
+        None => nil(out),
+    }
+}
+
 fn with_head(head: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.push(head);
     out.extend_from_slice(bytes);

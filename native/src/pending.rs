@@ -1,7 +1,6 @@
 //! Facts that wait until their key is evaluated, and the keys that were evaluated early: most say nothing, and need no object of Python.
 
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::caught;
+use crate::ordered::Ordered;
 
 /// Facts that bring no finding on their own, packed.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
@@ -32,13 +32,12 @@ struct Undecided {
 
 impl UndecidedFacts {
     /// Add a fact: `write` appends its packed form to the bytes.
-    pub fn add(&mut self, position: u32, time: i64, name: &str, write: impl FnOnce(&mut Vec<u8>) -> PyResult<()>) -> PyResult<()> {
+    pub fn add(&mut self, position: u32, time: i64, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let key = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());
         let packed = self.bytes.len();
-        write(&mut self.bytes)?;
+        write(&mut self.bytes);
         self.facts.push(Undecided { position, time, key, packed, end: self.bytes.len() });
-        Ok(())
     }
 
     fn key(&self, fact: &Undecided) -> &[u8] {
@@ -88,35 +87,10 @@ enum Waiting {
 #[pyclass(mapping, module = "pulsarscope_native")]
 pub struct PendingKeys {
     facts_type: Py<PyAny>,
-    numbers: HashMap<Arc<[u8]>, u64>,
-    /// In the order of their numbers, which are consecutive; None: it was taken.
-    waiting: VecDeque<Option<(Arc<[u8]>, Waiting)>>,
-    /// Number of the first.
-    first: u64,
+    facts: Ordered<Arc<[u8]>, Waiting>,
 }
 
 impl PendingKeys {
-    fn insert(&mut self, key: Arc<[u8]>, facts: Waiting) {
-        if self.waiting.len() > 2 * self.numbers.len() + 64 {
-            self.waiting.retain(Option::is_some);
-            for (number, (key, _)) in (self.first..).zip(self.waiting.iter().flatten()) {
-                self.numbers.insert(key.clone(), number);
-            }
-        }
-        self.numbers.insert(key.clone(), self.first + self.waiting.len() as u64);
-        self.waiting.push_back(Some((key, facts)));
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Option<Waiting> {
-        let number = self.numbers.remove(key)?;
-        let (_, facts) = self.waiting[(number - self.first) as usize].take()?;
-        while matches!(self.waiting.front(), Some(None)) {
-            self.waiting.pop_front();
-            self.first += 1;
-        }
-        Some(facts)
-    }
-
     fn object<'py>(&self, py: Python<'py>, facts: &Waiting) -> PyResult<Bound<'py, PyAny>> {
         match facts {
             Waiting::Undecided(packed, time) => self.facts_type.bind(py).call1((PyBytes::new(py, packed), *time, 1, 0)),
@@ -130,7 +104,7 @@ impl PendingKeys {
     /// Take over the facts of a dict; `facts_type` makes the objects that stand for them.
     #[new]
     fn new(facts_type: Py<PyAny>, facts: Vec<(Bound<'_, PyString>, Py<PyAny>)>) -> PyResult<Self> {
-        let mut made = PendingKeys { facts_type, numbers: HashMap::new(), waiting: VecDeque::new(), first: 0 };
+        let mut made = PendingKeys { facts_type, facts: Ordered::default() };
         for (key, of_key) in facts {
             made.__setitem__(&key, of_key)?;
         }
@@ -138,35 +112,28 @@ impl PendingKeys {
     }
 
     fn __len__(&self) -> usize {
-        self.numbers.len()
+        self.facts.len()
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-        let number = self.numbers.get(&*bytes_of(key)?).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
-        match &self.waiting[(number - self.first) as usize] {
-            Some((_, facts)) => self.object(key.py(), facts),
-            None => Err(PyKeyError::new_err(key.clone().unbind())),
-        }
+        let facts = self.facts.get(&bytes_of(key)?).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
+        self.object(key.py(), facts)
     }
 
     fn __setitem__(&mut self, key: &Bound<'_, PyString>, facts: Py<PyAny>) -> PyResult<()> {
-        let key = bytes_of(key)?;
-        match self.numbers.get(&*key) {
-            Some(number) => self.waiting[(number - self.first) as usize] = Some((key, Waiting::Python(facts))),
-            None => self.insert(key, Waiting::Python(facts)),
-        }
+        self.facts.insert(bytes_of(key)?, Waiting::Python(facts));
         Ok(())
     }
 
     /// Return the keys.
     fn __iter__<'py>(keys: Bound<'py, Self>) -> PyResult<KeysIterator> {
-        let at = keys.borrow().first;
+        let at = keys.borrow().facts.first;
         Ok(KeysIterator { keys: keys.unbind(), at })
     }
 
     #[pyo3(signature = (key, default=None))]
     fn pop<'py>(&mut self, key: &Bound<'py, PyString>, default: Option<Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self.remove(&bytes_of(key)?) {
+        match self.facts.remove(&bytes_of(key)?) {
             Some(facts) => self.object(key.py(), &facts).map(Some),
             None => Ok(default),
         }
@@ -187,13 +154,13 @@ impl PendingKeys {
         caught(|| {
             let (mut count, mut added, mut known) = (0, 0, 0);
             for fact in facts.facts.iter().skip(start) {
-                let key = facts.key(fact);
+                let key: Arc<[u8]> = facts.key(fact).into();
                 let takes = size + fact.end - fact.key;
-                if added + takes > room || self.numbers.contains_key(key) {
+                if added + takes > room || self.facts.get(&key).is_some() {
                     break;
                 }
-                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
-                self.insert(key.into(), Waiting::Undecided(facts.packed(fact).into(), fact.time));
+                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, &key)) as usize;
+                self.facts.insert(key, Waiting::Undecided(facts.packed(fact).into(), fact.time));
                 (count, added) = (count + 1, added + takes);
             }
             Ok((count, added, known))
@@ -213,7 +180,7 @@ impl PendingKeys {
         mut evaluated: PyRefMut<'py, EvaluatedKeys>,
     ) -> PyResult<(usize, Vec<Bound<'py, PyString>>, usize)> {
         let (mut freed, mut left, mut unknown, mut dropped) = (0, Vec::new(), 0, Vec::new());
-        for (key, facts) in self.waiting.iter().flatten().take(count) {
+        for (key, facts) in self.facts.iter().take(count) {
             unknown += !evaluated.insert(rule, key) as usize;
             let packed = match facts {
                 Waiting::Undecided(packed, _) if quiet => Some(packed.len()),
@@ -231,7 +198,7 @@ impl PendingKeys {
             }
         }
         for key in dropped {
-            self.remove(&key);
+            self.facts.remove(&key);
         }
         Ok((freed, left, unknown))
     }
@@ -252,14 +219,13 @@ impl KeysIterator {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         let keys = self.keys.borrow(py);
-        self.at = self.at.max(keys.first);
-        while let Some(next) = keys.waiting.get((self.at - keys.first) as usize) {
-            self.at += 1;
-            if let Some((key, _)) = next {
-                return text_of(py, key).map(Some);
+        match keys.facts.from(self.at) {
+            Some((number, key)) => {
+                self.at = number + 1;
+                text_of(py, key).map(Some)
             }
+            None => Ok(None),
         }
-        Ok(None)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyIndexError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -12,6 +11,7 @@ use crate::frames::{Entry, Frame, Frames};
 use crate::pack;
 use crate::pending::UndecidedFacts;
 use crate::tables::CommandKind;
+use crate::waiting_sends::{Waiting, WaitingSends};
 
 const MILLISECOND: i64 = 1_000_000;
 
@@ -285,81 +285,84 @@ impl Stretch {
         counts
     }
 
+    /// Return the SENDs of a dict that wait for their receipts, as `received` takes them.
+    fn waiting_sends(&self, py: Python<'_>, sends: &Bound<'_, PyDict>) -> PyResult<WaitingSends> {
+        self.with(py, 0, |frames, frame, _| {
+            let [source, _, connection, _, _] = frames.names(frame);
+            WaitingSends::new(source.extract(py)?, connection.extract(py)?, sends)
+        })
+    }
+
     /// Return the facts on the receipts, whose keys are "ledger:entry".
     ///
-    /// `sends`: place, checksum and cluster of the SENDs that wait for their receipt, by name; those of the stretch come to it and go.
-    /// `what`: kind of the facts; `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
-    fn received(&self, py: Python<'_>, sends: &Bound<'_, PyDict>, what: &str, of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
+    /// `sends`: those of the connection that wait for their receipt; those of the stretch come to it and go. `what`: kind of the facts;
+    /// `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
+    fn received(&self, py: Python<'_>, sends: &mut WaitingSends, what: &str, of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
         caught(|| {
             let frames = self.frames.bind(py).try_borrow()?;
             let mut topics = Vec::new();
             for group in &self.groups {
                 let group = group.get();
-                let topic: Option<String> = of_topic.call1((&group.topic,))?.extract()?;
+                let mut packed = Vec::new();
+                pack::text("topic", &mut packed);
+                pack::optional(of_topic.call1((&group.topic,))?.extract::<Option<String>>()?.as_deref(), &mut packed);
+                pack::text("producer_name", &mut packed);
                 let name: Option<String> = group.name.as_ref().map(|name| name.extract(py)).transpose()?;
-                topics.push((topic, name));
+                pack::optional(name.as_deref(), &mut packed);
+                pack::text("sent", &mut packed);
+                topics.push(packed);
             }
-            let mut waiting: HashMap<(i64, i64, i64), &Frame> = HashMap::new();
-            let mut order = Vec::new();
             let mut facts = UndecidedFacts::default();
             let mut receipts = self.receipts.iter();
             for (place, (entry, position)) in self.at.iter().enumerate() {
                 let Some(Entry::Frame(frame)) = frames.entries.get(*entry as usize) else { return Err(no_such_place()) };
+                let name = (frames.file(frame), frame.packet, i64::from(frame.sub()));
                 if frame.named.request.is_none() {
-                    let send = (frames.file(frame), frame.packet, i64::from(frame.sub()));
-                    waiting.insert(send, frame);
-                    order.push(send);
+                    sends.sends.insert(name, Waiting::Plain(frame.time));
                     continue;
                 }
                 let Some(receipt) = receipts.next().filter(|receipt| receipt.place == place) else { return Err(no_such_place()) };
-                let (topic, name) = &topics[receipt.group];
                 let numbers = &frame.parts().numbers;
-                let sent = waiting.remove(&receipt.send);
-                let before = if sent.is_none() { taken(sends, receipt.send)? } else { None };
-                let cluster = before.as_ref().and_then(|(_, _, cluster)| cluster.as_deref());
+                let sent = sends.sends.remove(&receipt.send);
+                let of_python: Option<Sent> = match &sent {
+                    Some(Waiting::Python(sent)) => {
+                        let (place, checksum, cluster): (Bound<'_, PyList>, _, _) = sent.extract(py)?;
+                        Some((place.to_tuple().extract()?, checksum, cluster))
+                    }
+                    _ => None,
+                };
+                let cluster = of_python.as_ref().and_then(|(_, _, cluster)| cluster.as_deref());
                 let key = format!("{}:{}", numbers.ledger, numbers.entry);
                 facts.add(*position, frame.time, &key, |fact| {
                     pack::array(3, fact);
-                    place_of(py, &frames, frame, fact)?;
+                    sends.pack_place(name, frame.time, fact);
                     pack::text(what, fact);
                     pack::map(if cluster.is_some() { 5 } else { 4 }, fact);
-                    pack::text("topic", fact);
-                    optional(topic.as_deref(), fact);
-                    pack::text("producer_name", fact);
-                    optional(name.as_deref(), fact);
-                    pack::text("sent", fact);
-                    let checksum = match (sent, &before) {
-                        (Some(send), _) => {
-                            place_of(py, &frames, send, fact)?;
+                    fact.extend_from_slice(&topics[receipt.group]);
+                    let checksum = match (&sent, &of_python) {
+                        (Some(Waiting::Plain(time)), _) => {
+                            sends.pack_place(receipt.send, *time, fact);
                             Some("good")
                         }
-                        (None, Some(((source, file, packet, sub, time, connection), checksum, _))) => {
+                        (_, Some(((source, file, packet, sub, time, connection), checksum, _))) => {
                             pack::array(6, fact);
-                            optional(source.as_deref(), fact);
+                            pack::optional(source.as_deref(), fact);
                             [*file, *packet, *sub, *time].iter().for_each(|number| pack::number(*number, fact));
                             pack::text(connection, fact);
                             Some(checksum.as_str())
                         }
-                        (None, None) => {
+                        _ => {
                             pack::nil(fact);
                             None
                         }
                     };
                     pack::text("checksum", fact);
-                    optional(checksum, fact);
+                    pack::optional(checksum, fact);
                     if let Some(cluster) = cluster {
                         pack::text("from", fact);
                         pack::text(cluster, fact);
                     }
-                    Ok(())
-                })?;
-            }
-            for send in order {
-                if let Some(frame) = waiting.get(&send) {
-                    let [source, file, connection, _, _] = frames.names(frame);
-                    let place = (source, file, frame.packet, frame.sub(), frame.time, connection).into_pyobject(py)?;
-                    sends.set_item(name_of(send), (place.to_list(), intern!(py, "good"), py.None()))?;
-                }
+                });
             }
             Ok(facts)
         })
@@ -368,31 +371,6 @@ impl Stretch {
 
 /// Place of a SEND, status of its checksum, and the cluster that its message comes from.
 type Sent = ((Option<String>, i64, i64, i64, i64, String), String, Option<String>);
-
-/// Take a SEND out of those that wait.
-fn taken(sends: &Bound<'_, PyDict>, send: (i64, i64, i64)) -> PyResult<Option<Sent>> {
-    let name = name_of(send);
-    let Some(waiting) = sends.get_item(&name)? else { return Ok(None) };
-    sends.del_item(&name)?;
-    let (place, checksum, cluster): (Bound<'_, PyList>, String, Option<String>) = waiting.extract()?;
-    Ok(Some((place.to_tuple().extract()?, checksum, cluster)))
-}
-
-fn place_of(py: Python<'_>, frames: &Frames, frame: &Frame, out: &mut Vec<u8>) -> PyResult<()> {
-    let [source, _, connection, _, _] = frames.names(frame);
-    pack::array(6, out);
-    optional(source.extract::<Option<&str>>(py)?, out);
-    [frames.file(frame), frame.packet, i64::from(frame.sub()), frame.time].iter().for_each(|number| pack::number(*number, out));
-    pack::text(connection.extract::<&str>(py)?, out);
-    Ok(())
-}
-
-fn optional(text: Option<&str>, out: &mut Vec<u8>) {
-    match text {
-        Some(text) => pack::text(text, out),
-        None => pack::nil(out),
-    }
-}
 
 fn name_of((file, packet, sub): (i64, i64, i64)) -> String {
     format!("{file}:{packet}.{sub}")

@@ -223,6 +223,8 @@ class JourneyRule(ConnectionRule):
         """Emit the facts on receipts; see `ConnectionRule.columns`."""
         if len(self._sends) + len(frames) > PENDING_REQUESTS_MAX:
             return False
+        if isinstance(self._sends, dict):
+            self._sends = frames.waiting_sends(self._sends)
         self._context.emit_packed(JOURNEY, frames.received(self._sends, RECEIVED, named_topic))
         return True
 

@@ -1,0 +1,66 @@
+//! A map in the order of insertion, most of whose values leave it in about that order: the dict of Python, without an object for each.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+pub struct Ordered<K, V> {
+    numbers: HashMap<K, u64>,
+    /// In the order of their numbers, which are consecutive; None: it was taken.
+    values: VecDeque<Option<(K, V)>>,
+    /// Number of the first.
+    pub first: u64,
+}
+
+impl<K, V> Default for Ordered<K, V> {
+    fn default() -> Self {
+        Ordered { numbers: HashMap::new(), values: VecDeque::new(), first: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub fn get(&self, key: &K) -> Option<&V> {
+        let number = self.numbers.get(key)?;
+        self.values[(number - self.first) as usize].as_ref().map(|(_, value)| value)
+    }
+
+    /// Insert a value behind all others, or in the place of the one with its key.
+    pub fn insert(&mut self, key: K, value: V) {
+        if let Some(number) = self.numbers.get(&key) {
+            self.values[(number - self.first) as usize] = Some((key, value));
+            return;
+        }
+        if self.values.len() > 2 * self.numbers.len() + 64 {
+            self.values.retain(Option::is_some);
+            for (number, (key, _)) in (self.first..).zip(self.values.iter().flatten()) {
+                self.numbers.insert(key.clone(), number);
+            }
+        }
+        self.numbers.insert(key.clone(), self.first + self.values.len() as u64);
+        self.values.push_back(Some((key, value)));
+    }
+
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let number = self.numbers.remove(key)?;
+        let (_, value) = self.values[(number - self.first) as usize].take()?;
+        while matches!(self.values.front(), Some(None)) {
+            self.values.pop_front();
+            self.first += 1;
+        }
+        Some(value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.values.iter().flatten()
+    }
+
+    /// Return number and key of the first value with this number or a later one.
+    pub fn from(&self, number: u64) -> Option<(u64, &K)> {
+        let start = number.max(self.first);
+        let mut values = (start..).zip(self.values.iter().skip((start - self.first) as usize));
+        values.find_map(|(number, value)| value.as_ref().map(|(key, _)| (number, key)))
+    }
+}
