@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,28 +37,34 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
         return None
     from pulsarscope.capture import expand_inputs  # noqa: PLC0415 - most runs have no index
     from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - as above
-    from pulsarscope.index.run import indexed_run  # noqa: PLC0415 - as above
 
     if isinstance(row_filter, ChosenRows):
         return None  # a copy has no index
     inputs = expand_inputs(files, options.source_by)
     index = None if inputs.findings else find_index(inputs, options, quiet=quiet)[0]
-    return None if index is None else indexed_run(index, inputs, options, row_filter)
+    if index is None:
+        return None
+    from pulsarscope.index.run import indexed_run  # noqa: PLC0415 - as above
+
+    return indexed_run(index, inputs, options, row_filter)
 
 
 def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index | None, Identity | None]:
     """Return the index of captures, if one can be trusted, and their identity, if they may have one. Says why others cannot."""
     from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
+    from pulsarscope.index.identity import identity_of, is_there, places_of  # noqa: PLC0415 - as above
 
+    identity = identity_of(inputs.paths, options, __version__)
+    if identity is None or find_spec("pyarrow") is None:
+        return None, None
+    places = [place for place in places_of(identity, os.environ) if is_there(place)]
+    if not places:
+        return None, identity
     try:
-        from pulsarscope.index.identity import identity_of, places_of  # noqa: PLC0415 - as above
-        from pulsarscope.index.reader import open_index  # noqa: PLC0415 - pyarrow is an extra
+        from pulsarscope.index.reader import open_index  # noqa: PLC0415 - pyarrow is slow to import
     except ImportError:
         return None, None
-    identity = identity_of(inputs.paths, options, __version__)
-    if identity is None:
-        return None, None
-    index, refusals = open_index(places_of(identity, os.environ), identity)
+    index, refusals = open_index(places, identity)
     for refusal in refusals if not quiet else ():
         warn(f"{refusal}: it is not used")
     return index, identity
