@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from textwrap import wrap
 
 import msgspec
@@ -25,6 +26,9 @@ NAME_WIDTH = 18
 
 NAME_WIDTH_MIN = 10
 """Least cells of a column of names; below, the last columns are cut."""
+
+_PARTING = {"p99": 1, "max": 1, "": 0}
+"""How readily lines begin with a column of a heading that says what it is of beside the one before it; others begin them gladly."""
 
 _UNITS = re.compile(r" (?<=\d )(?=(?:ns|µs|ms|s|B|kB|MB|GB|TB)\b)")
 """Spaces between a number and its unit, which stay on one line."""
@@ -52,6 +56,8 @@ class ReportOptions(msgspec.Struct, frozen=True):
     """Names of the captures; with several, names of frames have the position of their file."""
     short_topic: Callable[[str], str] = str
     """Short form of a topic's name."""
+    folds: bool = True
+    """Columns of a table that have no room stand below the others; else they are cut, so that a row is one line."""
 
 
 class TextColumn(msgspec.Struct):
@@ -86,12 +92,14 @@ class TextReport:
         return "".join(f"{line}\n" for line in self.lines).encode(self.options.encoding, "backslashreplace")
 
     def heading(self, text: str, note: str = "") -> None:
-        """Add the heading of a section, and a note beside it if there is room."""
+        """Add the heading of a section, and a note beside it, or below if there is no room."""
         look = self.palette
         if self.lines:
             self.lines.append("")
-        note = clip(note, max(self.width - len(text) - 2, 0), self.symbols.ellipsis)
-        self.lines.append(f"{look.heading}{text}{look.reset}" + (f"  {look.dim}{note}{look.reset}" if note else ""))
+        beside = note if cell_width(text) + 2 + cell_width(note) <= self.width else ""
+        self.lines.append(f"{look.heading}{text}{look.reset}" + (f"  {look.dim}{beside}{look.reset}" if beside else ""))
+        if note != beside:
+            self.paragraph(note, 2, look.dim)
 
     def file_names(self) -> None:
         """Add the names of several files by their positions, which stand in names of frames."""
@@ -113,19 +121,36 @@ class TextReport:
             self.lines.append(f"{space}{color}{line}{end}".replace("\N{NO-BREAK SPACE}", " "))
 
     def table(self, columns: Sequence[TextColumn], more: int = 0, noun: str = "") -> None:
-        """Add a table, made to fit; columns without any value are omitted, and headings without rows."""
+        """Add a table, made to fit: columns that have no room stand below, with the first ones again.
+
+        Columns without any value are omitted, and headings without rows.
+        """
         shown = [column for column in columns if column.name or column.kept or any(cell not in ("", "0") for cell in column.cells)]
-        if self.options.width is None:
-            widths = [min(max(map(cell_width, (column.heading, *column.cells))), PADDED_MAX) for column in shown]
-        else:
-            widths = self._fitting(shown)
         look = self.palette
-        if not self.options.quiet and shown and shown[0].cells:
-            self.lines.append(f"{look.dim}{self._row(shown, widths, [column.heading for column in shown])}{look.reset}")
-        for cells in zip(*(column.cells for column in shown), strict=True):
-            self.lines.append(self._row(shown, widths, list(cells)))
+        for part, widths in self._parts(shown):
+            if not self.options.quiet and part and part[0].cells:
+                self.lines.append(f"{look.dim}{self._row(part, widths, [column.heading for column in part])}{look.reset}")
+            for cells in zip(*(column.cells for column in part), strict=True):
+                self.lines.append(self._row(part, widths, list(cells)))
         if more > 0:
             self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
+
+    def _parts(self, shown: list[TextColumn]) -> Iterator[tuple[list[TextColumn], list[int]]]:
+        """Yield the columns that stand side by side, with their widths."""
+        if self.options.width is None:
+            yield shown, [min(max(map(cell_width, (column.heading, *column.cells))), PADDED_MAX) for column in shown]
+            return
+        widths = self._fitting(shown)
+        names = list(takewhile(lambda column: column.name, shown)) or shown[:1]
+        start, room = len(names), self.width - self._taken(widths[: len(names)])
+        folds = bool(names) and self.options.folds and start < len(shown) and self._taken([max(widths[start:])]) <= room
+        while folds and self._taken(widths[start:]) > room:
+            ends = [end for end in range(start + 1, len(widths)) if self._taken(widths[start:end]) <= room]
+            end = max(ends, key=lambda end: (_PARTING.get(shown[end].heading, 2), end))
+            yield names + shown[start:end], widths[: len(names)] + widths[start:end]
+            start = end
+        rest = shown if start == len(names) else names + shown[start:]
+        yield rest, widths[: len(names)] + widths[start:]
 
     def _fitting(self, shown: list[TextColumn]) -> list[int]:
         """Return widths of columns with which a table fits; spare columns are removed from the list first."""

@@ -116,11 +116,32 @@ def test_what_an_encoding_lacks_becomes_a_backslash_escape() -> None:
     assert b"\\u6f22" in made.text()
 
 
-def test_a_heading_is_followed_by_as_much_of_its_note_as_there_is_room_for() -> None:
+def test_the_note_of_a_heading_stands_below_it_where_there_is_no_room() -> None:
     made = report(width=20)
-    made.heading("Topics", "n" * 50)
-    made.heading("Producers")
-    assert made.lines == ["Topics  " + "n" * 11 + "…", "", "Producers"]
+    made.heading("Topics", "rate of both directions")
+    made.heading("Topics", "by bytes")
+    assert made.lines == ["Topics", "  rate of both", "  directions", "", "Topics  by bytes"]
+
+
+def test_columns_without_room_stand_below_with_the_names_again() -> None:
+    columns = [
+        TextColumn("topic", ["orders"], right=False, name=True),
+        *(TextColumn(heading, ["1.25 ms"]) for heading in ("sent", "p50", "p99", "max")),
+    ]
+    made = report(width=28)
+    made.table(columns, more=2, noun="topic")
+    assert made.lines == [
+        "  topic      sent",
+        "  orders  1.25 ms",
+        "  topic       p50      p99",
+        "  orders  1.25 ms  1.25 ms",
+        "  topic       max",
+        "  orders  1.25 ms",
+        "  and 2 topics more (--limit shows more)",
+    ]
+    cut = report(width=28, folds=False)
+    cut.table(columns)
+    assert cut.lines[1] == "  orders  1.25 ms  1.25 ms …"
 
 
 @pytest.mark.parametrize("letter", ["a", "日"])
