@@ -131,6 +131,15 @@ def test_the_diagnosis_has_each_finding_once(jobs: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_frames_alone_of_live_are_those_of_decode(form: str) -> None:
+    with Path(NAME).open("rb") as capture:
+        live = execute("live", "-i", "-", "--format", form, "-q", stdin=capture)
+    assert live.stdout == execute_here("decode", NAME, "-f", form, "-q").stdout
+    assert len(live.stdout.splitlines()) > MESSAGES
+
+
+@pytest.mark.slow
 def test_live_gives_messages_once_and_frames_of_both_legs() -> None:
     with Path(NAME).open("rb") as capture:
         rows = lines("live", "-i", "-", "--records", "message", "--format", "ndjson", "-q", stdin=capture)

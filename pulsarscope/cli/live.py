@@ -81,6 +81,8 @@ def capture_and_decode(request: LiveRequest) -> int:
     request = with_payload(request, kinds)
     name = output_name(request, kinds)
     trigger = _check_options(request)
+    if kinds == (FrameRow.kind,) and not any(each is not None for each in (request.until, trigger, request.metrics)):
+        request = msgspec.structs.replace(request, once=False)  # frames of all legs are shown, so that they may stay in columns
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
     metrics_address = None if request.metrics is None else parse_address(request.metrics)
     if metrics_address is not None:
@@ -130,8 +132,9 @@ def capture_and_decode(request: LiveRequest) -> int:
             else:
                 row_output = output(name)(sink, options_of_output) if rotated is None else RotatedOutput(rotated)
             try:
+                once = capture.once if request.once else None
                 code = write_rows(
-                    request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, capture.once, capture.watch
+                    request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, capture.watch
                 )
             except OutputError as error:
                 if name == FOLDER_OUTPUT:  # Parquet without its end cannot be read
