@@ -23,6 +23,8 @@ from tests.scenarios.commands import (
     lookup,
     lookup_response,
     producer,
+    receipt,
+    send,
     subscribe,
     success,
 )
@@ -101,6 +103,17 @@ def test_messages_whose_ack_is_lost_among_others_may_be_acknowledged(tmp_path: P
             talk.client(one)
     wait_until(talk, length * SECOND).client(PING).server(PONG)
     assert "consumer-not-acking" not in problems(diagnose(tmp_path, talk, publishing(10, 10 * MILLISECOND, until=length * SECOND)))
+
+
+@pytest.mark.parametrize(("count", "early", "length"), [*product((3, 20), ((0,), (1, 2)), (3, 9))])
+def test_a_receipt_captured_before_its_send_answers_it(tmp_path: Path, count: int, early: tuple[int, ...], length: int) -> None:
+    talk = connected().client(producer()).server(created())
+    for number in range(count):
+        answer, asked = receipt(sequence_id=number, entry=number), send(sequence_id=number)
+        talk.server(answer).client(asked) if number in early else talk.client(asked).server(answer)
+        talk.wait(20 * MILLISECOND)
+    wait_until(talk, length * SECOND).client(PING).server(PONG)
+    assert "send-unanswered" not in problems(diagnose(tmp_path, talk.close()))
 
 
 @pytest.mark.parametrize(("by", "lost", "late"), [*product(("server", "client"), (0, 60), (2, 5))])

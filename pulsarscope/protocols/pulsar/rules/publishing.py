@@ -120,6 +120,8 @@ class PublishRule(ConnectionRule):
         """Latency of the slowest."""
         self._latest: tuple[str, Any] = "", None
         """Name of the latest receipt, and its message id."""
+        self._early: dict[str, int] = {}
+        """Times of receipts by producer_id:sequence_id that were captured before their SENDs."""
 
     def _publisher(self, number: str) -> Publisher | None:
         publisher = self._publishers.get(number)
@@ -136,7 +138,10 @@ class PublishRule(ConnectionRule):
                 note_lag(publisher, row)
 
     def _receipt(self, row: FrameRow) -> None:
-        self._latest = row.request or "", (row.fields or {}).get("message_id")
+        fields = row.fields or {}
+        self._latest = row.request or "", fields.get("message_id")
+        if row.request is None:
+            remember(self._early, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}", row.time, UNANSWERED_MAX)
 
     def _entry(self, send: Where) -> str:
         """Return the entry that the receipt of a SEND names; "" when it is not the latest one, or names none."""
@@ -171,7 +176,9 @@ class PublishRule(ConnectionRule):
         publisher.topic, publisher.name = row.topic, row.producer_name
         latency = row.latency_ns
         if row.status == "unanswered":
-            if len(publisher.unanswered) < UNANSWERED_MAX:
+            answered_ns = self._context.thresholds.ns("send-unanswered-seconds")
+            is_answered = abs(row.time - self._early.pop(row.key or "", -answered_ns)) < answered_ns
+            if not is_answered and len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
             if latency < self._fastest or latency > self._longest or row.time >= self._window_end:
@@ -288,7 +295,7 @@ class PublishRule(ConnectionRule):
         for index, row in enumerate(rows):
             if type(row) is not ExchangeRow:
                 fields = row.fields or NOTHING
-                if row.command == "SEND_RECEIPT":
+                if row.command == "SEND_RECEIPT" and row.request is not None:
                     self._latest = row.request or "", fields.get("message_id")
                     continue
                 publisher = publishers.get(str(fields.get("producer_id", -1)))
