@@ -22,8 +22,8 @@ from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import View, count_text
 
-COMMAND_WIDTH = 32
-"""Cells of the column of commands: the longest, such as END_TXN_ON_SUBSCRIPTION_RESPONSE, fit."""
+COMMAND_WIDTH = 33
+"""Cells of the column of commands: the longest, such as SCALABLE_TOPIC_SUBSCRIBE_RESPONSE, fit."""
 
 NARROW_COMMAND_WIDTH = 16
 """Least cells of that column on a narrow terminal, where longer names lose their middle; frequent names fit."""

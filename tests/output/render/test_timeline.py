@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import re
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.records import Checksum, FrameRow
 from pulsarscope.output.render.cell_text import cell_width
+from tests.places import CAPTURES
 from tests.scenarios import rows
 from tests.scenarios.rows import Run, text_of
 
@@ -25,8 +28,8 @@ def test_a_frame_is_a_line_with_name_time_connection_direction_command_and_words
     lines = timeline([rows.send(), rows.receipt()])
     assert lines == [
         "connection #1  10.0.0.1:50886 → 10.0.0.2:6650",
-        "   4.1  0.000000   #1 → SEND                             orders  seq 7  1,234 B  producer 0  ✓",
-        "   6.1  0.002000   #1 ← SEND_RECEIPT                     orders  id 26:14  seq 7  producer 0  ↩ 4.1 1.32 ms",
+        "   4.1  0.000000   #1 → SEND                              orders  seq 7  1,234 B  producer 0  ✓",
+        "   6.1  0.002000   #1 ← SEND_RECEIPT                      orders  id 26:14  seq 7  producer 0  ↩ 4.1 1.32 ms",
         "",
         "2 frames · 1 message produced, 0 delivered · 1 connection · no findings",
     ]
@@ -107,7 +110,7 @@ def test_a_finding_below_its_frame_says_no_place_and_its_hint_once() -> None:
 
 def test_a_status_that_a_finding_repeats_is_left_out() -> None:
     cut = rows.frame(5, "PING", status="truncated", findings=["frame-truncated"])
-    assert timeline([cut])[1].endswith("PING                               frame-truncated")
+    assert timeline([cut])[1].endswith("PING                                frame-truncated")
 
 
 def test_a_long_running_capture_widens_its_columns() -> None:
@@ -179,11 +182,13 @@ def test_a_heading_names_the_columns_once() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 132, None])
 def test_the_column_of_commands_holds_the_longest(width: int | None) -> None:
-    some = [rows.frame(5, "END_TXN_ON_SUBSCRIPTION_RESPONSE"), rows.send(), rows.frame(7, "PARTITIONED_METADATA_RESPONSE")]
+    longest = max(chain.from_iterable(json.loads((CAPTURES / "commands.json").read_text()).values()), key=len)
+    some = [rows.frame(5, longest), rows.send(), rows.frame(7, "PARTITIONED_METADATA_RESPONSE")]
     lines = [line for line in timeline(some, width=width) if " → " in line or " ← " in line][1:]
     start = lines[1].index("orders")
     assert all(line[start - 1] == " " for line in lines)
     assert width == 80 or any("PARTITIONED" in line for line in lines)
+    assert width in {80, 100} or longest in lines[0]
 
 
 def test_commands_have_the_colour_of_what_they_are_for_and_slow_answers_stand_out() -> None:
