@@ -85,13 +85,10 @@ def test_frames_are_listed_with_their_fields_below(captures: Path) -> None:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 def test_lines_fit_the_screen(captures: Path, size: tuple[int, int]) -> None:
     async def steps(app: Any, pilot: Any) -> None:
-        await pilot.pause(0.3)
-        lines = text_of(app).splitlines()
-        assert len(lines) == size[1]
-        assert any(line.rstrip("█▁▂▃▄▅▆▇ ").endswith("µs") for line in lines)
+        await until(lambda: len(text_of(app).splitlines()) == size[1], pilot)
+        await until(lambda: any(line.rstrip("█▁▂▃▄▅▆▇ ").endswith("µs") for line in text_of(app).splitlines()), pilot)
         await pilot.resize_terminal(100, 30)
-        await pilot.pause(0.1)
-        assert len(text_of(app).splitlines()) == 30
+        await until(lambda: len(text_of(app).splitlines()) == 30, pilot)
 
     on_screen(steps, captures / "quickstart.pcapng", size=size)
 
@@ -143,8 +140,7 @@ def test_a_finding_leads_to_its_frame(captures: Path) -> None:
         finding = app.browsed.findings[0]
         assert str(table_of(app, "findings").get_row_at(0)[2]) == finding.evidence["frames"][0].partition(":")[2]
         await pilot.press("enter")
-        await pilot.pause(0.1)
-        assert f"0:{app.list.row.packet}.{app.list.row.sub}" == finding.evidence["frames"][0]
+        await until(lambda: f"0:{app.list.row.packet}.{app.list.row.sub}" == finding.evidence["frames"][0], pilot)
 
     on_screen(steps, captures / "errors.pcap")
 
@@ -383,17 +379,14 @@ def test_the_selected_field_lights_its_bytes_and_a_byte_selects_its_field(captur
         view = app.query_one(FrameBytes)
         field = next(at for at, each in enumerate(view._ranges) if each[2].startswith("client_version"))
         view.fields.highlighted = field
-        await pilot.pause(0.1)
-        assert view.hex.lit == view._ranges[field][:2]
-        assert "client_version  Pulsar-CPP" in text_of(app)
+        await until(lambda: view.hex.lit == view._ranges[field][:2], pilot)
+        await until(lambda: "client_version  Pulsar-CPP" in text_of(app), pilot)
         view.hex.focus()
         await pilot.press("home", "right", "right", "right", "right", "right")
-        await pilot.pause(0.1)
-        assert view._ranges[view.fields.highlighted][2].startswith("commandSize")
-        assert view.hex.lit == (4, 8)
+        await until(lambda: view._ranges[view.fields.highlighted][2].startswith("commandSize"), pilot)
+        await until(lambda: view.hex.lit == (4, 8), pilot)
         await pilot.click("#hex", offset=(10, 0))
-        await pilot.pause(0.1)
-        assert view.hex.lit == (0, 4)
+        await until(lambda: view.hex.lit == (0, 4), pilot)
         await pilot.press("x")
         await until(lambda: not app.details.shows_bytes and "frame 4.1  CONNECT" in text_of(app), pilot)
 
@@ -407,8 +400,7 @@ def test_the_bytes_of_credentials_are_dots(captures: Path) -> None:
         await until(lambda: app.details.shows_bytes, pilot)
         view = app.query_one(FrameBytes)
         view.fields.highlighted = next(at for at, each in enumerate(view._ranges) if each[2].startswith("auth_data"))
-        await pilot.pause(0.1)
-        assert "·· ·· ··" in text_of(app)
+        await until(lambda: "·· ·· ··" in text_of(app), pilot)
         assert "eyJ" not in text_of(app)
         assert "65 79 4a" not in text_of(app)
 
@@ -423,8 +415,7 @@ def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: 
         await until(lambda: table_of(app, "messages").row_count == len(app.pages.messages) > 10, pilot)
         assert '"name":"gamma"' in text_of(app)
         await pilot.press("down", "enter")
-        await pilot.pause(0.2)
-        assert f"0:{app.list.row.packet}.{app.list.row.sub}" == app.pages.messages[1][0]
+        await until(lambda: f"0:{app.list.row.packet}.{app.list.row.sub}" == app.pages.messages[1][0], pilot)
         assert app.list.row.command in {"SEND", "MESSAGE"}
 
     on_screen(steps, captures / "java-schemas.pcap")
@@ -459,8 +450,7 @@ def test_columns_are_chosen_and_kept(captures: Path, tmp_path: Path, monkeypatch
     async def see(app: Any, pilot: Any) -> None:
         await until(lambda: "send.sequence_id size" in text_of(app), pilot)
         app.list.select(15)
-        await pilot.pause(0.2)
-        assert app.list.row.command == "SEND"
+        await until(lambda: app.list.row.command == "SEND", pilot)
 
     on_screen(choose, captures / "quickstart.pcapng")
     assert (tmp_path / "browse.json").exists()
@@ -473,12 +463,10 @@ def test_a_paused_list_does_not_grow(captures: Path) -> None:
         await pilot.press("p")
         count = app.list.count
         app.browsed.frames.add([app.browsed.frames[0]] * 5)
-        await pilot.pause(0.5)
+        await until(lambda: "paused, 5 more" in text_of(app), pilot)
         assert app.list.count == count
-        assert "paused, 5 more" in text_of(app)
         await pilot.press("p")
-        await pilot.pause(0.5)
-        assert app.list.count == count + 5
+        await until(lambda: app.list.count == count + 5, pilot)
 
     on_screen(steps, captures / "quickstart.pcapng")
 
@@ -566,8 +554,7 @@ def test_a_capture_that_is_gone_leaves_what_is_read(captures: Path, tmp_path: Pa
     async def steps(app: Any, pilot: Any) -> None:
         capture.unlink()
         await pilot.press("x")
-        await pilot.pause(0.3)
-        assert "cannot be read: No such file" in text_of(app)
+        await until(lambda: "cannot be read: No such file" in text_of(app), pilot)
         await pilot.press("3")
         await pilot.pause(0.3)
         await pilot.press("1", "j")
