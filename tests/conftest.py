@@ -62,7 +62,7 @@ UNCOUNTED = (
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 
-COUNTED_CASES = 6
+COUNTED_CASES = 2
 """Cases of one test that count in a process: a table of a hundred reaches hardly more than its first rows."""
 
 _cases: Counter[str] = Counter()
