@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from pulsarscope.live.packet_source import CapturedPackets
-from pulsarscope.model.errors import OutputError
+from pulsarscope.model.errors import OutputError, output_error
 from pulsarscope.model.live_limits import LIVE_TRIGGER_MAX_BYTES
 from pulsarscope.model.units import SECOND
 
@@ -176,8 +176,7 @@ def _output_errors(name: str, action: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else error.strerror or error
-        raise OutputError(f"cannot {action} {name}: {reason}") from error
+        raise output_error(name, error, action) from error
 
 
 class TriggeredRecorder:

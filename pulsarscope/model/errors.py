@@ -39,6 +39,12 @@ class OutputError(PulsarscopeError):
     exit_code = 5
 
 
+def output_error(name: str, error: OSError, action: str = "write") -> OutputError:
+    """Say what the system gave as the reason why a result could not be written, or that its folder is missing."""
+    reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else error.strerror or error
+    return OutputError(f"cannot {action} {name}: {reason}")
+
+
 class InternalError(PulsarscopeError):
     """Raised for a fault of pulsarscope itself, and for want of memory: the output is not complete."""
 

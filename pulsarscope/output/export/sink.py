@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError, output_error
 
 STANDARD_OUTPUT = "standard output"
 
@@ -37,8 +37,7 @@ def write_errors(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else error.strerror or error
-        raise OutputError(f"cannot write {name}: {reason}") from error
+        raise output_error(name, error) from error
 
 
 class Sink:
