@@ -61,24 +61,28 @@ def page(template: str, data: Mapping[str, Any], charts: Mapping[str, Any] | Non
     return text.encode(errors="backslashreplace")
 
 
-def printable(value: Any, change: Callable[[str], str] = str, *, evidence: int | None = None) -> Any:
+def printable(value: Any, change: Callable[[str], str] = str, *, named: bool = False) -> Any:
     """Return a plain value whose texts have been through `change` and have nothing invisible or active in them.
 
     Keys are our own words, which a topic may have for its name, but for those inside the values of evidence, which may be names:
-    `evidence` is the depth in it.
+    `named` changes them, too.
     """
     if isinstance(value, str):
         return escape(change(value))
     if isinstance(value, Mapping):
-        return {
-            escape(change(name) if evidence else name): printable(
-                item, change, evidence=0 if evidence is None and name == "evidence" else None if evidence is None else evidence + 1
-            )
-            for name, item in value.items()
-        }
+        if named:
+            return {escape(change(name)): printable(item, change, named=True) for name, item in value.items()}
+        return {escape(name): (_evidence if name == "evidence" else printable)(item, change) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [printable(item, change, evidence=evidence) for item in value]
+        return [printable(item, change, named=named) for item in value]
     return value
+
+
+def _evidence(value: Any, change: Callable[[str], str]) -> Any:
+    """Do as `printable` with the evidence of findings, whose own keys are our words."""
+    if isinstance(value, Mapping):
+        return {escape(name): printable(item, change, named=True) for name, item in value.items()}
+    return [_evidence(item, change) for item in value] if isinstance(value, (list, tuple)) else printable(value, change)
 
 
 def _json(value: Any) -> str:
