@@ -7,6 +7,7 @@ from math import inf
 from typing import TypeVar
 
 from pulsarscope.dissect.rules import ReportedFinding, RuleContext, Where
+from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import STREAM_FINDINGS_MAX
 from pulsarscope.model.records import ExchangeRow
@@ -49,23 +50,19 @@ def answers_lost(context: RuleContext, since: int) -> int:
     return sum(-(-size // SHORTEST_ANSWER) for size in _gaps(context, context.server, since))
 
 
-def may_lack(context: RuleContext, since: int, until: int) -> bool:
-    """Return True when a frame of the client may be among the bytes that the capture lacks between two times.
+def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -> bool:
+    """Return True when a frame of one side may be among the bytes that the capture lacks between two times.
 
     `until` is the present: how many of the rows to come are known already differs with the way of running.
     """
-    return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.client, since, until))
+    sender = context.client if side == CLIENT else context.server
+    return any(size >= SHORTEST_ANSWER for size in _gaps(context, sender, since, until))
 
 
 def latest_lack(context: RuleContext, until: int) -> int:
     """Return the time of the latest bytes of the client, up to the present `until`, that the capture lacks; -1: it lacks none."""
     times = [gap.where.time for gap in _gaps_of(context, context.client) if gap.where.time <= until]
     return until if len(times) >= STREAM_FINDINGS_MAX else max(times, default=-1)
-
-
-def may_lack_delivery(context: RuleContext, since: int, until: int) -> bool:
-    """Return True when a frame of the server may be among the bytes that the capture lacks between two times; `until` is the present."""
-    return any(size >= SHORTEST_ANSWER for size in _gaps(context, context.server, since, until))
 
 
 def latest_gap(context: RuleContext, until: int) -> int:

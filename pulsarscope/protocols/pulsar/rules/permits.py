@@ -21,7 +21,7 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
-from pulsarscope.protocols.pulsar.rules.evidence import may_lack, may_lack_delivery
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
@@ -285,7 +285,7 @@ class PermitRule(ConsumerRule[PermitState]):
                 "since": since.time,
                 "lost": self.context.lost,
                 "undecided": max(self._unknown.get(consumer.number, -1), self.unreadable.get(SERVER, -1)) >= since.time
-                or may_lack_delivery(self.context, since.time, now),
+                or may_lack(self.context, since.time, now, SERVER),
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
