@@ -17,52 +17,46 @@ class Case(NamedTuple):
     want: list[tuple[int, str, str, int | None, int | None, bytes, bytes]]
 
 
-def closed_by_client(tape: Tape) -> None:
+def ask_and_answer(tape: Tape) -> None:
     tape.open()
     tape.send(CLIENT, 0, b"ask")
     tape.send(SERVER, 0, b"answer")
+
+
+def closed_by_client(tape: Tape) -> None:
+    ask_and_answer(tape)
     tape.send(CLIENT, 3, flags=FIN | ACK)
     tape.send(SERVER, 6, flags=FIN | ACK)
     tape.send(CLIENT, 4)
 
 
 def fin_captured_behind_its_answer(tape: Tape) -> None:
-    tape.open()
-    tape.send(CLIENT, 0, b"ask")
-    tape.send(SERVER, 0, b"answer")
+    ask_and_answer(tape)
     tape.send(SERVER, 6, flags=FIN | ACK, after=20 * 1_000_000)
     tape.send(CLIENT, 3, flags=FIN | ACK, after=-10 * 1_000_000)
     tape.send(CLIENT, 4)
 
 
 def fin_behind_the_one_that_acknowledges_it(tape: Tape) -> None:
-    tape.open()
-    tape.send(CLIENT, 0, b"ask")
-    tape.send(SERVER, 0, b"answer")
+    ask_and_answer(tape)
     tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4)
     tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
     tape.send(CLIENT, 4)
 
 
 def fin_missing(tape: Tape) -> None:
-    tape.open()
-    tape.send(CLIENT, 0, b"ask")
-    tape.send(SERVER, 0, b"answer")
+    ask_and_answer(tape)
     tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4)
     tape.send(CLIENT, 4)
 
 
 def data_and_fin_missing(tape: Tape) -> None:
-    tape.open()
-    tape.send(CLIENT, 0, b"ask")
-    tape.send(SERVER, 0, b"answer")
+    ask_and_answer(tape)
     tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 20)
 
 
 def both_close_at_once(tape: Tape) -> None:
-    tape.open()
-    tape.send(CLIENT, 0, b"ask")
-    tape.send(SERVER, 0, b"answer")
+    ask_and_answer(tape)
     tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 3)
     tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
 
