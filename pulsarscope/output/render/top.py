@@ -62,7 +62,7 @@ class Top:
         """
         self._status = status
         self._clock = clock
-        self._options = options
+        self._options = msgspec.structs.replace(options, folds=False)
         self._endpoints = endpoints
         self._since = clock()
         self._lock = threading.Lock()
@@ -104,7 +104,7 @@ class Top:
         """Return the content of a screen of this size, a line for each of its lines at most."""
         self._refresh()
         state, snapshot = self._state, self._snapshot
-        report = TextReport(msgspec.structs.replace(self._options, folds=False, width=width))
+        report = TextReport(msgspec.structs.replace(self._options, width=width))
         self._header(report, snapshot, paused=state.paused)
         if state.helping:
             self._help(report)
@@ -127,7 +127,7 @@ class Top:
         """Return what stays at the end: totals, tables by what happened since the start, and the findings with what to try."""
         self._refresh(now=True)
         snapshot = self._snapshot
-        report = TextReport(msgspec.structs.replace(self._options, folds=False, width=width, limit=SUMMARY_ROWS))
+        report = TextReport(msgspec.structs.replace(self._options, width=width, limit=SUMMARY_ROWS))
         self._header(report, snapshot, paused=False, rates=False)
         if snapshot.begun_before:
             report.paragraph(_begun_before(snapshot), 2, report.palette.dim)
@@ -226,7 +226,7 @@ class Top:
 
     def _finding_text(self, width: int, rows: list[ReportRecord]) -> list[str]:
         """Return the whole text of the chosen finding, and what to try."""
-        report = TextReport(msgspec.structs.replace(self._options, folds=False, width=width))
+        report = TextReport(msgspec.structs.replace(self._options, width=width))
         if rows:
             code = rows[self._state.place.position(rows)]["code"]
             for group in self._snapshot.findings:
