@@ -296,7 +296,7 @@ class PublishRule(ConnectionRule):
             if type(row) is not ExchangeRow:
                 fields = row.fields or NOTHING
                 if row.command == "SEND_RECEIPT" and row.request is not None:
-                    self._latest = row.request or "", fields.get("message_id")
+                    self._latest = row.request, fields.get("message_id")
                     continue
                 publisher = publishers.get(str(fields.get("producer_id", -1)))
                 if row.command != "SEND" or publisher is None or publisher.lag is not None or not publisher.is_known:
