@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.kafka07 import (
@@ -16,6 +17,8 @@ from tests.scenarios.kafka07 import (
     fetch_response,
     message,
     message_set,
+    multifetch,
+    multifetch_response,
     multiproduce,
     offsets,
     offsets_response,
@@ -172,3 +175,48 @@ def test_a_consumer_with_a_reason_to_leave_its_place_is_not(tmp_path: Path, why:
     else:
         conversation.client(fetch("t", 1 if why == "other partition" else 0, behind + by)).server(fetch_response(SET))
     assert codes(diagnose(tmp_path, conversation)) == set()
+
+
+def asking(depth: int, count: int = 12) -> Conversation:
+    """A client that has so many requests on their way, of all kinds."""
+    kinds = (
+        (fetch("a", 0, 0), fetch_response(SET)),
+        (multifetch(("b", 0, 0, 99), ("c", 0, 0, 99)), multifetch_response(fetch_response(SET), fetch_response(SET))),
+        (fetch("d", 0, 9), fetch_response()),
+        (multifetch(("e", 0, 0, 99)), multifetch_response(fetch_response(SET))),
+        (offsets("f", 0, -1, 2), offsets_response([900, 0])),
+    )
+    conversation, waiting = talk(), []
+    for number in range(count):
+        question, answer = kinds[number % len(kinds)]
+        waiting.append(answer)
+        conversation.client(question).wait(300 * MILLISECOND)
+        if len(waiting) >= depth:
+            conversation.server(waiting.pop(0))
+    return conversation.server(*waiting)
+
+
+@pytest.mark.parametrize(("depth", "first"), [*product((1, 2, 3), range(3, 12))])
+def test_answers_to_requests_from_before_the_capture_accuse_nobody(tmp_path: Path, depth: int, first: int) -> None:
+    capture = write_pcap(tmp_path / "midstream.pcap", asking(depth).wait(3 * SECOND).close().packets[first:])
+    assert {row.severity for row in Diagnosis(capture).findings} <= {"note"}
+
+
+@pytest.mark.parametrize(("first", "end"), [*product((3, 4, 5, 8), ("client", "server"))])
+def test_a_request_without_an_answer_is_named_in_midstream_too(tmp_path: Path, first: int, end: str) -> None:
+    conversation = asking(1).client(fetch("t", 0, 5)).wait(3 * SECOND).close(end)
+    diagnosis = Diagnosis(write_pcap(tmp_path / "midstream.pcap", conversation.packets[first:]))
+    row, _ = diagnosis.only("request-unanswered" if end == "client" else "connection-closed-by-broker")
+    assert diagnosis.commands(row) == ["FETCH"]
+
+
+@pytest.mark.parametrize("others", [0, 3, 30])
+def test_a_message_within_a_set_proves_no_frame(tmp_path: Path, others: int) -> None:
+    """The capture begins with bytes that look like the length of a frame of 16 MiB."""
+    messages = message_set(b"tail\x01\x00\x00\x00\x00\x00", b"h", *[b"x" * 90] * others)
+    answer = fetch_response(messages)
+    conversation = talk().client(fetch("t", 0, 0)).server(answer[:20]).server(answer[20:])
+    for number in range(1, 4):
+        conversation.wait(SECOND).client(fetch("t", 0, len(messages) * number)).server(answer)
+    capture = write_pcap(tmp_path / "midstream.pcap", conversation.close().packets[5:])
+    assert {row.severity for row in Diagnosis(capture).findings} == {"note"}

@@ -167,6 +167,8 @@ def _examine(read: _Reader, data: bytes, position: int, end: int, budget: int, *
             seen = max(short.needed, min(2 * cursor.position - position, stop))
     except _UnlikelyError:
         proof = "no"
+    if proof == SURE and size > FRAME_DEFAULT_MAX_BYTES:  # a message within a set proves no length that stands before it
+        proof = LIKELY
     return Candidate(size, seen or cursor.position, proof, cursor.position - position + cursor.cost)
 
 

@@ -115,19 +115,25 @@ def errors_of(fields: dict[str, Any]) -> Sequence[str]:
 
 def shape(data: bytes, start: int, end: int) -> str | None:
     """Return the kind of response that the frame data[start:end] is, RESPONSE when it can be several; None when it is not a response."""
-    possible = [command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end)]
-    if len(possible) > 1:
-        possible = [command for command in possible if _is_proven(command, data, start, end)] or possible
+    possible = _fitting(data, start, end)
     return possible[0] if len(possible) == 1 else RESPONSE if possible else None
 
 
-def possible_commands(data: bytes, start: int, end: int) -> frozenset[str]:
-    """Return the kinds of response that the complete frame data[start:end] can be.
+def possible_commands(data: bytes, start: int, end: int) -> dict[str, int]:
+    """Return the kinds of response that the complete frame data[start:end] can be, and how many message sets it has as each.
 
     When it is none with whole message sets, it is one with damaged sets: a fetch from within a message brings them in whole frames.
     """
-    whole = frozenset(command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end))
-    return whole or frozenset(command for command in (FETCH_RESPONSE, MULTIFETCH_RESPONSE) if _is_framed_as(command, data, start, end))
+    damaged = [command for command in (FETCH_RESPONSE, MULTIFETCH_RESPONSE) if _is_framed_as(command, data, start, end)]
+    return {command: len(read_response(command, data, start, end, (), []).sets) for command in _fitting(data, start, end) or damaged}
+
+
+def _fitting(data: bytes, start: int, end: int) -> Sequence[str]:
+    """Return the kinds of response with whole message sets that a frame can be: those that a checksum proves, if there are."""
+    possible = [command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end)]
+    if len(possible) > 1:
+        possible = [command for command in possible if _is_proven(command, data, start, end)] or possible
+    return possible
 
 
 def _is_framed_as(command: str, data: bytes, start: int, end: int) -> bool:

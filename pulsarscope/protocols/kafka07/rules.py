@@ -97,6 +97,8 @@ class ExchangeRule(ConnectionRule):
         self._context = context
         self._unanswered: list[tuple[Where, str]] = []
         """Place and title of requests."""
+        self._answered = (-1, 0, 0)
+        """File, packet and number of the latest request with an answer, or of an answer whose request is unknown."""
         self._unrequested: tuple[int, Where] | None = None
         """Number of responses, and the first one."""
 
@@ -111,7 +113,9 @@ class ExchangeRule(ConnectionRule):
         elif row.status == "unanswered":
             if len(self._unanswered) < REQUESTS_MAX:
                 self._unanswered.append((where, title))
-        elif row.status == "unrequested":
+        else:
+            self._answered = max(self._answered, where[1:4])
+        if row.status == "unrequested":
             count, first = self._unrequested or (0, where)
             self._unrequested = count + 1, first
         if row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns("slow-exchange-seconds"):
@@ -126,8 +130,11 @@ class ExchangeRule(ConnectionRule):
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
         limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         gap_note = "; the capture lacks bytes" if self._context.lost else ""
-        # Answers have no number: behind a lost one the last request seems to have none.
-        for where, title in () if row.server_missing else self._unanswered:
+        # Answers have no number: behind a lost one, or one that cannot be read, the last request seems to have none. They come in order.
+        lost = row.server_missing or (row.server_skipped and self._answered[0] < 0)
+        for where, title in () if lost else self._unanswered:
+            if where[1:4] < self._answered:
+                continue
             waited = row.end - where.time
             evidence = {"frames": [where.name], "waited_ns": waited}
             if row.closed_by == SERVER:

@@ -8,7 +8,7 @@ client that waits for each answer, as those of 0.7 do; of any other no response 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, T
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
+from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, OFFSETS_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.deliveries import Deliveries, ReadSet, shares
 from pulsarscope.protocols.kafka07.requests import LARGE_BYTES, LARGEST_MESSAGE, largest_message, only_topic, parts_of, read_request
@@ -50,6 +50,11 @@ class _WaitingRequest(NamedTuple):
     parts: Sequence[dict[str, Any]]
     place: _Place
 
+    def takes(self, possible: Mapping[str, int]) -> bool:
+        """Return True when a response that can be these commands, with so many message sets, can answer it."""
+        command = ANSWERED_BY[self.command]
+        return possible.get(command) == (0 if command == OFFSETS_RESPONSE else len(self.parts))
+
 
 class _Preceding(NamedTuple):
     """The bytes of the server behind one response and before the next."""
@@ -65,7 +70,7 @@ class _UnmatchedResponse(NamedTuple):
 
     response: Response
     place: _Place
-    possible: frozenset[str]
+    possible: Mapping[str, int]
     preceding: _Preceding
 
 
@@ -215,11 +220,8 @@ class Kafka07Session(Session):
         place = (frame.file, frame.packet)
         if self._lost:
             self._settle(out, place)
-
-            def can_be(command: str) -> bool:
-                return frame.status == TRUNCATED or command in possible_commands(data, 0, len(data))
-
-            return self._newest(place, preceding, can_be, out)
+            possible = None if frame.status == TRUNCATED else possible_commands(data, 0, len(data))
+            return self._newest(place, preceding, possible, out)
         if not self._waiting:
             return None, None
         waiting = self._waiting.popleft()
@@ -229,7 +231,7 @@ class Kafka07Session(Session):
         return waiting, self._pairing.answer(_QUEUE)
 
     def _newest(
-        self, place: _Place, preceding: _Preceding, can_be: Callable[[str], bool], out: list[Event]
+        self, place: _Place, preceding: _Preceding, possible: Mapping[str, int] | None, out: list[Event]
     ) -> tuple[_WaitingRequest | None, Request | None]:
         """Return the newest request before a response; give up all others, which were answered before the client asked again.
 
@@ -245,7 +247,7 @@ class Kafka07Session(Session):
             self._waiting.popleft()
             self._exchange(self._pairing.answer(_QUEUE), None, out)
         waiting = self._waiting[0] if self._waiting else None
-        if self._pipelined or waiting is None or waiting.place >= place or not can_be(ANSWERED_BY[waiting.command]):
+        if self._pipelined or waiting is None or waiting.place >= place or not (possible is None or waiting.takes(possible)):
             return None, None
         self._answered_to = place
         return self._waiting.popleft(), self._pairing.answer(_QUEUE)
@@ -254,7 +256,7 @@ class Kafka07Session(Session):
         """Pair the responses before `place` (None: all): where bytes are lost, requests may become readable behind their responses."""
         while self._unmatched and (place is None or self._unmatched[0].place < place):
             unmatched = self._unmatched.popleft()
-            waiting, request = self._newest(unmatched.place, unmatched.preceding, unmatched.possible.__contains__, out)
+            waiting, request = self._newest(unmatched.place, unmatched.preceding, unmatched.possible, out)
             if waiting is not None:
                 unmatched.response.command = ANSWERED_BY[waiting.command]
             self._exchange(request, unmatched.response, out)
