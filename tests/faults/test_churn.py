@@ -42,7 +42,7 @@ def test_clients_made_one_after_the_other_need_no_second_busy_second(number: int
     [
         (8, 1 * SECOND, 1),  # jobs of cron
         (20, 1 * SECOND, 1),
-        (30, 4 * SECOND // 5, 1),
+        (30, 49 * SECOND // 50, 1),
         (6, SECOND // 2, 1),
         (40, 4 * MILLISECOND, 1),  # that start at once
         (10, 100 * MILLISECOND, 1),
@@ -55,7 +55,7 @@ def test_jobs_that_come_and_go(number: int, every: int, messages: int, end: str,
     assert with_code(rows, "connection-churn") == []
 
 
-@pytest.mark.parametrize(("number", "every"), [(12, 400), (14, 420), (30, 500), (60, 650)])
+@pytest.mark.parametrize(("number", "every"), [(12, 400), (14, 920), (30, 500), (60, 800)])
 @pytest.mark.parametrize("end", ["fin", "rst"])
 def test_a_client_made_for_each_message_without_a_busy_second(number: int, every: int, end: str, tmp_path: Path) -> None:
     rows = findings_of(tmp_path, *(job(index, every * MILLISECOND, end=end) for index in range(number)))
@@ -94,7 +94,7 @@ def test_a_producer_made_for_each_message(every: int, messages: int, end: str, t
     assert only(findings_of(tmp_path, talk), "producer-churn")[1]["count"] == number
 
 
-@pytest.mark.parametrize(("number", "every"), [(12, 400), (30, 500), (60, 650)])
+@pytest.mark.parametrize(("number", "every"), [(12, 400), (14, 920), (60, 800)])
 def test_a_producer_made_for_each_message_without_a_busy_second(number: int, every: int, tmp_path: Path) -> None:
     assert only(findings_of(tmp_path, producing(number, every * MILLISECOND)), "producer-churn")[1]["count"] == number
 

@@ -42,9 +42,9 @@ THRESHOLDS = (
     ),
     Threshold(
         "churn-interval-seconds",
-        0.7,
+        0.95,
         SECONDS,
-        "As many that follow each other so soon need no busy second, for five times as long, or when each connection begins behind the end "
+        "As many that follow each other so soon need no busy second, for four times as long, or when each connection begins behind the end "
         "of the one before; jobs of cron start less often.",
         ("connection-churn", "producer-churn"),
     ),
@@ -123,7 +123,7 @@ def _lasts(count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool = 
     `in_turn`: none begins before the end of the one before, as what starts at once does.
     """
     interval = thresholds.ns("churn-interval-seconds")
-    return count >= thresholds["churn-least"] and (in_turn or span_ns >= 5 * interval) and span_ns <= (count - 1) * interval
+    return count >= thresholds["churn-least"] and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
 
 
 def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

@@ -19,6 +19,9 @@ TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
 ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 """Errors that the key rules of this theme report."""
 
+FENCED = "fenced"
+"""What a broker says to a SEND for a topic that it is about to close; the client sends it again when its producer is back."""
+
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 AGAIN = "again"
 """A consumer that came back gets what its subscription had acknowledged."""
@@ -33,6 +36,11 @@ _IDENTIFIERS = {
     "CLOSE_CONSUMER": ("consumer_id", "consumer", ""),
 }
 """Id field, noun and name field by command."""
+
+
+def is_moving(error: str | None, message: str | None) -> bool:
+    """Return True for a refusal of a topic that the broker is about to close, or that it does not serve yet."""
+    return error == "ServiceNotReady" or (error == "PersistenceError" and message == FENCED)
 
 
 class Closing(NamedTuple):
@@ -88,7 +96,7 @@ class DepartureRule(ConnectionRule):
             self._emit_refusal(topic, name, row)
 
     def _refusal(self, row: ExchangeRow) -> None:
-        if row.topic is not None and (row.error in ERRORS or row.error == "ServiceNotReady"):
+        if row.topic is not None and (row.error in ERRORS or is_moving(row.error, row.error_message)):
             self._emit_refusal(row.topic, f"{row.request} of {row.producer_name or self._context.client}", row)
 
     def _close(self, row: FrameRow) -> None:
@@ -144,7 +152,8 @@ class DepartureRule(ConnectionRule):
 
     def _emit_refusal(self, topic: str, name: str, row: ExchangeRow) -> None:
         message = error_message_text(row.error_message)
-        self._emit(topic, where_of(row), "refused", name, frame=response_name(row), error=row.error, message=message)
+        answer = {"frame": response_name(row), "error": row.error, "message": message}
+        self._emit(topic, where_of(row), "refused", name, request=row.request, **answer)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Pass over the messages that are not refused; see `ConnectionRule.batch`."""

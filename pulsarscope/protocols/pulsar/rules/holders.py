@@ -46,6 +46,7 @@ class HolderRule(ConnectionRule):
             name=row.producer_name,
             mode=fields.get("producer_access_mode", "Shared"),
             epoch=fields.get("epoch", 0),
+            had_topic="topic_epoch" in fields,
         )
 
     def _subscribe(self, row: FrameRow) -> None:

@@ -175,7 +175,8 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         request = refused[0]
-        code = "producer-busy" if request.values["error"] == "ProducerBusy" else "producer-fenced"
+        is_fenced = request.values["error"] != "ProducerBusy" and any(fact.values["had_topic"] for fact in refused)
+        code = "producer-fenced" if is_fenced else "producer-busy"
         _report_refused(code, refused, _obstacles(_holders(tenures, request), request), "producer", f"topic {topic}", report)
     for fact in facts:
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":

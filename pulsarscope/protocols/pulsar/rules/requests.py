@@ -82,6 +82,9 @@ SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
 FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
 """Requests for which a broker opens no topic, writes nothing and asks nobody that is slow."""
 
+TOO_LARGE = "maximum message size"
+"""Part of what a broker says to a SEND above the limit of its topic's policies."""
+
 _TO_ANY = frozenset({"ERROR", "SUCCESS"})
 
 REQUESTS_MAX = 1_000
@@ -130,10 +133,13 @@ class RequestRule(ConnectionRule):
         special = SPECIAL_SEND_ERRORS if row.request == "SEND" else SPECIAL_ERRORS
         if row.status != "error" or row.error in special or is_transaction_error(row):
             return
-        where = where_of(row)
-        if row.error == "TopicNotFound" and where.name in self._probes:
+        if row.error == "TopicNotFound" and where_of(row).name in self._probes:
             return  # as clients ask for the retry and dead letter topics of earlier versions
-        code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "request-failed"
+        if departures.is_moving(row.error, row.error_message) and row.topic is not None:
+            return  # unless nobody comes back, which is known of all connections
+        where = where_of(row)
+        is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
+        code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
         self._context.report(code, where, f"{_title(row)} was refused with {error_text(row.error, row.error_message)}.", evidence)
 

@@ -15,8 +15,9 @@ from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 CODES = table(
     SESSION.error(
         "message-too-large",
-        "A SEND is larger than the broker's maxMessageSize.",
-        "The broker refuses it or closes the connection: use chunking or compression, or raise maxMessageSize on all brokers.",
+        "A SEND is larger than the broker, or a policy of its topic, allows.",
+        "The broker refuses it or closes the connection: use chunking or compression, or raise maxMessageSize on all brokers, or of the "
+        "topic's policies.",
     ),
 )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.departures import AGAIN, BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
+from pulsarscope.protocols.pulsar.rules.departures import AGAIN, BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS, is_moving
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing, quantity
 
@@ -99,6 +99,7 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         refused = [fact for fact in facts if fact.what == "refused" and fact.values["error"] in errors]
         if refused:
             _report_refused(code, reason, topic, refused, report)
+    _report_unserved(topic, facts, report)
     ended = [fact for fact in facts if fact.what == "end"]
     if ended:
         names = sorted(name for _, name in {_client(fact) for fact in ended})
@@ -174,6 +175,23 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
         "count": len(refused),
     }
     report(code, first.where, text, evidence)
+
+
+def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """Report refusals of a topic that moves after which no client of the same host came back to it."""
+    back: dict[str, int] = {}
+    for fact in facts:
+        if fact.what == "back":
+            back[host(fact.values["client"])] = fact.values["back"]
+    for fact in facts:
+        values, where = fact.values, fact.where
+        if fact.what != "refused" or not is_moving(values["error"], values["message"]):
+            continue
+        if back.get(host(values["client"]), 0) < where.time:
+            request, error = values["request"], values["error"]
+            text = f"{request} for {topic} was refused with {error_text(error, values['message'])}."
+            evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
+            report("request-failed", where, text, evidence)
 
 
 def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,15 @@ def test_a_topic_that_is_taken_alone_is_told_with_its_holder() -> None:
         (ERROR, 27, "0:14.1"),
         (ERROR, 86, "0:80.1"),
     ]
+
+
+@pytest.mark.parametrize(("fields", "code"), [({}, "producer-busy"), ({"topic_epoch": 0, "epoch": 1}, "producer-fenced")])
+@pytest.mark.parametrize("name", ["", "q"])
+def test_only_a_producer_that_had_the_topic_can_lose_it(tmp_path: Path, name: str, fields: dict[str, Any], code: str) -> None:
+    holder = connected().client(producer(producer_access_mode="Exclusive")).server(created())
+    other = connected(40001, start=SECOND).client(producer(name=name, producer_access_mode="Exclusive", **fields))
+    refused = other.server(error(1, "ProducerFenced", "Topic has an existing exclusive producer: p"))
+    assert problem_codes(findings_of(tmp_path, holder, refused)) == [code]
 
 
 def test_a_takeover_names_winner_and_loser() -> None:

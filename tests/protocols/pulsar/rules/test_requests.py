@@ -6,7 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, error, lookup, lookup_response, producer
+from tests.scenarios.commands import (
+    CONNECT,
+    CONNECTED,
+    PING,
+    PONG,
+    close_producer,
+    created,
+    error,
+    lookup,
+    lookup_response,
+    producer,
+    receipt,
+    send,
+    send_error,
+)
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -21,6 +35,31 @@ def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
     talk = connected().client(lookup(1)).server(error(1, "MetadataError", "no"))
     row, evidence = diagnose(tmp_path, talk.close()).only("request-failed")
     assert (row.severity, evidence["error"], len(evidence["frames"])) == ("error", "MetadataError", 2)
+
+
+@pytest.mark.parametrize("granted", ["", "on the same connection", "on another"])
+@pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP"])
+def test_refusals_of_a_topic_that_moves_are_told_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:
+    talk = connected().client(producer()).server(created()).client(send()).server(receipt())
+    if what == "SEND":
+        talk.client(send(1, 1)).server(send_error("PersistenceError", "fenced", 1, 1), close_producer())
+    elif what == "PRODUCER":
+        talk.server(close_producer()).client(producer(request=3)).server(error(3, "ServiceNotReady"))
+    else:
+        talk.server(close_producer()).client(lookup(3)).server(lookup_response("Failed", "", 3, error="ServiceNotReady"))
+    again = connected(40001, start=SECOND) if "another" in granted else talk.wait(SECOND // 10)
+    if granted:
+        again.client(lookup(4)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 4))
+        again.client(producer(request=5)).server(created(request=5)).client(send(1, 1)).server(receipt(1, 1, 8))
+    found = diagnose(tmp_path, *([again] if again is talk else [talk, again])).of("request-failed")
+    assert [row.severity for row in found] == ([] if granted else ["error"])
+
+
+@pytest.mark.parametrize("size", [100, 9000])
+def test_a_message_above_the_limit_of_its_topic_is_told(tmp_path: Path, size: int) -> None:
+    talk = connected().client(producer()).server(created()).client(send(1, 0, b"x" * size))
+    row, evidence = diagnose(tmp_path, talk.server(send_error("NotAllowedError", "Exceed maximum message size"))).only("message-too-large")
+    assert (row.severity, len(evidence["frames"])) == ("error", 2)
 
 
 @pytest.mark.parametrize(
