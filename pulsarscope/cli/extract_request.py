@@ -34,6 +34,12 @@ class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
         ),
     ] = None
     context: Annotated[bool, typer.Option("--context", help="Include the packets that open and close the connections.")] = False
+    findings: Annotated[
+        bool,
+        typer.Option(
+            "--findings", help="Run the rules, too, and tell their findings in comments; always with --records finding and --fail-on."
+        ),
+    ] = False
     redact: RedactOption = False
     mask_key: RedactKeyOption = None
     limit: LimitOption = None

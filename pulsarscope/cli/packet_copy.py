@@ -20,7 +20,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.indexes import run_from_index
-from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.options import NEVER, CommandRequest
 from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.rereadable import rereadable
@@ -88,8 +88,8 @@ def write_packets(request: ExtractRequest) -> int:
     return run_with_output(run_extraction)
 
 
-def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
-    """Return the options of the first run. It gives all findings, whatever kinds are asked for: they go into packet comments."""
+def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
+    """Return the options of the first run. It gives the findings of reading, whatever kinds are asked for: they go into packet comments."""
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset({*kinds, FindingRow.kind}),
@@ -97,7 +97,7 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
         payloads=True,
         payload=None if row_filter is None else row_filter.payload,
         rows_max=ROWS_MAX,
-        rules=True,
+        rules=request.findings or FindingRow.kind in kinds or request.fail_on != NEVER,
         places=True,
         columns=row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None,
     )
@@ -143,7 +143,7 @@ def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Re
     return row_filter is not None or not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
-def _redact(request: CommandRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
+def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
     """Read the capture for the bytes of its frames."""
     options = msgspec.structs.replace(
         _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=True

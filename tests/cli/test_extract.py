@@ -268,6 +268,20 @@ def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extrac
     assert second.startswith("checksum-mismatch: ")
 
 
+def test_findings_of_rules_are_told_in_comments_when_they_are_asked_for(tmp_path: Path) -> None:
+    path = write_pcap(tmp_path / "in.pcap", dialogue().client(send(0, 10)).packets)
+    out = tmp_path / "out.pcapng"
+
+    def told(**values: Any) -> list[bool]:
+        write_packets(ExtractRequest(files=[str(path)], out=str(out), quiet=True, **values))
+        return ["send-without-producer: " in comment for comment in comments(out.read_bytes())]
+
+    assert told(filter="command == SEND") == [False]
+    for asked in ({"findings": True}, {"fail_on": "error"}):
+        assert told(filter="command == SEND", **asked) == [True]
+    assert told(kinds="frame,finding", filter="command == SEND") == [True]
+
+
 def test_a_finding_about_a_packet_brings_the_packet(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().lose("client", 50).client(PING).client(PING)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
