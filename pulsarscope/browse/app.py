@@ -23,8 +23,7 @@ from pulsarscope.browse.details import copied, lane_lines
 from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.help import KEYS, Help
-from pulsarscope.browse.lanes import Lanes
-from pulsarscope.browse.pages import Pages, ShownMessage, table_of
+from pulsarscope.browse.pages import Lanes, Pages, ShownMessage, table_of
 from pulsarscope.browse.passing_frames import PassingFrames
 from pulsarscope.browse.prompt import Names, Prompt
 from pulsarscope.browse.searching import SearchingApp

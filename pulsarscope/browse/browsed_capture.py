@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,10 +14,12 @@ import msgspec
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.browse.connections import Connections
 from pulsarscope.browse.frame_store import FrameStore
-from pulsarscope.browse.near import read_near
+from pulsarscope.capture import Block, BlockReader, Blocks, Inputs, Portion
 from pulsarscope.dissect.capabilities import LiveFold, ReportFold, ReportTable
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.report_tables import report_tables
+from pulsarscope.engine.local import Run
+from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX, ROWS_MAX
 from pulsarscope.model.live_limits import BROWSED_FRESH_MESSAGES_MAX, BROWSED_LIVE_CONNECTIONS_MAX
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from pulsarscope.engine.row_batch import RowBatch
     from pulsarscope.filter import Filter
     from pulsarscope.filter.field_columns import FieldColumns
+
 
 TABLES = ("consumers",)
 """Tables of statistics that have a page, where a protocol has them."""
@@ -285,3 +289,50 @@ class Browsed:
                 is_before = (row.file, row.packet, row.sub) <= wanted
             low, high = (middle + 1, high) if is_before else (low, middle)
         return range(max(low - 1, 0), self.frames.chunks)
+
+
+class _Nothing:
+    """The blocks of a capture that is not read."""
+
+    recognised = True
+    first_time = None
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(())
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """Return none."""
+        return []
+
+
+def read_near(portions: Sequence[Portion], inputs: Inputs, options: Options, wanted: FrameRow) -> RawFrame | None:
+    """Return the bytes of a frame from as much of its capture as holds it; None when it is not recognised there, as inside TLS.
+
+    `portions` are those of all captures, in order; `options` those of a run that gives frames with their bytes.
+    """
+    own = [portion for portion in portions if portion.file == wanted.file]
+    last = bisect_left([portion.packets for portion in own], wanted.packet) - 1
+    if last < 0:
+        return None
+    first = max(last - 1 - 2 * wanted.size // max(own[last].start // max(last, 1), 1), 0)  # retransmissions included
+    begin, end = own[first], own[last]
+    part = Portion(begin.file, begin.start, end.end, begin.packets, begin.preamble)
+
+    def read(path: str, file: int) -> Blocks:
+        return BlockReader(path, file, by_interface=inputs.by_interface, portion=part) if file == part.file else _Nothing()
+
+    near = Inputs(inputs.paths[: part.file + 1], None, [])
+    found = False
+    for batch in Run(near, options, read):
+        for row in batch.rows:
+            if isinstance(row, FrameRow):
+                found = _is_same(row, wanted)
+            elif isinstance(row, RawFrame) and found:
+                return row
+    return None
+
+
+def _is_same(row: FrameRow, wanted: FrameRow) -> bool:
+    """Compare all but what depends on what was read before: names of connections, places in streams, what a session knows."""
+    names = ("packet", "time", "direction", "size", "command", "fields", "metadata", "payload_size", "status")
+    return all(getattr(row, name) == getattr(wanted, name) for name in names)

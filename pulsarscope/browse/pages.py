@@ -3,26 +3,76 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App
-from textual.widgets import DataTable, Static, TabPane
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, OptionList, Static, TabPane
+from textual.widgets.option_list import Option
 
 from pulsarscope.browse.browsed_capture import Browsed
-from pulsarscope.browse.cells import cell, place
-from pulsarscope.browse.lanes import Lanes
 from pulsarscope.filter import Filter
 from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.live_limits import BROWSED_LIVE_MESSAGES_MAX
-from pulsarscope.model.records import MessageRow
+from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.render.cell_text import clip, escape
 from pulsarscope.output.render.diagnosis import verdict
+from pulsarscope.output.render.times import duration_text
+
+_ARROW = re.compile(r" *((?:\d+:)?\d+\.\d+) ")
+
+
+class Lanes(OptionList):
+    """The lines of a diagram; those of frames can be selected."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+        Binding("g", "first", show=False),
+        Binding("G", "last", show=False),
+        Binding("space", "page_down", show=False),
+    ]
+
+    def show(self, lines: Sequence[str], selected: str) -> None:
+        """Show a diagram, in which the arrow of a frame, by its name, is selected."""
+        names = [frame_of(line) for line in lines]
+        self.clear_options()
+        self.add_options(Option(Text(line, no_wrap=True), disabled=name is None) for line, name in zip(lines, names, strict=True))
+        if selected in names:
+            self.highlighted = names.index(selected)
+
+    def frame(self, number: int) -> str | None:
+        """Return the name of the frame of a line."""
+        return frame_of(str(self.get_option_at_index(number).prompt))
+
+
+def frame_of(line: str) -> str | None:
+    """Return the name of the frame, with its file, of whose arrow this is the line; None for other lines."""
+    match = _ARROW.match(line)
+    return None if match is None else match[1] if ":" in match[1] else f"0:{match[1]}"
+
+
+def cell(value: object, form: str = "") -> Text:
+    """Return a value as inert text, a number at the right, a duration (nanoseconds) in its unit."""
+    if isinstance(value, int):
+        return Text(duration_text(value) if form == "duration" else f"{value:,}", justify="right")
+    return Text("" if value is None else escape(str(value)))
+
+
+def place(row: FindingRow) -> str:
+    """Return the name of the first frame of a finding; "" when it names none."""
+    named = (row.evidence or {}).get("frames")
+    if isinstance(named, list) and named:
+        return str(named[0])
+    return "" if row.packet is None else f"{row.file or 0}:{row.packet}.{row.sub or 1}"
+
 
 ROWS_TOGETHER = 200
 """Rows that are added to a page at once: more would be felt while keys are pressed."""

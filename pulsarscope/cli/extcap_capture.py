@@ -16,7 +16,7 @@ from pulsarscope.cli.live_capture import open_source, ports_of
 from pulsarscope.cli.live_request import LiveRequest
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.read_options import engine_options
-from pulsarscope.cli.stopping import stopped
+from pulsarscope.cli.signals import stopped
 from pulsarscope.engine.local import run_blocks
 from pulsarscope.engine.options import Options
 from pulsarscope.live.feed import LiveFeed

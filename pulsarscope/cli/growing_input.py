@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
     """Yield a run of the one file of a request that ends with a signal. A second one interrupts it. Raises UsageError."""
     from pulsarscope.capture import Inputs  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.cli.stopping import stopped  # noqa: PLC0415 - as above
+    from pulsarscope.cli.signals import stopped  # noqa: PLC0415 - as above
     from pulsarscope.engine.local import Run  # noqa: PLC0415 - as above
     from pulsarscope.live.growing_file import FollowedBlocks  # noqa: PLC0415 - as above
 

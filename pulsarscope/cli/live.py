@@ -22,8 +22,8 @@ from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, with_payload, write_rows
+from pulsarscope.cli.signals import stopped
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.cli.stopping import stopped
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow

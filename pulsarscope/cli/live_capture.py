@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.learned_topics import LearnedTopics
+from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live_request import LiveRequest
-from pulsarscope.cli.live_tables import LiveTables
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.capabilities import ReportTable, join_topic_names
+from pulsarscope.dissect.capabilities import LiveFold, ReportTable, join_topic_names
 from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
@@ -41,6 +42,39 @@ from pulsarscope.protocols import make_dissectors
 if TYPE_CHECKING:
     from pulsarscope.cli.live_trigger import Trigger
     from pulsarscope.output.render.top import Status
+
+
+FORGET_FEEDS = 256
+"""Feeds after which those that have ended are forgotten: the tables are bounded, and they would fill them."""
+
+
+class LiveTables:
+    """The tables that serve runs without end, which any thread may read."""
+
+    def __init__(self, tables: Iterable[ReportTable]) -> None:
+        self.tables: list[ReportTable] = []
+        self._folds: dict[str, LiveFold] = {}
+        for table in tables:
+            if isinstance(fold := table.make(), LiveFold):
+                self.tables.append(table)
+                self._folds[table.name] = fold
+        self._lock = threading.Lock()
+        self._feeds = 0
+
+    def feed(self, rows: list[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Take rows, see `ReportFold`."""
+        with self._lock:
+            self._feeds += bool(rows)
+            for fold in self._folds.values():
+                fold.feed(rows, endpoints)
+                if self._feeds % FORGET_FEEDS == 0:
+                    fold.forget_ended()
+
+    def records(self, name: str) -> list[ReportRecord]:
+        """Return the records of a table; none of one that is not there."""
+        with self._lock:
+            return self._folds[name].records() if name in self._folds else []
+
 
 CONSUMERS = "consumers"
 """Name of the table of consumers, of the protocol that has them."""

@@ -27,17 +27,24 @@ from pulsarscope.dissect.capabilities import (
     Vocabulary,
 )
 from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.events import MessageEntry
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
-from pulsarscope.dissect.stored_entries import MakeStoredOpener, OpenStored
 from pulsarscope.model.findings import Code
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.model.masked_names import MaskedNames  # few runs need it
+
+
+OpenStored = Callable[[FrameRow, tuple[int, int], bytes], MessageEntry | None]
+"""Opener of a stored entry: (frame that brings it, its ledger and its number in that, payload) → its messages; None for no whole one."""
+
+MakeStoredOpener = Callable[[SessionSettings], OpenStored | None]
+
 
 CONTRACT = 1
 """Version of the contract that this package keeps. New capabilities have defaults and do not change it."""

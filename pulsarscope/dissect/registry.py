@@ -21,8 +21,8 @@ from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold, join_thr
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from pulsarscope.dissect.contract import OpenStored
     from pulsarscope.dissect.session import SessionSettings
-    from pulsarscope.dissect.stored_entries import OpenStored
     from pulsarscope.inputs.zookeeper import Node
 
 DISSECTOR_GROUP = "pulsarscope.dissectors"

@@ -16,8 +16,7 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.browse.details import lane_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
-from pulsarscope.browse.lanes import Lanes, frame_of
-from pulsarscope.browse.pages import table_of
+from pulsarscope.browse.pages import Lanes, frame_of, table_of
 from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
 from pulsarscope.cli.index import IndexRequest, index
 from pulsarscope.model.errors import CaptureError, UsageError

@@ -74,7 +74,7 @@ def test_a_value_that_is_given_decides_and_stands_in_the_evidence(captures: Path
     rows = late(path, 1, 0)
     assert rows == late(path, 2, 0)
     assert rows
-    assert {cast(dict[str, float], limits)["slow-exchange-seconds"] for _, limits in rows} == {0}
+    assert {cast("dict[str, float]", limits)["slow-exchange-seconds"] for _, limits in rows} == {0}
 
 
 @pytest.mark.parametrize("name", ["errors.pcap", "raw-strange.pcap", "java-errors.pcap", "acks-batchindex.pcap", "kafka07.pcap"])

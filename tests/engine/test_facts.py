@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
-from pulsarscope.engine import evaluated_keys, packed_facts
 from pulsarscope.engine import facts as module
-from pulsarscope.engine.evaluated_keys import EvaluatedKeys
-from pulsarscope.engine.facts import QUIET_NANOSECONDS, FactRule, Facts
+from pulsarscope.engine import packed_facts
+from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts
 from pulsarscope.engine.packed_facts import PendingFacts, PendingKeys, compiled_keys, pack
 
 HOUR = 3_600_000_000_000
@@ -201,7 +200,7 @@ def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
     random = Random(2)  # noqa: S311 - repeatable
     expected = PendingKeys()
     compiled = compiled_keys(expected)
-    ours, theirs = EvaluatedKeys(), evaluated_keys.evaluated_keys()
+    ours, theirs = EvaluatedKeys(), module.evaluated_keys()
     for number in range(5_000):
         key = random.choice(("1:", "\udc80", "ключ ")) + str(random.randrange(200))
         if random.random() < 0.02:
@@ -221,7 +220,7 @@ def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
 
 def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    monkeypatch.setattr(evaluated_keys, "EVALUATED_KEYS_MAX", 5)
+    monkeypatch.setattr(module, "EVALUATED_KEYS_MAX", 5)
     told = Told(early=False)
     for number in range(100):
         told.facts.add("rule", f"key {number:02}", fact(number, number))
@@ -265,3 +264,22 @@ def test_many_keys_that_are_idle_at_once_take_no_longer_each() -> None:
         return process_time() - begun
 
     assert seconds(100_000) < 30 * seconds(10_000)
+
+
+def test_what_was_added_is_known_and_nothing_else() -> None:
+    keys = EvaluatedKeys()
+    names = [f"{number}" for number in range(20_000)]
+    assert keys.add("rule", names[:10_000]) == 0
+    assert [keys.count("rule", [name]) for name in names] == [1] * 10_000 + [0] * 10_000
+    assert keys.count("rule", names) == 10_000
+    assert keys.count("another rule", ["1"]) == 0
+
+
+def test_a_full_table_takes_no_more_and_knows_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVALUATED_KEYS_MAX", 7)
+    monkeypatch.setattr(module, "_SLOTS", 8)
+    keys = EvaluatedKeys()
+    names = [f"{number}" for number in range(9)]
+    assert keys.add("rule", names) == 2
+    assert [keys.count("rule", [name]) for name in names] == [1] * 7 + [0] * 2
+    assert keys.add("rule", ["3"]) == 0  # is there

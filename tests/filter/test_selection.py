@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from pulsarscope.filter import FilterError
+from pulsarscope.filter import Filter, FilterError
 from pulsarscope.model.records import FrameRow, RawFrame
-from tests.filter.samples import ALL, BAD, ENDPOINTS, FINDING, MESSAGE, NOTE, RECEIPT, SEND, chosen, make
+from tests.filter.samples import ACK, ALL, BAD, CATALOGUE, ENDPOINTS, FINDING, MESSAGE, NOTE, RECEIPT, SEND, chosen, make
 from tests.scenarios import rows
 
 FRAMES = "send receipt ack connected bad skipped unknown"
@@ -381,3 +381,43 @@ def test_nothing_is_told_when_the_names_are_there_or_something_passed(text: str)
     selected = make(text, "frame")
     selected.select([named()], ENDPOINTS)
     assert selected.absence() is None
+
+
+NAME = f"{SEND.packet}.{SEND.sub}"
+
+
+def selected(text: str) -> list[object]:
+    chosen = Filter(text, ("frame", "message"), CATALOGUE)
+    return list(chosen.select([SEND, ACK, MESSAGE], ENDPOINTS))
+
+
+@pytest.mark.parametrize("form", [f'"{NAME}"', NAME, f'"{SEND.file}:{NAME}"', f"'{NAME}'"])
+def test_a_frame_is_selected_by_its_name(form: str) -> None:
+    assert SEND in selected(f"frame == {form}")
+    assert ACK not in selected(f"frame == {form}")
+    assert SEND in selected(f"frame in {{1000.1, {form}}}")
+    assert SEND not in selected(f"frame != {form}")
+    assert ACK in selected(f"not frame == {form}")
+
+
+def test_a_packet_names_all_its_frames() -> None:
+    assert SEND in selected(f"frame == {SEND.packet}")
+    assert SEND not in selected(f'frame == "{SEND.packet}.{(SEND.sub or 0) + 1}"')
+    assert SEND not in selected(f'frame == "7:{NAME}"')
+
+
+@pytest.mark.parametrize("text", ['frame == "x"', "frame == 1e5", "frame in {1..5}", "frame == SEND", 'frame == "-1.2"'])
+def test_what_names_no_frame_is_refused(text: str) -> None:
+    with pytest.raises(FilterError, match="named by its packet"):
+        selected(text)
+
+
+@pytest.mark.parametrize("text", ["frame < 5", 'frame contains "5"'])
+def test_names_have_no_order(text: str) -> None:
+    with pytest.raises(FilterError, match="kind of records"):
+        selected(text)
+
+
+def test_the_kind_stands_alone_as_before() -> None:
+    assert selected("frame") == [SEND, ACK]
+    assert selected(f"frame.packet == {SEND.packet} and frame") == selected(f"frame == {SEND.packet} and frame")

@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from pulsarscope.capture.block import CONTROL_FLAGS, KeptRecords, PacketRecord, Wanted
+from pulsarscope.capture.block import CONTROL_FLAGS, KeptRecords, Owner, PacketRecord, Wanted
 from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
-from pulsarscope.capture.formats.interface import TIME_MAX, Interface
-from pulsarscope.capture.formats.packet_owners import NAMING_PROGRAM, owner_in
+from pulsarscope.capture.formats.interface import TIME_MAX, Interface, options
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Layout
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import plural
+
+NAMING_PROGRAM = b"ptcpdump"
+"""Name in the section header of files with such comments: of the application, or in a comment that programs keep which write anew."""
+
+_COMMENT = 1
+"""Code of the option that is a comment (section 3.5 of the pcapng draft)."""
+
+_COMMENTS_MAX_BYTES = 16 << 10
+"""Bytes of the comments of a packet that are read: a command line takes most of them."""
+
+_CACHED = 1_024
+"""Different comments that are remembered, 16 MiB at most: a connection has one or two."""
+
+NAME_MAX_CHARACTERS = 256
+"""Longest part of a name that is kept: a name of Kubernetes has 253 characters, a command of ptcpdump no more."""
+
+
+def owner_in(body: bytes, start: int, byte_order: str) -> Owner | None:
+    """Return what the comments among the options of a packet, from `start` on, say of its owner; None when they say nothing."""
+    comments = [value for code, value in options(body, start, byte_order) if code == _COMMENT]
+    return _owner(b"\n".join(comments)[:_COMMENTS_MAX_BYTES]) if comments else None
+
+
+@lru_cache(_CACHED)
+def _owner(comment: bytes) -> Owner | None:
+    values: dict[str, str] = {}
+    for line in comment.decode("utf-8", "backslashreplace").splitlines():
+        name, _, value = map(str.strip, line.partition(":"))
+        if value:
+            values.setdefault(name, value[:NAME_MAX_CHARACTERS].rstrip())
+    number = values.get("PID", "")
+    command = (values.get("Command") or values.get("Cmd") or "").rpartition("/")[2]
+    process = f"{command} ({number})" if command and number.isdecimal() else None
+    pod = values.get("PodName")
+    if pod is not None and "PodNamespace" in values:
+        pod = f"{values['PodNamespace']}/{pod}"
+    return None if process is pod is None else Owner(process, pod)
+
 
 MAGIC = b"\n\r\r\n"
 """Type of a Section Header Block (section 4.1), the same in both byte orders."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.output.export.lines_output import LinesOutput
-from pulsarscope.output.export.ndjson import JsonLines
+from pulsarscope.output.export.ndjson import JsonLines, LinesOutput
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 

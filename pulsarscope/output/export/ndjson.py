@@ -13,10 +13,30 @@ import msgspec
 from pulsarscope.model.records import ROWS, columns, row_type
 from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
-from pulsarscope.output.export.lines_output import LinesOutput
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
-from pulsarscope.output.registry import OutputOptions, choose_columns
+from pulsarscope.output.registry import OutputOptions, RowEncoder, choose_columns
+
+
+class LinesOutput:
+    """An output that writes the lines of an encoder to a sink."""
+
+    def __init__(self, sink: Sink, encoder: RowEncoder) -> None:
+        self._sink = sink
+        self._encoder = encoder
+
+    def write(self, rows: list[Any]) -> None:
+        """Encode and write rows (see `Output`)."""
+        self.put(self._encoder.encode(rows))
+
+    def put(self, encoded: bytes) -> None:
+        """Write encoded rows (see `EncodedOutput`)."""
+        if encoded:
+            self._sink.write(encoded)
+
+    def close(self) -> None:
+        """Do nothing: no row is pending."""
+
 
 TIME_COLUMNS = {kind: tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time") for kind in ROWS}
 """Columns with times, besides `time` itself, by record kind."""

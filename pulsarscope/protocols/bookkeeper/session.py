@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pulsarscope.dissect.contract import MakeStoredOpener, OpenStored
 from pulsarscope.dissect.events import LOAD, STORE, Event, Remark
 from pulsarscope.dissect.frames import OK
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
-from pulsarscope.dissect.stored_entries import MakeStoredOpener, OpenStored
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, RESPONSE, pairing_key, response

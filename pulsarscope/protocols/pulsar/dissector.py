@@ -20,12 +20,11 @@ from pulsarscope.dissect.capabilities import (
     TopicNames,
     Vocabulary,
 )
-from pulsarscope.dissect.contract import Candidate, Dissector, Framing
+from pulsarscope.dissect.contract import Candidate, Dissector, Framing, OpenStored
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.session import SessionContext, SessionSettings
-from pulsarscope.dissect.stored_entries import OpenStored
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, MessageRow
@@ -142,7 +141,7 @@ class PulsarDissector(Dissector):
     @cached_property
     def message_summary(self) -> Callable[[MessageRow], str]:
         """See the contract; as `summary`."""
-        from pulsarscope.protocols.pulsar.text.message_summary import message_summary  # noqa: PLC0415
+        from pulsarscope.protocols.pulsar.text.summary import message_summary  # noqa: PLC0415
 
         return message_summary
 

@@ -4,10 +4,13 @@ import io
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pulsarscope.capture import BlockReader
+from pulsarscope.capture.block import Owner
 from pulsarscope.capture.formats.interface import Interface
-from pulsarscope.capture.formats.pcapng import PcapngDecoder
+from pulsarscope.capture.formats.pcapng import PcapngDecoder, owner_in
 from pulsarscope.model.flow import source_of_key, without_source
 from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, SECRETS_MAX_BYTES
 from pulsarscope.output.export.pcapng import interface_block, section_block
@@ -336,3 +339,38 @@ def test_the_block_behind_skipped_packets_says_so() -> None:
     decoder.skip(3)
     assert decoder.feed(captured(5).data, 0).skipped
     assert not decoder.feed(captured(6).data, 0).skipped
+
+
+def options(*comments: str, byte_order: str = "<") -> bytes:
+    parts = []
+    for comment in comments:
+        data = comment.encode()
+        parts.append(struct.pack(byte_order + "HH", 1, len(data)) + data + bytes(-len(data) % 4))
+    return struct.pack(byte_order + "HHI", 2, 4, 1) + b"".join(parts) + bytes(4)
+
+
+@pytest.mark.parametrize("byte_order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("comments", "owner"),
+    [
+        (("PID: 1234\nCmd: /usr/bin/java\nArgs: -cp app.jar Main\nParentPID: 1\nParentCmd: /sbin/init",), Owner("java (1234)", None)),
+        (("PID: 7\nTID: 9\nCommand: pulsar-perf...\nUserId: 0",), Owner("pulsar-perf... (7)", None)),
+        (("PID: 7\nCmd: /app\nContainerName: web\nPodName: web-0\nPodNamespace: shop\nPodUID: 1",), Owner("app (7)", "shop/web-0")),
+        (("PID: 7", "Cmd: app", "PodName: web-0"), Owner("app (7)", "web-0")),
+        (("my note: PID: 7",), None),
+        (("PID: x\nCmd: app",), None),
+        (("PID:\nCmd:\n:",), None),
+        (("PID: 7",), None),
+        (("PID: 7\nCmd: app" + " " * 60_000 + "x",), Owner("app (7)", None)),
+        (("PID: 7\nCmd: app\nArgs: " + "x" * 60_000 + "\nPodName: web-0",), Owner("app (7)", None)),
+        ((), None),
+    ],
+)
+def test_an_owner_is_what_the_comment_says(comments: tuple[str, ...], owner: Owner | None, byte_order: str) -> None:
+    assert owner_in(b"x" + options(*comments, byte_order=byte_order), 1, byte_order) == owner
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read(data: bytes) -> None:
+    owner_in(data, 0, "<")
+    owner_in(b"\x01\x00\x40\x00" + data, 0, "<")

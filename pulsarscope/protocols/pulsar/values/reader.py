@@ -14,9 +14,8 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
-from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
+from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PRIMITIVES, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
-from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 
 Reader = Callable[[bytes, PayloadContext, Budget], Any]
 """Returns the value of a payload, given its message and the budget. Raises UndecodableError."""

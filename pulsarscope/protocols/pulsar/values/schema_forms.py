@@ -10,9 +10,8 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import GivenSchema
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES
-from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
+from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PRIMITIVES, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.json_values import UndecodableError
-from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 from pulsarscope.protocols.pulsar.values.protobuf_values import file_set
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes, reader_of
 

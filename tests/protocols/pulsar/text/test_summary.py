@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.frame.pulsar_pb2 import BaseCommand
 from pulsarscope.protocols.pulsar.text.command_phrases import PHRASES
-from pulsarscope.protocols.pulsar.text.summary import FREQUENT, summary
+from pulsarscope.protocols.pulsar.text.summary import FREQUENT, message_summary, summary
 from tests.scenarios.odd_values import ALL_FIELDS, odd_values
 
 TOPIC = "persistent://public/default/orders"
@@ -244,3 +244,21 @@ def test_no_type_of_any_field_makes_it_fail(command: str, value: object) -> None
     fields = dict.fromkeys(ALL_FIELDS, value)
     assert isinstance(words(command, fields, metadata=fields, topic="t"), str)
     assert words(command, {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"direction": "produce", "producer_id": 3}, "producer 3  no id"),
+        ({"direction": "deliver"}, "consumer ?  id ?"),
+        ({"topic": "persistent://public/default/orders", "ledger": 5, "entry": 1, "batch_index": 2}, "orders  5:1:2"),
+        ({"topic": "t", "ordering_key": b"k", "payload_size": 1_000}, "t  id ?  ordering key k  1,000 B"),
+        ({"topic": "t", "ordering_key": b"\xff"}, "t  id ?  ordering key 0xff"),
+        ({"topic": "t", "properties": {"a": "1"}, "chunks": 2, "compression": "NONE"}, "t  id ?  2 chunks  {a=1}"),
+        ({"topic": "t", "encrypted": True, "status": "ok"}, "t  id ?  decrypted"),
+        ({"topic": "t", "encrypted": True, "status": "undecodable"}, "t  id ?  encrypted"),
+        ({"topic": "t", "encrypted": True, "status": "encrypted"}, "t  id ?"),
+    ],
+)
+def test_a_message_is_told_by_its_topic_its_id_and_what_sets_it_apart(values: dict[str, Any], words: str) -> None:
+    assert message_summary(MessageRow(**values)) == words

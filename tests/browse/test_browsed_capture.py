@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from pulsarscope.browse.near import read_near
+from pulsarscope.browse.browsed_capture import read_near
 from pulsarscope.capture import BlockReader, Portion, divide, expand_inputs
 from pulsarscope.engine import local
 from pulsarscope.engine.options import Options
@@ -41,7 +41,7 @@ def test_only_the_portions_near_the_frame_are_read(monkeypatch: pytest.MonkeyPat
         read.append(options["portion"])  # type: ignore[arg-type]
         return reader(source, file, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pulsarscope.browse.near.BlockReader", noted)
+    monkeypatch.setattr("pulsarscope.browse.browsed_capture.BlockReader", noted)
     (wanted,) = [
         row for batch in local.run([str(path)], msgspec.structs.replace(RAW, raw=False)) for row in batch.rows if row.packet == 438
     ][:1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.browse.payload_search import PayloadSearch
+from pulsarscope.browse.searching import PayloadSearch
 from tests.scenarios import rows
 
 
@@ -19,7 +19,7 @@ def test_frames_are_found_in_order_once_and_what_could_not_be_read_is_said() -> 
 
 
 def test_a_search_that_finds_too_much_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.browse.payload_search.BROWSED_FINDINGS_MAX", 3)
+    monkeypatch.setattr("pulsarscope.browse.searching.BROWSED_FINDINGS_MAX", 3)
     search = PayloadSearch("a")
     search.feed(rows.message(packet=packet, sub=1, payload="a") for packet in range(3))
     assert search.ended
