@@ -15,6 +15,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
+from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
@@ -172,6 +173,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_beginnings(topic, facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
     evaluate_unknown(topic, facts, report)
+    evaluate_lag(topic, facts, report, thresholds)
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

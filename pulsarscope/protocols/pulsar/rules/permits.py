@@ -21,8 +21,9 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
-from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
+from pulsarscope.protocols.pulsar.rules.lag import SKIPPED
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
@@ -78,6 +79,8 @@ class PermitState(ConsumerState):
     """Delivery that used up the permits."""
     refilled: int = 0
     """Times that it got permits again after it had none left."""
+    lacking_ns: int = 0
+    """Time without permits before those."""
     active_at: int = 0
     """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
     pending: int = 0
@@ -111,6 +114,8 @@ class PermitState(ConsumerState):
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
     """It was told that it is active, or standby, and got nothing since."""
+    skips: int = 0
+    """Facts on entries that it passed over."""
     reported: bool = False
 
     def act(self, now: int) -> None:
@@ -166,7 +171,9 @@ class PermitRule(ConsumerRule[PermitState]):
         self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
-            consumer.refilled += consumer.exhausted is not None
+            if consumer.exhausted is not None:
+                consumer.refilled += 1
+                consumer.lacking_ns += row.time - consumer.exhausted.time
             consumer.exhausted, consumer.last_service, consumer.able = None, where_of(row), row.time
         if permits == 1:
             consumer.singles += 1
@@ -205,6 +212,8 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.permits < consumer.lowest:
             consumer.lowest, consumer.lowest_at = consumer.permits, where
         position = position_of(fields.get("message_id"))
+        if consumer.last is not None and consumer.last_at is not None and position > (consumer.last[0], consumer.last[1] + 1):
+            self._emit_skipped(consumer, consumer.last, consumer.last_at, position, where)
         if consumer.switched:
             consumer.switched = False
             if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
@@ -297,9 +306,21 @@ class PermitRule(ConsumerRule[PermitState]):
                 "subscription": consumer.subscription,
                 "position": consumer.last,
                 "consumer_id": consumer.number,
+                "lacking_ns": consumer.lacking_ns,
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
+
+    def _emit_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, where: Where) -> None:
+        """Emit that entries are between two deliveries of the only active consumer of a subscription."""
+        is_alone = consumer.kind in ("Exclusive", "Failover") and not (consumer.compacted or consumer.switched)
+        if not is_alone or position[0] != last[0] or consumer.skips >= SAMPLES_MAX or consumer.topic is None:
+            return
+        if may_lack(self.context, last_at.time, where.time, SERVER):
+            return
+        consumer.skips += 1
+        values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
+        self.context.emit_fact(BACKLOG, consumer.topic, where, SKIPPED, values)
 
     def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
         """Report a reader that waits for the last message."""

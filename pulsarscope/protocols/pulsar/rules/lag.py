@@ -1,0 +1,166 @@
+"""What is published against what a subscription gets: a backlog that grows, and messages that are passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pulsarscope.dissect.rules import Fact, ReportFinding
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import Position
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.note(
+        "backlog-growing",
+        "More is published than a subscription gets, all the time: its backlog grows.",
+        "With permits left, look at rate limits of dispatch and at the broker's storage; without, at what the application does for each "
+        "message, or let more consumers share the subscription.",
+    ),
+    SESSION.warning(
+        "messages-skipped",
+        "A consumer goes on behind messages that its subscription never got.",
+        "Someone skipped or cleared the backlog, its messages expired (TTL), or a backlog quota evicted them: see the policies of topic "
+        "and namespace, and the broker's log.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold("backlog-growing-seconds", 3, SECONDS, "Bursts of messages are shorter.", ("backlog-growing",)),
+    Threshold(
+        "backlog-growing-rest-seconds",
+        2,
+        SECONDS,
+        "A subscription that got nothing for longer stands, and does not lag.",
+        ("backlog-growing",),
+    ),
+    Threshold("backlog-growing-entries", 20, "entries", "A few are always on their way.", ("backlog-growing",), 1),
+    Threshold("backlog-growing-factor", 2, "times", "So many were published for each that was delivered.", ("backlog-growing",), 1),
+)
+
+SKIPPED = "skipped"
+"""Kind of a fact of a topic: entries between two deliveries of the only active consumer of a subscription."""
+
+PARTS = 3
+"""Parts of the time, in each of which a backlog grows."""
+
+Course = list[tuple[int, int]]
+"""Time and entry of the furthest message of a ledger."""
+
+
+def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report subscriptions that fall behind or pass over what was published."""
+    subscriptions: dict[tuple[Any, Any], list[Fact]] = {}
+    for fact in facts:
+        if fact.what == "delivered":
+            subscriptions.setdefault((fact.values["subscription"], fact.values["server"]), []).append(fact)
+    published = [fact for fact in facts if fact.what == "published"]
+    for (subscription, server), delivered in subscriptions.items():
+        here = [fact for fact in published if fact.values["server"] == server]
+        skipped = [fact for fact in facts if fact.what == SKIPPED and fact.values["subscription"] == subscription]
+        if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped) and here:
+            _report_growth(topic, here, delivered, report, thresholds)
+
+
+def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    ledger = delivered[-1].values["position"][0]
+    sent, got = _course(published, ledger), _course(delivered, ledger)
+    if len(sent) < PARTS or len(got) < PARTS:
+        return
+    begin, end = max(sent[0][0], got[0][0]), sent[-1][0]
+    if end - begin < thresholds.ns("backlog-growing-seconds") or end - got[-1][0] > thresholds.ns("backlog-growing-rest-seconds"):
+        return
+    lags = [_entry_at(sent, time) - _entry_at(got, time) for time in (begin + (end - begin) * part // PARTS for part in range(PARTS + 1))]
+    came, went = (round(_entry_at(course, end) - _entry_at(course, begin)) for course in (sent, got))
+    grown = came - went
+    if grown < thresholds["backlog-growing-entries"] or came < thresholds["backlog-growing-factor"] * max(went, 1):
+        return
+    if any(2 * PARTS * (after - before) < grown for before, after in pairwise(lags)):
+        return
+    values, act = delivered[-1].values, _holder(delivered)
+    text = f"The backlog of subscription {values['subscription']} on {topic} grew by {grown:,} entries in {duration(end - begin)}"
+    text += f": {came:,} were published and {went:,} delivered"
+    if act == "broker":
+        text += ", though its consumers had permits all the time"
+    elif act == "client":
+        text += ", as its consumers had no permits most of the time"
+    evidence = {
+        "frames": frame_names([published[-1].where.name, delivered[-1].where.name]),
+        "topic": topic,
+        "subscription": values["subscription"],
+        "grown": grown,
+        "published": came,
+        "delivered": went,
+        "span_ns": end - begin,
+        "act": act,
+        **thresholds.evidence(*(threshold.name for threshold in THRESHOLDS)),
+    }
+    report("backlog-growing", delivered[-1].where, f"{text}.", evidence)
+
+
+def _holder(delivered: Sequence[Fact]) -> str | None:
+    """Return who holds the backlog back: the client, whose consumers have no permits, the broker, or nobody for certain."""
+    ends: dict[tuple[str, int], tuple[Fact, Fact]] = {}
+    for fact in delivered:
+        consumer = fact.where.connection, fact.values["consumer_id"]
+        ends[consumer] = ends.get(consumer, (fact, fact))[0], fact
+    lacks = [last.values["lacking_ns"] - first.values["lacking_ns"] for first, last in ends.values()]
+    if not any(lacks):
+        return "broker"
+    spans = [last.where.time - first.where.time for first, last in ends.values()]
+    return "client" if all(2 * lack >= span for lack, span in zip(lacks, spans, strict=True)) else None
+
+
+def _course(facts: Iterable[Fact], ledger: int) -> Course:
+    course: Course = []
+    for fact in facts:
+        number, entry = fact.values["position"]
+        if number == ledger and (not course or (fact.where.time > course[-1][0] and entry >= course[-1][1])):
+            course.append((fact.where.time, entry))
+    return course
+
+
+def _entry_at(course: Course, time: int) -> float:
+    """Return the entry at a time, between two known ones in proportion."""
+    for (before, low), (after, high) in pairwise(course):
+        if before <= time <= after:
+            return low + (high - low) * (time - before) / (after - before)
+    return course[0][1] if time < course[0][0] else course[-1][1]
+
+
+def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding) -> bool:
+    """Report entries between two deliveries when a message was published among them that no other consumer of the subscription got."""
+    values = skipped.values
+    before, after = tuple(values["before"]), tuple(values["after"])
+    within = [fact for fact in published if before < tuple(fact.values["position"]) < after and fact.where.time < skipped.where.time]
+    by_others = (
+        tuple(fact.values["position"]) > before
+        for fact in delivered
+        if (fact.where.connection, fact.values["consumer_id"]) != (skipped.where.connection, values["consumer_id"])
+        and fact.where.time <= skipped.where.time
+    )
+    if not within or any(by_others):
+        return False
+    count = after[1] - before[1] - 1
+    entry, age = _name(within[0].values["position"]), duration(skipped.where.time - within[0].where.time)
+    text = f"{values['title']} got {_name(before)} and then {_name(after)}: its subscription got none of the {count:,} entries between"
+    text += f", such as {entry}, which was published {age} before."
+    evidence = {
+        "frames": frame_names([values["frame"], skipped.where.name, within[0].where.name]),
+        "topic": topic,
+        "subscription": values["subscription"],
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "before": [*before],
+        "after": [*after],
+        "count": count,
+    }
+    report("messages-skipped", skipped.where, text, evidence)
+    return True
+
+
+def _name(position: Position | Sequence[int]) -> str:
+    return f"{position[0]}:{position[1]}"

@@ -1,0 +1,107 @@
+"""Backlogs that grow, whoever holds them back, and messages that a subscription never gets."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.faults.consumers import publishing
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+
+GROWING, SKIPPED = "backlog-growing", "messages-skipped"
+
+
+def taking(length: int, every: int, *, queue: int = 1000, kind: str = "Shared", start: int = 50) -> Conversation:
+    """A consumer that gets, and acknowledges, an entry each so many ms: with a small queue as its application is slow."""
+    talk = subscribed(connected(start=start * MILLISECOND), kind=kind).client(flow(queue))
+    if queue == 1000:
+        for entry in range(length * 1000 // every):
+            talk.server(delivery(entry)).wait(10 * MILLISECOND).client(ack(entry)).wait((every - 10) * MILLISECOND)
+        return talk
+    got = queue
+    talk.wait(100 * MILLISECOND).server(*[delivery(entry) for entry in range(queue)])
+    for entry in range(length * 1000 // every):
+        talk.wait(every * MILLISECOND).client(ack(entry))
+        if entry % (queue // 2) == queue // 2 - 1:
+            talk.client(flow(queue // 2)).server(*[delivery(got + number) for number in range(queue // 2)])
+            got += queue // 2
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("length", "every", "queue", "kind"),
+    [*product((4, 9), (60, 150), (1000,), ("Shared", "Exclusive")), *product((4, 9), (60, 110), (4, 20), ("Shared", "Failover"))],
+)
+def test_a_backlog_that_grows_is_told_with_who_holds_it_back(tmp_path: Path, length: int, every: int, queue: int, kind: str) -> None:
+    diagnosis = diagnose(tmp_path, taking(length, every, queue=queue, kind=kind), publishing(length * 50, 20 * MILLISECOND))
+    row, evidence = diagnosis.only(GROWING)
+    assert (row.severity, evidence["act"]) == ("note", "broker" if queue == 1000 else "client")
+    assert evidence["grown"] == evidence["published"] - evidence["delivered"]
+    assert {*diagnosis.commands(row)} == {"MESSAGE", "SEND_RECEIPT"}
+
+
+@pytest.mark.parametrize(
+    ("length", "every", "count", "pace"),
+    [
+        *product((4, 9), (20, 30), (200, 450), (20,)),  # as fast, or nearly
+        *product((4, 9), (100,), (60,), (10, 20)),  # a burst, which it works through
+        *product((2,), (100,), (100,), (20,)),  # too short
+        *product((9,), (300,), (20,), (400,)),  # a few
+    ],
+)
+def test_one_that_does_not_grow_or_not_for_long_is_not(tmp_path: Path, length: int, every: int, count: int, pace: int) -> None:
+    assert GROWING not in diagnose(tmp_path, taking(length, every), publishing(count, pace * MILLISECOND)).codes
+
+
+def passing_over(how: str, kind: str, first: int = 10, again: int = 40) -> list[Conversation]:
+    """A consumer that gets entries up to `first`, and then those from `again` on, at 1.8 s."""
+    others = []
+    talk = subscribed(connected(start=50 * MILLISECOND), kind=kind, read_compacted=how == "compacted").client(flow(1000))
+    if how == "again":
+        others = [subscribed(connected(40001, start=20 * MILLISECOND), kind=kind).client(flow(1000)).wait(SECOND)]
+        others[0].server(*[delivery(entry) for entry in range(again)]).client(ack(*range(first, again))).close()
+        talk = subscribed(connected(40002, start=1200 * MILLISECOND), kind=kind).client(flow(1000))
+    for entry in range(first):
+        talk.server(delivery(entry))
+    if how == "lost":
+        talk.lose("server", 5000)
+    elif how == "by the broker":
+        talk.server(close_consumer(1, BY_BROKER))
+        subscribed(talk, kind=kind).client(flow(1000))
+    wait_until(talk, 1800 * MILLISECOND)
+    for entry in range(again, again + 5):
+        talk.server(delivery(entry)).client(ack(entry))
+    return [*others, talk]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "again", "every"),
+    [*product(("Exclusive", "Failover"), (1, 10), (40, 50), (30,)), *product(("Exclusive",), (2, 9), (11, 15), (100,))],
+)
+def test_messages_that_were_passed_over_are_told(tmp_path: Path, kind: str, first: int, again: int, every: int) -> None:
+    diagnosis = diagnose(tmp_path, *passing_over("", kind, first, again), publishing(70, every * MILLISECOND))
+    row, evidence = diagnosis.only(SKIPPED)
+    assert (evidence["before"], evidence["after"], evidence["count"]) == ([7, first - 1], [7, again], again - first)
+    assert diagnosis.commands(row)[:2] == ["MESSAGE", "MESSAGE"]
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "first"),
+    [
+        *product(("lost", "by the broker", "compacted", "again"), ("Exclusive", "Failover"), (1, 10)),
+        *product(("",), ("Shared", "Key_Shared"), (1, 10)),
+    ],
+)
+def test_those_that_another_had_or_that_may_be_elsewhere_are_not(tmp_path: Path, how: str, kind: str, first: int) -> None:
+    assert SKIPPED not in diagnose(tmp_path, *passing_over(how, kind, first), publishing(70, 30 * MILLISECOND)).codes
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_entries_that_nobody_is_seen_to_publish_are_not(tmp_path: Path, kind: str) -> None:
+    """Markers of transactions, and producers out of sight."""
+    assert SKIPPED not in diagnose(tmp_path, *passing_over("", kind), publishing(20, 10 * MILLISECOND, first=50)).codes
