@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -63,6 +63,13 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
         skipped = [fact for fact in facts if fact.what == SKIPPED and fact.values["subscription"] == subscription]
         if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped) and here:
             _report_growth(topic, here, delivered, report, thresholds)
+
+
+def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], entries: int) -> bool:
+    """Return True for two messages of one producer, so many entries apart, whose sequence ids tell that it sent all that are between."""
+    if "txnid_least_bits" in before or "txnid_least_bits" in after or before.get("producer_name") != after.get("producer_name"):
+        return False  # those of aborted transactions are delivered to nobody
+    return bool(after.get("sequence_id", 0) - before.get("sequence_id", 0) == entries)
 
 
 def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -135,21 +142,26 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
     """Report entries between two deliveries when a message was published among them that no other consumer of the subscription got."""
     values = skipped.values
     before, after = tuple(values["before"]), tuple(values["after"])
-    within = [fact for fact in published if before < tuple(fact.values["position"]) < after and fact.where.time < skipped.where.time]
+    earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < skipped.where.time]
+    within = [fact for fact in earlier if tuple(fact.values["position"]) > before]
+    known = within or (earlier if values["sent"] else ())  # published within the capture: nobody had them before it
     by_others = (
         tuple(fact.values["position"]) > before
         for fact in delivered
         if (fact.where.connection, fact.values["consumer_id"]) != (skipped.where.connection, values["consumer_id"])
         and fact.where.time <= skipped.where.time
     )
-    if not within or any(by_others):
+    if not known or any(by_others):
         return False
     count = after[1] - before[1] - 1
-    entry, age = _name(within[0].values["position"]), duration(skipped.where.time - within[0].where.time)
     text = f"{values['title']} got {_name(before)} and then {_name(after)}: its subscription got none of the {count:,} entries between"
-    text += f", such as {entry}, which was published {age} before."
+    if within:
+        entry, age = _name(within[0].values["position"]), duration(skipped.where.time - within[0].where.time)
+        text += f", such as {entry}, which was published {age} before"
+    else:
+        text += ", which have the sequence ids between those of these two messages"
     evidence = {
-        "frames": frame_names([values["frame"], skipped.where.name, within[0].where.name]),
+        "frames": frame_names([values["frame"], skipped.where.name, known[0].where.name]),
         "topic": topic,
         "subscription": values["subscription"],
         "consumer_id": values["consumer_id"],
@@ -158,7 +170,7 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
         "after": [*after],
         "count": count,
     }
-    report("messages-skipped", skipped.where, text, evidence)
+    report("messages-skipped", skipped.where, f"{text}.", evidence)
     return True
 
 

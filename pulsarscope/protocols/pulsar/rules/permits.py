@@ -7,7 +7,7 @@ broker (`backlog.py`).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
@@ -23,7 +23,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
-from pulsarscope.protocols.pulsar.rules.lag import SKIPPED
+from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
@@ -114,6 +114,8 @@ class PermitState(ConsumerState):
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
     """It was told that it is active, or standby, and got nothing since."""
+    metadata: dict[str, Any] | None = None
+    """That of the furthest message."""
     skips: int = 0
     """Facts on entries that it passed over."""
     reported: bool = False
@@ -213,7 +215,7 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.lowest, consumer.lowest_at = consumer.permits, where
         position = position_of(fields.get("message_id"))
         if consumer.last is not None and consumer.last_at is not None and position > (consumer.last[0], consumer.last[1] + 1):
-            self._emit_skipped(consumer, consumer.last, consumer.last_at, position, where)
+            self._emit_skipped(consumer, consumer.last, consumer.last_at, position, row)
         if consumer.switched:
             consumer.switched = False
             if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
@@ -222,9 +224,9 @@ class PermitRule(ConsumerRule[PermitState]):
             emit_change(self.context, consumer, where, TOOK, position, position)
         if consumer.last is None:
             consumer.first = consumer.last = position
-            consumer.last_at = where
+            consumer.last_at, consumer.metadata = where, row.metadata
         elif position > consumer.last:
-            consumer.last, consumer.last_at = position, where
+            consumer.last, consumer.last_at, consumer.metadata = position, where, row.metadata
         if where.time - consumer.reported_at >= EMIT_NS:
             self._emit_delivered(consumer)
 
@@ -311,16 +313,17 @@ class PermitRule(ConsumerRule[PermitState]):
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
-    def _emit_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, where: Where) -> None:
+    def _emit_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
         """Emit that entries are between two deliveries of the only active consumer of a subscription."""
         is_alone = consumer.kind in ("Exclusive", "Failover") and not (consumer.compacted or consumer.switched)
         if not is_alone or position[0] != last[0] or consumer.skips >= SAMPLES_MAX or consumer.topic is None:
             return
-        if may_lack(self.context, last_at.time, where.time, SERVER):
+        if may_lack(self.context, last_at.time, row.time, SERVER):
             return
         consumer.skips += 1
-        values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
-        self.context.emit_fact(BACKLOG, consumer.topic, where, SKIPPED, values)
+        missing = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
+        values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name, "sent": missing}
+        self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), SKIPPED, values)
 
     def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
         """Report a reader that waits for the last message."""

@@ -133,7 +133,7 @@ class RequestRule(ConnectionRule):
         special = SPECIAL_SEND_ERRORS if row.request == "SEND" else SPECIAL_ERRORS
         if row.status != "error" or row.error in special or is_transaction_error(row):
             return
-        if row.error == "TopicNotFound" and where_of(row).name in self._probes:
+        if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
             return  # as clients ask for the retry and dead letter topics of earlier versions
         if departures.is_moving(row.error, row.error_message) and row.topic is not None:
             return  # unless nobody comes back, which is known of all connections

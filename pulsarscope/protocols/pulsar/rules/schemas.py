@@ -101,6 +101,11 @@ def differences(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
     return phrases
 
 
+def has_none(row: ExchangeRow) -> bool:
+    """Return True for the answer that a topic has no schema, as consumers that take any schema ask."""
+    return row.request == "GET_SCHEMA" and row.error == "TopicNotFound"
+
+
 class SchemaRule(ConnectionRule):
     """Source of the facts on the schemas of one connection."""
 

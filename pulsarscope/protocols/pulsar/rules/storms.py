@@ -10,6 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.schemas import has_none
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -107,7 +108,7 @@ class StormRule(ConnectionRule):
         self._purposes += 1
 
     def _exchange(self, row: ExchangeRow) -> None:
-        if row.status != "ok":
+        if row.status != "ok" and not has_none(row):
             return
         where, request = where_of(row), row.request or ""
         self._answered += 1

@@ -65,8 +65,8 @@ class TokenRule(ConnectionRule):
         self._refreshes = 0
         self._challenge: Where | None = None
         """Challenge on an open connection that is not answered."""
-        self._answered_at = 0
-        """Time of the latest answer, in nanoseconds."""
+        self._answered_at = (-1, 0)
+        """File and packet of the latest answer."""
         self._error: tuple[str, str] | None = None
         """Error in answer to a token, and its frame."""
 
@@ -86,11 +86,11 @@ class TokenRule(ConnectionRule):
 
     def _challenged(self, row: FrameRow) -> None:
         due = self._connected or row.direction != SERVER or self._refreshable is None
-        if due and row.time >= self._answered_at:  # beside a hole its answer may be read first
+        if due and (row.file, row.packet) >= self._answered_at:  # beside a hole its answer may be read first
             self._challenge = where_of(row)
 
     def _response(self, row: FrameRow) -> None:
-        self._challenge, self._answered_at = None, row.time
+        self._challenge, self._answered_at = None, (row.file, row.packet)
         self._refreshes += self._take(row, ((row.fields or {}).get("response") or {}).get("auth_data"))
 
     def _refused(self, row: FrameRow) -> None:

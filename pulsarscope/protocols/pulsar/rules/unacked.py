@@ -226,8 +226,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.messages += messages
         else:
             consumer.untracked += 1
-        if where.time <= consumer.acknowledged_at:
-            is_acknowledged, ack_set = consumer.early.of(position, where.time)
+        if (place := (where.file, where.packet)) <= consumer.early.latest:
+            is_acknowledged, ack_set = consumer.early.of(position, place)
             if is_acknowledged:
                 self._acknowledge(consumer, position, ack_set)
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
@@ -239,17 +239,18 @@ class UnackedRule(ConsumerRule[UnackedState]):
             return
         fields = row.fields or {}
         where = where_of(row)
+        place = consumer.early.latest = where.file, where.packet
         if consumer.entries:
             oldest = next(iter(consumer.entries.values())).where.time
             consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
-                consumer.early.cumulative = where.time, position
+                consumer.early.cumulative = place, position
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
             if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set")):
-                consumer.early.add(position, where.time, ack_set)
+                consumer.early.add(position, place, ack_set)
                 consumer.pace.note_earlier(consumer.deliveries, cumulative=fields.get("ack_type") == "Cumulative")
                 if consumer.unknown is not None:
                     consumer.unknown.note(where, position, fields)

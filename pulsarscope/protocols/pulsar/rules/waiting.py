@@ -18,6 +18,11 @@ EARLY_MAX = 1_000
 
 Entry = TypeVar("Entry")
 
+Place = tuple[int, int]
+"""File and packet: these increase where a clock is set back."""
+
+NOWHERE: Place = (-1, 0)
+
 
 class Waiting(Generic[Entry]):
     """Entries by position."""
@@ -46,22 +51,24 @@ class Waiting(Generic[Entry]):
 class EarlyAcks(msgspec.Struct):
     """ACKs of what a consumer does not hold: those of messages that stand behind lost bytes are read before them."""
 
-    acks: dict[Position, tuple[int, list[int] | None]] = msgspec.field(default_factory=dict)
-    """Time and ack_set by position."""
-    cumulative: tuple[int, Position] = 0, (-1, -1)
-    """Time and position of the latest cumulative one."""
+    acks: dict[Position, tuple[Place, list[int] | None]] = msgspec.field(default_factory=dict)
+    """Place and ack_set by position."""
+    cumulative: tuple[Place, Position] = NOWHERE, (-1, -1)
+    """Place and position of the latest cumulative one."""
+    latest: Place = NOWHERE
+    """Place of the latest one of any message."""
 
-    def add(self, position: Position, time: int, ack_set: list[int] | None) -> None:
+    def add(self, position: Position, place: Place, ack_set: list[int] | None) -> None:
         """Keep an ACK."""
-        remember(self.acks, position, (time, ack_set), EARLY_MAX)
+        remember(self.acks, position, (place, ack_set), EARLY_MAX)
 
-    def of(self, position: Position, time: int) -> tuple[bool, list[int] | None]:
-        """Return True for a message that came at this time and is acknowledged, and what its ACK leaves of a batch."""
-        acked, ack_set = self.acks.pop(position, (0, None))
-        if acked >= time:
+    def of(self, position: Position, place: Place) -> tuple[bool, list[int] | None]:
+        """Return True for a message that came at this place and is acknowledged, and what its ACK leaves of a batch."""
+        acked, ack_set = self.acks.pop(position, (NOWHERE, None))
+        if acked >= place:
             return True, ack_set
         until, furthest = self.cumulative
-        return until >= time and position < furthest, None
+        return until >= place and position < furthest, None
 
 
 def is_stored(position: Position) -> bool:

@@ -174,25 +174,26 @@ class Consumers:
             self._waiting += 1
         else:
             consumer.untracked += messages
-        if consumer.last_ack is not None and row.time <= consumer.last_ack:
-            is_acknowledged, ack_set = consumer.early.of(position, row.time)
+        if (place := (row.file, row.packet)) <= consumer.early.latest:
+            is_acknowledged, ack_set = consumer.early.of(position, place)
             if is_acknowledged:
                 self._settle(consumer, position, ack_set)
 
     def acknowledge(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Take what an ACK names from what waits."""
         consumer.last_ack, consumer.last_ack_frame = row.time, frame_name(row.file, row.packet, row.sub)
+        place = consumer.early.latest = row.file, row.packet
         cumulative = fields.get("ack_type") == "Cumulative"
         for message_id in fields.get("message_id") or ():
             if type(message_id) is not dict:
                 continue
             position = position_of(message_id)
             if cumulative:
-                consumer.early.cumulative = row.time, position
+                consumer.early.cumulative = place, position
                 for earlier in consumer.waiting.take_order_before(position):
                     self._settle(consumer, earlier, None)
             if not self._settle(consumer, position, ack_set := message_id.get("ack_set")):
-                consumer.early.add(position, row.time, ack_set)
+                consumer.early.add(position, place, ack_set)
 
     def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> bool:
         """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks. Return False for what does not wait."""

@@ -11,6 +11,7 @@ from tests.scenarios.commands import (
     CONNECTED,
     PING,
     PONG,
+    TOPIC,
     close_producer,
     created,
     error,
@@ -24,6 +25,7 @@ from tests.scenarios.commands import (
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
 
 
 def answer(number: int) -> bytes:
@@ -53,6 +55,13 @@ def test_refusals_of_a_topic_that_moves_are_told_unless_its_client_comes_back(tm
         again.client(producer(request=5)).server(created(request=5)).client(send(1, 1)).server(receipt(1, 1, 8))
     found = diagnose(tmp_path, *([again] if again is talk else [talk, again])).of("request-failed")
     assert [row.severity for row in found] == ([] if granted else ["error"])
+
+
+@pytest.mark.parametrize(("name", "told"), [("TopicNotFound", False), ("MetadataError", True)])
+def test_a_topic_without_a_schema_is_no_refusal(tmp_path: Path, name: str, told: bool) -> None:
+    talk = connected().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
+    talk.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, error_code=name, error_message="Topic not found or no-schema"))
+    assert ("request-failed" in diagnose(tmp_path, talk.close()).codes) == told
 
 
 @pytest.mark.parametrize("size", [100, 9000])
