@@ -7,7 +7,7 @@ judges the facts of one key, sorted by (source, file, packet, sub), so that ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pulsarscope.model.frame_name import frame_name
@@ -65,8 +65,22 @@ ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
 """(code, where, text, evidence): a finding. The text is one sentence with the numbers; `frames` in the evidence are names of frames."""
 
 
-UndecidedFacts = Any
-"""Facts on frames in columns that bring no finding on their own: a sequence of the compiled reader, of position, key, packed form, time."""
+PackedFact = tuple[int, str, bytes, int]
+"""A fact on a frame in columns: position of the frame, key, packed form, time."""
+
+
+class UndecidedFacts(Protocol):
+    """Facts on frames in columns that bring no finding on their own: a sequence of the compiled reader."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> PackedFact: ...
+
+    def __iter__(self) -> Iterator[PackedFact]: ...
+
+    @staticmethod
+    def merged(batches: Sequence[UndecidedFacts]) -> UndecidedFacts:
+        """Return the facts of several batches, in the order of their positions."""
 
 
 class RuleContext(Protocol):

@@ -9,8 +9,20 @@ from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
-from pulsarscope.dissect.rules import Fact, ReportFinding, Where
-from pulsarscope.engine.packed_facts import PENDING_BYTES, PendingFacts, PendingKeys, compiled_keys, of_leg, pack, place_of, unpack
+from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFacts, Where
+from pulsarscope.engine.packed_facts import (
+    PENDING_BYTES,
+    CompiledKeys,
+    KeySet,
+    KeyTable,
+    PendingFacts,
+    PendingKeys,
+    compiled_keys,
+    of_leg,
+    pack,
+    place_of,
+    unpack,
+)
 from pulsarscope.model.limits import EVALUATED_KEYS_MAX, FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
 from pulsarscope.model.platform import load_native
 
@@ -61,10 +73,11 @@ class EvaluatedKeys:
         return without_room
 
 
-def evaluated_keys() -> Any:
+def evaluated_keys() -> KeySet:
     """Return an empty set: that of the compiled reader, where there is one."""
     native, _ = load_native()
-    return EvaluatedKeys() if native is None else native.EvaluatedKeys(EVALUATED_KEYS_MAX, _SLOTS)
+    made: KeySet = EvaluatedKeys() if native is None else native.EvaluatedKeys(EVALUATED_KEYS_MAX, _SLOTS)
+    return made
 
 
 QUIET_NANOSECONDS = 1_000_000_000
@@ -95,7 +108,7 @@ class _Pending:
 
     def __init__(self, rule: FactRule, report: ReportFinding) -> None:
         self.rule, self.report = rule, report
-        self.keys: Any = PendingKeys()
+        self.keys: PendingKeys | CompiledKeys = PendingKeys()
         """By key, the one silent longest first."""
         self.size = 0
         """Bytes."""
@@ -125,7 +138,7 @@ class Facts:
         """Memory that pending facts may take."""
         self._size = 0
         """Bytes of all rules."""
-        self._evaluated: Any = None
+        self._evaluated: KeySet | None = None
         """Keys evaluated early."""
         self.parted: Counter[str] = Counter()
         """Keys by rule that were evaluated in parts, because a fact came for them when they had been evaluated."""
@@ -167,15 +180,14 @@ class Facts:
         if self._size > self.max_bytes:
             self._make_room()
 
-    def add_undecided(self, rule: str, facts: Any) -> None:
+    def add_undecided(self, rule: str, facts: UndecidedFacts) -> None:
         """Add facts of one rule, of the compiled reader, as `add_packed` does one by one: most begin a key, and find room."""
         pending = self._pending[rule]
-        if isinstance(pending.keys, PendingKeys):
-            pending.keys = compiled_keys(pending.keys)
+        keys = pending.keys = compiled_keys(pending.keys) if isinstance(pending.keys, PendingKeys) else pending.keys
         start = 0
         while start < len(facts):
             room = 0 if pending.rule.early else max(self.max_bytes - self._size, 0)
-            count, added, parted = pending.keys.begin(facts, start, PENDING_BYTES, room, rule, self._evaluated)
+            count, added, parted = keys.begin(facts, start, PENDING_BYTES, room, rule, self._evaluated)
             if parted:
                 self.parted[rule] += parted
             pending.size += added
@@ -282,7 +294,7 @@ class Facts:
         return reported
 
 
-def _silent_since(keys: Any, time: int) -> list[str]:
+def _silent_since(keys: KeyTable, time: int) -> list[str]:
     """Return the first keys, all of whose facts are from before a time: to look for one at a time takes ever longer, as they go."""
     return [*takewhile(lambda key: keys[key].time < time, keys)]
 

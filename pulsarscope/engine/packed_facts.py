@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 from bisect import insort
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Protocol, overload
 
 import msgspec
 
-from pulsarscope.dissect.rules import OUTER, Fact, Where
+from pulsarscope.dissect.rules import OUTER, Fact, UndecidedFacts, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.platform import load_native
 
@@ -78,10 +79,53 @@ class PendingFacts(msgspec.Struct, gc=False):
         return kept
 
 
+class KeySet(Protocol):
+    """A set of the keys of rules: `EvaluatedKeys`, or that of the compiled reader."""
+
+    def count(self, rule: str, keys: Iterable[str]) -> int:
+        """See `EvaluatedKeys.count`."""
+
+    def add(self, rule: str, keys: Iterable[str]) -> int:
+        """See `EvaluatedKeys.add`."""
+
+
+class KeyTable(Protocol):
+    """Pending facts by key, the one silent longest first: `PendingKeys`, or `CompiledKeys`."""
+
+    def __getitem__(self, key: str, /) -> PendingFacts: ...
+
+    def __setitem__(self, key: str, facts: PendingFacts, /) -> None: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def pop(self, key: str, /) -> PendingFacts: ...
+
+    @overload
+    def pop(self, key: str, default: None, /) -> PendingFacts | None: ...
+
+    def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: KeySet, /) -> tuple[int, list[str], int]:
+        """See `PendingKeys.forget`."""
+
+
+class CompiledKeys(KeyTable, Protocol):
+    """The table of the compiled reader."""
+
+    def begin(
+        self, facts: UndecidedFacts, start: int, size: int, room: int, rule: str, evaluated: KeySet | None, /
+    ) -> tuple[int, int, int]:
+        """Take facts from a position on while each begins a key, and finds room.
+
+        Return how many those are, the room that they take, `size` for each besides its bytes, and how many keys were evaluated before.
+        """
+
+
 class PendingKeys(dict[str, PendingFacts]):
     """Pending facts by key, the one silent longest first."""
 
-    def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: Any) -> tuple[int, list[str], int]:
+    def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: KeySet) -> tuple[int, list[str], int]:
         """Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as `evaluated`.
 
         Return how much room that frees, `size` for each besides its bytes, the keys that are left to evaluate, and how many there was no
@@ -98,10 +142,11 @@ class PendingKeys(dict[str, PendingFacts]):
         return freed, left, evaluated.add(rule, silent)
 
 
-def compiled_keys(keys: PendingKeys) -> Any:
+def compiled_keys(keys: PendingKeys) -> CompiledKeys:
     """Return the like of the compiled reader with the same facts, which takes those of columns, too."""
     native, _ = load_native()
-    return native.PendingKeys(PendingFacts, [*keys.items()])
+    made: CompiledKeys = native.PendingKeys(PendingFacts, [*keys.items()])
+    return made
 
 
 def keep(facts: list[Fact], fact: Fact) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 from random import Random
 from time import process_time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, ReportFinding, Where
+from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine import facts as module
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts
@@ -182,11 +182,11 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
     monkeypatch.setattr(module, "compiled_keys", OneByOne)
     together, alone = Told(early=early).facts, Told(early=early).facts
     for batch in batches:
-        together.add_undecided("rule", batch)
+        together.add_undecided("rule", cast("UndecidedFacts", batch))
         for _, key, packed, time in batch:
             alone.add_packed("rule", key, packed, time, 0)
         states = [
-            ([*pending.keys.items()], pending.size, facts._size, {**facts.parted}, facts.unknown)
+            ([(key, pending.keys[key]) for key in pending.keys], pending.size, facts._size, {**facts.parted}, facts.unknown)
             for facts in (together, alone)
             for pending in facts._pending.values()
         ]
@@ -233,7 +233,7 @@ def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(1_000):
         told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
         (pending,) = told.facts._pending.values()
-        kept = sum(facts.size + len(key) for key, facts in pending.keys.items())
+        kept = sum(pending.keys[key].size + len(key) for key in pending.keys)
         assert told.facts._size == pending.size == kept <= 4_000
     told.facts.settle(2 * HOUR)
     assert told.facts._size == pending.size == 0
