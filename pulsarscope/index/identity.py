@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from pulsarscope.engine.options import Options
+from pulsarscope.model.platform import modules_mark
 
 ENDS_BYTES = 1 << 16
 """Bytes at the head and at the tail of a capture that are compared: a capture that grew, was cut or replaced differs in them."""
@@ -35,7 +36,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     captures: tuple[CaptureMark, ...]
     reading: str
-    """Hash of the options that decide the rows, and of the version."""
+    """Hash of the options that decide the rows, and of the modules that make them."""
 
     @property
     def place(self) -> str:
@@ -57,8 +58,8 @@ class Identity(msgspec.Struct, frozen=True):
         return None
 
 
-def identity_of(paths: Sequence[str], options: Options, version: str) -> Identity | None:
-    """Return the identity of captures, read so by this version of the package.
+def identity_of(paths: Sequence[str], options: Options) -> Identity | None:
+    """Return the identity of captures, read so by these modules of the package.
 
     None where no index may be: of pipes, and with secrets of the user's, which it would keep.
     """
@@ -68,7 +69,7 @@ def identity_of(paths: Sequence[str], options: Options, version: str) -> Identit
     if None in marks:
         return None
     chosen = (
-        version,
+        modules_mark(),
         sorted(options.ports),
         sorted(options.decode_as.items()),
         options.source_by,

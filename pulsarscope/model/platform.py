@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from hashlib import blake2b
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from importlib.abc import Traversable
     from importlib.metadata import EntryPoint
 
 NATIVE = "PULSARSCOPE_NATIVE"
@@ -129,3 +131,24 @@ def load_native() -> tuple[Any, str]:
     if choice == "require":
         raise UsageError(f"{NATIVE} is require, but {reason}")
     return None, f"Python ({reason})"
+
+
+@cache
+def modules_mark() -> str:
+    """Return a hash of the package's modules: what is kept of a run has the form that they give it, also between two releases."""
+    from importlib import resources  # noqa: PLC0415 - for what is kept
+
+    mark = blake2b(digest_size=4)
+    root = resources.files("pulsarscope")
+    for name, module in sorted(_modules(root), key=lambda each: each[0]):
+        mark.update(b"%s %d " % (name.encode(), len(source := module.read_bytes())) + source)
+    return mark.hexdigest()
+
+
+def _modules(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Yield the modules below a folder, which may be in a zip file, with their paths."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _modules(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield path + entry.name, entry

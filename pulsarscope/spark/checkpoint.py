@@ -19,12 +19,8 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from hashlib import blake2b
-from importlib import resources
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -33,13 +29,11 @@ from pyarrow.fs import FileSelector, LocalFileSystem
 from pulsarscope import __version__
 from pulsarscope.capture import Inputs
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.platform import modules_mark
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.scan import PortionSummary
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
-
-if TYPE_CHECKING:
-    from importlib.abc import Traversable
 
 _FOLDERS = ("list", "batches", "secrets", "commits", "states")
 
@@ -253,23 +247,9 @@ class Checkpoint:
                 self._system.delete_dir(path)
 
 
-@cache
 def _version() -> str:
-    """Return the version with a hash of the package's modules: pickled state has the form that they give it, also between two releases."""
-    mark = blake2b(digest_size=4)
-    root = resources.files("pulsarscope")
-    for name, module in sorted(_modules(root), key=itemgetter(0)):
-        mark.update(b"%s %d " % (name.encode(), len(source := module.read_bytes())) + source)
-    return f"{__version__} ({mark.hexdigest()})"
-
-
-def _modules(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
-    """Yield the modules below a folder, which may be in a zip file, with their paths."""
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _modules(entry, f"{path}{entry.name}/")
-        elif entry.name.endswith(".py"):
-            yield path + entry.name, entry
+    """Return the version of the package with the mark of its modules."""
+    return f"{__version__} ({modules_mark()})"
 
 
 def _number(batch: int) -> str:

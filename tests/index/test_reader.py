@@ -26,7 +26,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def identity(path: Path, options: Options = INDEX_OPTIONS) -> Identity:
-    found = identity_of([str(path)], options, "1")
+    found = identity_of([str(path)], options)
     assert found is not None
     return found
 
@@ -83,6 +83,6 @@ def test_a_newer_another_and_an_otherwise_read_capture_are_noticed(capture: Path
 
 
 def test_captures_read_with_secrets_and_pipes_have_no_identity(capture: Path) -> None:
-    assert identity_of(["-"], INDEX_OPTIONS, "1") is None
-    assert identity_of([str(capture)], Options(show_secrets=True), "1") is None
-    assert identity_of([str(capture.parent / "missing")], INDEX_OPTIONS, "1") is None
+    assert identity_of(["-"], INDEX_OPTIONS) is None
+    assert identity_of([str(capture)], Options(show_secrets=True)) is None
+    assert identity_of([str(capture.parent / "missing")], INDEX_OPTIONS) is None

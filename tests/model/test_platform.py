@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, install_command, load_native
+from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, install_command, load_native, modules_mark
+from tests.places import ROOT
 
 GOOD = SimpleNamespace(CONTRACT=NATIVE_CONTRACT, __version__="9.9")
 OTHER = SimpleNamespace(CONTRACT=99, __version__="9.9")
@@ -80,3 +83,24 @@ def test_an_extra_is_installed_from_where_the_package_came(monkeypatch: pytest.M
     monkeypatch.setattr("importlib.metadata.distribution", lambda _name: Installed())
     monkeypatch.setattr("sys.executable", "/venv/bin/python")
     assert install_command("parquet") == f"/venv/bin/python -m pip install {target}"
+
+
+def test_code_between_two_releases_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a folder and of a zip file, in which the package is on a cluster."""
+    with zipfile.ZipFile(tmp_path / "pulsarscope.zip", "w") as archive:
+        for module in (ROOT / "pulsarscope").rglob("*.py"):
+            archive.write(module, module.relative_to(ROOT))
+        archive.extractall(tmp_path)
+    versions = []
+    for change in ("", "\n", "\n"):
+        with (tmp_path / "pulsarscope" / "model" / "units.py").open("a") as source:
+            source.write(change)
+        monkeypatch.setattr("importlib.resources.files", lambda name: tmp_path / name)
+        modules_mark.cache_clear()
+        versions.append(modules_mark())
+    monkeypatch.setattr("importlib.resources.files", lambda name: zipfile.Path(tmp_path / "pulsarscope.zip", f"{name}/"))
+    modules_mark.cache_clear()
+    assert [versions.index(version) for version in (*versions, modules_mark())] == [0, 1, 2, 0]
+    monkeypatch.undo()
+    modules_mark.cache_clear()
+    assert modules_mark() == versions[0]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.spark import checkpoint as module
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
 from pulsarscope.spark.scan import PortionSummary
-from pulsarscope.spark.spark_session import zip_package
 from pulsarscope.spark.table_files import sync_files
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
@@ -54,25 +52,6 @@ def test_one_of_another_version_is_refused_whose_state_may_have_another_form(tmp
     with pytest.raises(UsageError, match=re.escape(why)) as refused:
         kept.resumes(ASKED)
     assert "\n" not in str(refused.value)
-
-
-def test_code_between_two_releases_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a folder and of a zip file, in which the package is on a cluster."""
-    with zipfile.ZipFile(zip_package(tmp_path)) as archive:
-        archive.extractall(tmp_path)
-    versions = []
-    for change in ("", "\n", "\n"):
-        with (tmp_path / "pulsarscope" / "model" / "units.py").open("a") as source:
-            source.write(change)
-        monkeypatch.setattr("importlib.resources.files", lambda name: tmp_path / name)
-        module._version.cache_clear()
-        versions.append(module._version())
-    monkeypatch.setattr("importlib.resources.files", lambda name: zipfile.Path(tmp_path / "pulsarscope.zip", f"{name}/"))
-    module._version.cache_clear()
-    assert [versions.index(version) for version in (*versions, module._version())] == [0, 1, 2, 0]
-    monkeypatch.undo()
-    module._version.cache_clear()
-    assert module._version() == versions[0]
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
