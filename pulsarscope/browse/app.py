@@ -16,7 +16,7 @@ from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, OptionList, Static, TabbedContent, TabPane
 from textual.worker import get_current_worker
 
-from pulsarscope.browse.browsed_capture import Browsed
+from pulsarscope.browse.browsed_capture import Browsed, PassingFrames
 from pulsarscope.browse.choices import COLUMNS_MAX, load, save
 from pulsarscope.browse.detail_pane import DetailPane
 from pulsarscope.browse.details import copied, lane_lines
@@ -24,16 +24,15 @@ from pulsarscope.browse.frame_lines import TIMES, FrameLines
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.help import KEYS, Help
 from pulsarscope.browse.pages import Lanes, Pages, ShownMessage, table_of
-from pulsarscope.browse.passing_frames import PassingFrames
 from pulsarscope.browse.prompt import Names, Prompt
 from pulsarscope.browse.searching import SearchingApp
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.frame_name import FrameName, frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.view import count_text
 
 REFRESH_SECONDS = 0.2
 
@@ -144,7 +143,7 @@ class BrowseApp(SearchingApp):
         self.list.grow()
         self.query_one("#heading", Static).update(self.lines.heading(self.size.width))
         shown = f"{self.list.count:,} of " if self.list.matches is not None else ""
-        parts = [browsed.title, f"{shown}{count_text(len(browsed.frames), 'frame')}"]
+        parts = [browsed.title, f"{shown}{plural(len(browsed.frames), 'frame')}"]
         if browsed.failure:
             parts.append(f"ended early: {browsed.failure}")
         elif not browsed.ended:

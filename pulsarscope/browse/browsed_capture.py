@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -336,3 +337,24 @@ def _is_same(row: FrameRow, wanted: FrameRow) -> bool:
     """Compare all but what depends on what was read before: names of connections, places in streams, what a session knows."""
     names = ("packet", "time", "direction", "size", "command", "fields", "metadata", "payload_size", "status")
     return all(getattr(row, name) == getattr(wanted, name) for name in names)
+
+
+class PassingFrames:
+    """Positions of the frames that a filter passes, in ascending order, as far as they were looked at."""
+
+    def __init__(self, chosen: Filter) -> None:
+        """Begin without any."""
+        self.positions = array("q")
+        self._filter = chosen
+        self._looked = 0
+        self._lock = Lock()  # a thread that is cancelled still ends its chunk when the next one begins
+
+    def look_on(self, frames: Frames, endpoints: Mapping[str, tuple[str, str]], cancelled: Callable[[], bool]) -> None:
+        """Look at the frames that were read since, unless it is cancelled before."""
+        with self._lock:
+            while self._looked < len(frames) and not cancelled():
+                number = self._looked // max(frames.start(1), 1)
+                fresh = frames.chunk(number)[self._looked - frames.start(number) :]
+                passed = set(map(id, self._filter.select(fresh, endpoints)))
+                self.positions.extend(self._looked + at for at, row in enumerate(fresh) if id(row) in passed)
+                self._looked = self._looked + len(fresh) if fresh else frames.start(number + 1)  # a damaged chunk has none

@@ -17,8 +17,8 @@ from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.records import MessageRow
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.columns import json_lines
-from pulsarscope.output.render.view import count_text
 
 Name = tuple[int, int, int]
 """File, packet and sub of a frame."""
@@ -63,7 +63,7 @@ class PayloadSearch:
     @property
     def summary(self) -> str:
         """Counts of the messages that were searched, and of those that could not be."""
-        parts = [f"{len(self._found):,} frames with it in {count_text(self._messages, 'message')}{'' if self.ended else ' so far'}"]
+        parts = [f"{len(self._found):,} frames with it in {plural(self._messages, 'message')}{'' if self.ended else ' so far'}"]
         if self._unread:
             parts.append(f"{self._unread:,} could not be read: encrypted, cut or damaged")
         if len(self._found) >= BROWSED_FINDINGS_MAX:

@@ -34,9 +34,8 @@ from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.parallel import AnyRun
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
-from pulsarscope.model.text import escape, printable
+from pulsarscope.model.text import escape, plural, printable
 from pulsarscope.output.export.sections import report_bytes
-from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.filter import RowFilter
@@ -158,6 +157,6 @@ def _warn_of(baseline: Baseline, request: DiagnoseRequest) -> None:
     if request.quiet:
         return
     if baseline.accepted:
-        warn(f"{count_text(baseline.accepted, 'finding')} accepted by {request.baseline}")
+        warn(f"{plural(baseline.accepted, 'finding')} accepted by {request.baseline}")
     if gone := baseline.gone():
         warn(f"accepted by {request.baseline}, and not found: {', '.join(map(escape, gone))}")

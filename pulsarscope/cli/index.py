@@ -20,8 +20,8 @@ from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.arrow import require_pyarrow
-from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
         code = EXIT_DAMAGED if run.damaged else EXIT_DONE
         said = "written"
     if not request.quiet:
-        warn(f"{said}: {place}, {count_text(count, 'frame')}, {place.stat().st_size:,} bytes")
+        warn(f"{said}: {place}, {plural(count, 'frame')}, {place.stat().st_size:,} bytes")
     return code
 
 

@@ -34,8 +34,7 @@ from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
-    from pulsarscope.cli.live_capture import LiveCapture
-    from pulsarscope.cli.live_trigger import Trigger
+    from pulsarscope.cli.live_capture import LiveCapture, Trigger
     from pulsarscope.cli.screen import Screen
     from pulsarscope.output.render.top import Top
 
@@ -254,7 +253,7 @@ def _screen(top: Top, request: LiveRequest) -> Screen:
 
 def _check_options(request: LiveRequest) -> Trigger | None:
     """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that lack or exclude one another."""
-    from pulsarscope.cli.live_trigger import Trigger  # noqa: PLC0415 - as above
+    from pulsarscope.cli.live_capture import Trigger  # noqa: PLC0415 - as above
     from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
     from pulsarscope.live.sources_by_name import is_pipe  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above

@@ -21,8 +21,8 @@ from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Messa
 
 if TYPE_CHECKING:
     from pulsarscope.browse.app import BrowseApp
+    from pulsarscope.cli.live_capture import Trigger
     from pulsarscope.cli.live_request import LiveRequest
-    from pulsarscope.cli.live_trigger import Trigger
 
 KINDS = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind, MessageRow.kind})
 

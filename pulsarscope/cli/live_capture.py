@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -32,16 +33,51 @@ from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.live.sources_by_name import is_pipe
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import ERROR
 from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE
-from pulsarscope.model.records import ROWS, FindingRow, MessageRow, RawFrame
+from pulsarscope.model.records import ROWS, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.text import hint_for, plural
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 from pulsarscope.output.export.pcapng import section_block, statistics_block
-from pulsarscope.output.render.view import count_text
 from pulsarscope.protocols import make_dissectors
 
 if TYPE_CHECKING:
-    from pulsarscope.cli.live_trigger import Trigger
+    from pulsarscope.filter import Filter
     from pulsarscope.output.render.top import Status
+
+
+ANY_ERROR = "any-error"
+
+_CODE = re.compile(r"[a-z0-9-]+")
+_FILTERED = (FrameRow.kind, ExchangeRow.kind, FindingRow.kind)
+
+
+class Trigger:
+    """The records that --trigger names."""
+
+    def __init__(self, text: str, codes: Collection[str]) -> None:
+        """Take the option's value; `codes` are those of all findings. Raises UsageError, or FilterError for an invalid filter."""
+        self.kinds: frozenset[str] = frozenset({FindingRow.kind})
+        """Kinds of the records that it looks at."""
+        self._text = text
+        self._filter: Filter | None = None
+        if text == ANY_ERROR or text in codes:
+            return
+        if _CODE.fullmatch(text):
+            hint = hint_for(text, (*codes, ANY_ERROR), "pulsarscope findings lists them; any-error stands for all errors")
+            raise UsageError(f"--trigger: unknown finding {text}{hint}")
+        from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most triggers are no filters
+        from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+
+        self._filter = Filter(text, _FILTERED, catalogue())
+        self.kinds = frozenset(_FILTERED)
+
+    def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
+        """Return the records among rows."""
+        if self._filter is not None:
+            return self._filter.select([row for row in rows if row.kind in self.kinds], endpoints)
+        findings = [row for row in rows if type(row) is FindingRow]
+        return [row for row in findings if row.code == self._text or (self._text == ANY_ERROR and row.severity == ERROR)]
 
 
 FORGET_FEEDS = 256
@@ -221,20 +257,20 @@ class LiveCapture:
             notes.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
             notes.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
         if health.waiting_streams:
-            streams = count_text(health.waiting_streams, "stream")
+            streams = plural(health.waiting_streams, "stream")
             notes.append((f"{streams} with lost packets, {size_text(health.stream_bytes)} behind them", True))
         notes.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
         if self.feed.state.down:
             notes.insert(0, (f"{self.feed.name} is down: waiting for it", True))
         if latest := self.feed.state.latest:
             notes.append((f"saved to {latest}", False))
-        return Status(f"{self.feed.name}: {count_text(health.packets, 'packet')}", notes)
+        return Status(f"{self.feed.name}: {plural(health.packets, 'packet')}", notes)
 
     def summary(self) -> str:
         """Return the numbers of captured and lost packets, in one line."""
         feed = self.feed
         health, state = feed.health(), feed.state
-        parts = [f"{count_text(feed.packets, 'packet')} from {feed.name}"]
+        parts = [f"{plural(feed.packets, 'packet')} from {feed.name}"]
         if isinstance(feed, LiveFeed):
             dropped = f"{health.dropped:,} dropped by the kernel" if health.dropped else "none dropped by the kernel"
             parts.append(dropped if feed.reports_drops else "number of dropped packets unknown on this system")
@@ -243,7 +279,7 @@ class LiveCapture:
         if self._request.write is not None and state.failure is None:
             parts.append(f"saved to {state.latest}" if state.files == 1 else f"saved to {state.files} files")
         if health.shortened_triggers:
-            parts.append(f"packets before {count_text(health.shortened_triggers, 'finding')} were partly gone already")
+            parts.append(f"packets before {plural(health.shortened_triggers, 'finding')} were partly gone already")
         return ", ".join(parts)
 
 

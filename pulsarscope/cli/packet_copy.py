@@ -33,11 +33,11 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal
-from pulsarscope.output.render.view import count_text
 from pulsarscope.redaction.packets import COMMENT, RedactedPacket, Redaction
 
 if TYPE_CHECKING:
@@ -224,9 +224,9 @@ def _copy(
     sink.finish()
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""
-        frames = count_text(selection.frames, "frame")
+        frames = plural(selection.frames, "frame")
         total = run.packets if run.complete else read
-        warn(f"{written:,} of {count_text(total, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
+        warn(f"{written:,} of {plural(total, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
         plain = f"{sink.name} holds payloads and credentials: share a copy made with --redact"
         for line in ([plain] if written else []) if redaction is None else redaction.notes():
             warn(line)

@@ -22,10 +22,9 @@ from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import SEVERITIES
-from pulsarscope.model.text import escape
+from pulsarscope.model.text import escape, plural
 from pulsarscope.model.units import SIZES
 from pulsarscope.output.render.style import is_terminal
-from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,8 +124,8 @@ def compact_tables(request: PipelineRequest, out: str) -> int:
     except KeyboardInterrupt:
         return interrupted()
     for table in () if request.quiet else changed:
-        sizes = f"{table.bytes_before / 1e6:,.1f} MB are {count_text(table.files, 'file')}, {table.bytes / 1e6:,.1f} MB"
-        sys.stdout.write(f"{table.name}: {count_text(table.files_before, 'file')}, {sizes}\n")
+        sizes = f"{table.bytes_before / 1e6:,.1f} MB are {plural(table.files, 'file')}, {table.bytes / 1e6:,.1f} MB"
+        sys.stdout.write(f"{table.name}: {plural(table.files_before, 'file')}, {sizes}\n")
     if not (changed or request.quiet):
         sys.stdout.write(f"nothing to compact in {escape(out)}\n")
     return EXIT_DONE
@@ -199,17 +198,17 @@ def _progress(spark: Any, *, enabled: bool) -> Iterator[Callable[[str], None]]:
 
 def _summary_lines(summary: Summary, out: str) -> Iterator[str]:
     yield (
-        f"{count_text(len(summary.inputs.paths), 'capture')}, {summary.bytes / 1e6:,.1f} MB, {summary.packets:,} packets "
+        f"{plural(len(summary.inputs.paths), 'capture')}, {summary.bytes / 1e6:,.1f} MB, {summary.packets:,} packets "
         f"in {summary.seconds:,.1f} s ({summary.bytes / 1e6 / max(summary.seconds, 0.001):,.1f} MB/s)"
     )
     width = max(map(len, summary.rows))
     for kind, rows in summary.rows.items():
-        severities = ", ".join(count_text(count, severity) for severity in SEVERITIES if (count := summary.severities.get(severity)))
+        severities = ", ".join(plural(count, severity) for severity in SEVERITIES if (count := summary.severities.get(severity)))
         yield f"  {kind:{width}}  {rows:>12,}{f'  {severities}' if kind == 'finding' and severities else ''}"
     total = summary.total
     largest, slowest = total.largest / max(total.bytes, 1), summary.longest / max(summary.median, 0.001)
     yield (
-        f"{count_text(total.connections, 'connection')}; "
+        f"{plural(total.connections, 'connection')}; "
         f"the largest pair of endpoints has {largest:.0%} of the bytes, the longest task took {slowest:.1f} times the median"
     )
     yield f"written to {escape(out)}"

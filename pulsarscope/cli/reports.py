@@ -26,10 +26,10 @@ from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal, wants_color
 from pulsarscope.output.render.text_report import ReportOptions
-from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
@@ -107,7 +107,7 @@ def read_all(
         for batch in run:
             if interrupts is not None and interrupts.pending and not run.stopped:
                 run.stop()
-                warn(f"interrupted: what follows is of the first {count_text(run.packets, 'packet')}")
+                warn(f"interrupted: what follows is of the first {plural(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns and not request.quiet:
                 warn_of(damage(others(rows)), run.inputs.paths, always=True)

@@ -16,8 +16,7 @@ from pulsarscope.cli.pipeline_request import PipelineRequest, output_folder, par
 from pulsarscope.cli.signals import Interrupts, handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.text import escape
-from pulsarscope.output.render.view import count_text
+from pulsarscope.model.text import escape, plural
 
 if TYPE_CHECKING:
     from pulsarscope.spark.capture_stream import BatchSummary
@@ -96,7 +95,7 @@ def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
         warn(finding.text)
     if not quiet:
         known = landing.listed - taken - landing.left
-        sys.stdout.write(f"{count_text(taken, 'new capture')}, {known:,} known, {landing.left:,} still written to\n")
+        sys.stdout.write(f"{plural(taken, 'new capture')}, {known:,} known, {landing.left:,} still written to\n")
 
 
 def _places(request: PipelineRequest) -> tuple[str, str]:
@@ -155,8 +154,8 @@ def _identity(request: PipelineRequest, folder: str, out: str) -> dict[str, Any]
 
 
 def _line(batch: BatchSummary) -> str:
-    rows = ", ".join(count_text(count, kind) for kind, count in batch.rows.items())
+    rows = ", ".join(plural(count, kind) for kind, count in batch.rows.items())
     return (
-        f"batch {batch.number}: {count_text(batch.files, 'capture')}, {batch.bytes / 1e6:,.1f} MB, "
-        f"{batch.packets:,} packets in {batch.seconds:,.1f} s; {rows}; {count_text(batch.open, 'connection')} open"
+        f"batch {batch.number}: {plural(batch.files, 'capture')}, {batch.bytes / 1e6:,.1f} MB, "
+        f"{batch.packets:,} packets in {batch.seconds:,.1f} s; {rows}; {plural(batch.open, 'connection')} open"
     )

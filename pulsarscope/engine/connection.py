@@ -17,7 +17,7 @@ from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, Upgrade, is_plain
-from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import Code, Finding
 from pulsarscope.model.flow import CLIENT, SERVER, source_port
 from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row, finding_row

@@ -26,9 +26,8 @@ from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
-from pulsarscope.inputs.key_logs import add_key_log
+from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
-from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import MEMORY_MAX_BYTES

@@ -19,8 +19,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import keep, of_leg
 from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import EmitFact, rule_engine
-from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
-from pulsarscope.inputs.tls_secrets import Position
+from pulsarscope.inputs.key_logs import KeyLogs, Position, add_key_log
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS

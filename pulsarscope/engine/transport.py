@@ -9,7 +9,7 @@ from pulsarscope.dissect.foreign import proxy_header
 from pulsarscope.tcp.pieces import Data, Item, at_moment
 
 if TYPE_CHECKING:
-    from pulsarscope.inputs.tls_secrets import Secrets
+    from pulsarscope.inputs.key_logs import Secrets
     from pulsarscope.tls.connection import TlsConnection
 
 HEAD_MAX_BYTES = 1024

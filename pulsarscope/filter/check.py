@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from pulsarscope.filter import expression as tree
-from pulsarscope.filter import syntax, wireshark_names
+from pulsarscope.filter import syntax
 from pulsarscope.filter.fields import ANY, UNKNOWN, Catalogue, KnownField
 from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
-from pulsarscope.filter.literals import pattern_of, text_of, unquoted, value_of
+from pulsarscope.filter.literals import WIRESHARK_NAMES, pattern_of, text_of, unquoted, value_of
 from pulsarscope.model.records import ROWS
 
 NEVER = tree.Always(False)
@@ -196,7 +196,7 @@ class Checker:
         """Return the message for an unknown field, with similar names or the kinds that have it."""
         name_text = ".".join(part.name for part in name.parts)
         of = f"{' or '.join(kinds)} records"
-        if (ours := wireshark_names.NAMES.get(name_text)) is not None and not self._exists(name, kinds[0]):
+        if (ours := WIRESHARK_NAMES.get(name_text)) is not None and not self._exists(name, kinds[0]):
             return Mismatch(f'unknown field "{name_text}" in {of}: write {ours}', name.place)
         elsewhere = [kind for kind in ROWS if kind not in kinds and self._exists(name, kind)]
         if elsewhere:

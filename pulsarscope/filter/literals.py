@@ -14,11 +14,33 @@ from pulsarscope.filter.expression import Since, Value
 from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, KnownField
 from pulsarscope.filter.filter_error import Mismatch
 from pulsarscope.filter.syntax import BYTES, CONNECTION, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
-from pulsarscope.filter.wireshark_names import NAMES
 from pulsarscope.model.connection_name import connection_name
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 from pulsarscope.model.utc import utc_nanoseconds
+
+WIRESHARK_NAMES = {
+    "frame.number": "packet",
+    "frame.time": "time",
+    "frame.time_epoch": "time",
+    "frame.time_relative": "time",
+    "frame.len": "size",
+    "ip.addr": "ip",
+    "ip.src": "client.ip or server.ip",
+    "ip.dst": "client.ip or server.ip",
+    "ipv6.addr": "ip",
+    "tcp.port": "port",
+    "tcp.srcport": "client.port or server.port",
+    "tcp.dstport": "client.port or server.port",
+    "tcp.stream": "connection",
+    "tcp.analysis.retransmission": "retransmitted, of connection records",
+    "producer": "producer_name",
+    "pulsar.cmd_type": "command",
+    "pulsar.topic": "topic",
+    "pulsar.producer_name": "producer_name",
+    "pulsar.subscription": "subscription",
+}
+
 
 INT64_MAX = (1 << 63) - 1
 
@@ -55,7 +77,7 @@ def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Va
     kind, text = literal.kind, literal.text
     if type_ == OBJECT:
         some = ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
-        ours = f"; or write {NAMES[known.name.lower()]}" if known.name.lower() in NAMES else ""
+        ours = f"; or write {WIRESHARK_NAMES[known.name.lower()]}" if known.name.lower() in WIRESHARK_NAMES else ""
         raise Mismatch(f"{known.name} is an object: name one of its fields, {some}{ours}", literal.place)
     value: Value | None = None
     if type_ == ANY:

@@ -162,7 +162,7 @@ OUTPUTS = {
     "messages": "pulsarscope.output.render.messages:MessagesOutput",
     "payload_files": "pulsarscope.output.export.payload_files:PayloadFiles",
     "table": "pulsarscope.output.render.table:TableOutput",
-    "json": "pulsarscope.output.export.json:JsonOutput",
+    "json": "pulsarscope.output.export.ndjson:JsonOutput",
     "ndjson": "pulsarscope.output.export.ndjson:NdjsonOutput",
     "csv": "pulsarscope.output.export.csv:CsvOutput",
     "parquet": "pulsarscope.output.export.parquet:ParquetOutput",

@@ -18,8 +18,8 @@ from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.redacted_packet import SegmentHead, redacted_packet
-from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
@@ -121,9 +121,9 @@ class Redaction:
         """Yield what a user must know of the copy."""
         for kind, count in sorted(self._left_out.items()):
             reason = "a copy has no TLS, with its secrets or not" if kind == _IN_TLS else "only what is decoded can be redacted"
-            yield f"{count_text(count, 'connection')} {kind} left out: {reason}"
+            yield f"{plural(count, 'connection')} {kind} left out: {reason}"
         if self._blank_frames:
-            yield f"{count_text(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
+            yield f"{plural(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
 
     def _keep(self, frame: FrameRow, data: bytes, run: AnyRun) -> None:
         client, server = run.endpoints[frame.connection]

@@ -17,8 +17,7 @@ from pulsarscope.capture import Inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, evaluate, join_legs, of_paths
 from pulsarscope.engine.options import Options
-from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
-from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.inputs.key_logs import KeyLogs, Secrets, add_key_log
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.model.records import FindingRow, JourneyRow
 from pulsarscope.model.text import printable

@@ -23,8 +23,7 @@ from pulsarscope.model.limits import (
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset, open_connection
-from pulsarscope.tcp.connection_copies import note_handshake_copy
-from pulsarscope.tcp.connection_table import ConnectionTable
+from pulsarscope.tcp.connection_table import ConnectionTable, note_handshake_copy
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference

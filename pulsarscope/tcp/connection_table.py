@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Literal
 
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
+    COPY_TIMES_MAX,
+    DUPLICATE_SEGMENTS_PERCENT,
     IDLE_CONNECTION_NANOSECONDS,
     MEMORY_MAX_BYTES,
     OPEN_CONNECTIONS_MAX,
@@ -16,13 +19,14 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
-from pulsarscope.tcp.connection_copies import are_many, count_duplicates, typical_time
-from pulsarscope.tcp.copies import are_apart
+from pulsarscope.tcp.copies import Copies, are_apart, is_copy
 from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
 if TYPE_CHECKING:
+    from pulsarscope.capture import Segment
     from pulsarscope.model.findings import Finding
+    from pulsarscope.tcp.connection import Connection
 
 
 class ConnectionTable:
@@ -328,3 +332,40 @@ def _last_of(connection: Connection) -> tuple[int, int, int]:
 
 def _moment_of(entry: tuple[int, Finding]) -> int:
     return entry[0]
+
+
+def are_many(connection: Connection, copies: int) -> bool:
+    """Return True when so many segments of a connection have copies that they are worth a word."""
+    return copies > 0 and copies * 100 >= DUPLICATE_SEGMENTS_PERCENT * sum(stream.segments for stream in connection.streams)
+
+
+def count_duplicates(connection: Connection) -> None:
+    """Count segments that soon followed their equals as copies, no longer as retransmissions, where copies are many."""
+    streams = connection.streams
+    if are_many(connection, sum(stream.duplicates + (stream.copies.count if stream.copies else 0) for stream in streams)):
+        for stream in streams:
+            if stream.duplicates:
+                stream.copies = stream.copies or Copies()
+                stream.copies.count += stream.duplicates
+                stream.retransmitted -= stream.duplicates
+
+
+def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
+    """Keep the difference in time between a copy of the first SYN and that."""
+    stream = connection.streams[index]
+    if (
+        index == 0
+        and stream.handshake
+        and connection.opened == "syn"
+        and stream.first_sequence() == (segment[2] + 1) & 0xFFFF_FFFF
+        and is_copy(segment, stream.newest)
+    ):
+        stream.copies = stream.copies or Copies()
+        stream.copies.times.insert(0, segment[1] - connection.start)
+        del stream.copies.times[COPY_TIMES_MAX:]
+
+
+def typical_time(connection: Connection) -> int | None:
+    """Return by how many ns the copies of a connection's packets are typically later, None when that is not known."""
+    times = [time for stream in connection.streams if stream.copies for time in stream.copies.times]
+    return median_low(times) if times else None

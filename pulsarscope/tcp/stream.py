@@ -21,14 +21,13 @@ from pulsarscope.model.limits import (
     SEQUENCE_JUMP_MAX_BYTES,
     STREAM_FINDINGS_MAX,
 )
-from pulsarscope.tcp.closed_window import ClosedWindow
 from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
 from pulsarscope.tcp.delivered import DeliveredBytes
 from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
-from pulsarscope.tcp.stream_findings import CodeCount, Log, Where, finding
+from pulsarscope.tcp.stream_findings import ClosedWindow, CodeCount, Log, Where, finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment

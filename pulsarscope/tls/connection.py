@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pulsarscope.inputs import tls_secrets as secrets
-from pulsarscope.inputs.tls_secrets import Position, Secrets
+from pulsarscope.inputs import key_logs as secrets
+from pulsarscope.inputs.key_logs import Position, Secrets
 from pulsarscope.model.limits import TLS_NAME_MAX_CHARACTERS, TLS_NAMES_MAX
 from pulsarscope.model.text import escape
 from pulsarscope.tcp.pieces import Gap, Item, Piece

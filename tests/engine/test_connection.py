@@ -12,7 +12,7 @@ from pulsarscope.capture import BlockReader
 from pulsarscope.dissect.frames import KeptBytes
 from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
-from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join_codes
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow, FrameRow, RawFrame
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector

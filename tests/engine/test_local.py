@@ -441,7 +441,7 @@ class TestOptions:
         assert tokens(show=True) == {bytes}
 
     def test_more_secrets_than_are_kept_are_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pulsarscope.inputs.tls_secrets.TLS_SECRETS_MAX", 3)
+        monkeypatch.setattr("pulsarscope.inputs.key_logs.TLS_SECRETS_MAX", 3)
         for name in "ab":
             lines = [f"CLIENT_RANDOM {name * 62}{number:02} {'00' * 48}\n" for number in range(2 if name == "a" else 4)]
             (tmp_path / name).write_text("".join(lines))

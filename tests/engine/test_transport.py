@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from pulsarscope.engine.transport import HEAD_MAX_BYTES, Transport, is_plain
-from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item
 from tests.scenarios.commands import CONNECT
 from tests.scenarios.tls import sealing

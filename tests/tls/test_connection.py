@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_RECORD_MAX_BYTES, TLS_WAITING_MAX_BYTES
 from pulsarscope.tls.connection import TlsConnection
 from tests.scenarios.tls import sealing

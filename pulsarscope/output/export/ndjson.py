@@ -151,3 +151,22 @@ class NdjsonOutput(LinesOutput):
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         super().__init__(sink, JsonLines(options.kinds, options.columns))
+
+
+class JsonOutput(LinesOutput):
+    """The output `json`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        super().__init__(sink, JsonLines(options.kinds, options.columns))
+        self._before = b"[\n"
+
+    def put(self, encoded: bytes) -> None:
+        """Write encoded rows as elements of the array."""
+        if encoded:
+            # JSON text has no raw line end, so each one is the end of a row.
+            self._sink.write(self._before + encoded[:-1].replace(b"\n", b",\n"))
+            self._before = b",\n"
+
+    def close(self) -> None:
+        """End the array."""
+        self._sink.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")

@@ -14,6 +14,7 @@ from pulsarscope.dissect.capabilities import Lane, ReportColumn
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import ERROR, SEVERITIES, WARNING
 from pulsarscope.model.limits import ACTIVITY_CONNECTIONS_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.html.charts import charts
 from pulsarscope.output.html.page import page, printable
@@ -22,7 +23,6 @@ from pulsarscope.output.html.tables import Table, table
 from pulsarscope.output.render.diagnosis import not_judged, state
 from pulsarscope.output.render.text_report import size_text
 from pulsarscope.output.render.times import duration_text, instant_text
-from pulsarscope.output.render.view import count_text
 
 _AMOUNTS = (
     ReportColumn("client_messages", "sent"),
@@ -311,7 +311,7 @@ def _notes(overview: Overview, data: Mapping[str, Any]) -> list[str]:
         notes.append(f"Timeline: {frames:,} frames as {marks:,} marks, each of one command on one connection within {width}.")
     if activity.frames_left_out:
         lanes = f"the first {ACTIVITY_CONNECTIONS_MAX:,} connections"
-        notes.append(f"Timeline: {lanes} only; {count_text(activity.frames_left_out, 'frame')} of others have no lane.")
+        notes.append(f"Timeline: {lanes} only; {plural(activity.frames_left_out, 'frame')} of others have no lane.")
     if data["throughput"].get("t"):
         notes.append(f"Throughput in intervals of {duration_text(int(data['throughput']['width'] * SECOND))}.")
     if data["latency"]:

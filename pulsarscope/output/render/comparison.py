@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from pulsarscope.analysis.comparison import Comparison
 from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, change_text, rate_text, size_text
-from pulsarscope.output.render.view import count_text
 
 VERDICT_CHANGES_MAX = 3
 """Changes of a kind in the verdict."""
@@ -164,7 +164,7 @@ def _findings(report: TextReport, records: list[ReportRecord]) -> None:
         label = f"{record['severity']:<7} {escape(record['code'])}"
         report.lines.append(f"  {counts} {label if same else report.severity(record['severity'], label)}")
     if len(records) > len(shown):
-        report.lines.append(f"{report.palette.dim}  and {count_text(len(records) - len(shown), 'code')} more{report.palette.reset}")
+        report.lines.append(f"{report.palette.dim}  and {plural(len(records) - len(shown), 'code')} more{report.palette.reset}")
 
 
 def _names(report: TextReport, records: list[ReportRecord]) -> None:

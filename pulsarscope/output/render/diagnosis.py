@@ -10,10 +10,10 @@ from pulsarscope.analysis.diagnosis import PLACES_MAX, Diagnosis, Symptom
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.findings import ERROR, NOTE, SESSION, TUNING, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport
 from pulsarscope.output.render.times import duration_text, instant_text
-from pulsarscope.output.render.view import count_text
 
 SHOWN_SAMPLES = 3
 """Findings shown of a group: those of one code mostly differ only in their numbers."""
@@ -31,14 +31,14 @@ def verdict(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> st
 def state(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
     """Return one sentence about the state of what could be judged; `filtered`: findings were chosen."""
     counts = diagnosis.severities
-    bad = [count_text(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
-    notes = f"; {count_text(counts[NOTE], NOTE)}" if counts[NOTE] else ""
+    bad = [plural(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
+    notes = f"; {plural(counts[NOTE], NOTE)}" if counts[NOTE] else ""
     codes = _codes(diagnosis)
-    where = f" in {count_text(diagnosis.troubled, 'connection')}" if diagnosis.troubled else ""
+    where = f" in {plural(diagnosis.troubled, 'connection')}" if diagnosis.troubled else ""
     parts = [f"{', '.join(bad)}{where}: {', '.join(codes)}"] if bad else []
     if not filtered and (refused := diagnosis.coverage.refused):
         servers = list(dict.fromkeys(refusals.server for refusals in refused))
-        total = count_text(sum(refusals.times for refusals in refused), "connection")
+        total = plural(sum(refusals.times for refusals in refused), "connection")
         parts.append(f"{total} to {_named(servers)} failed at the start")
     if parts:
         return f"{'; '.join(parts)}{notes}."
@@ -50,9 +50,9 @@ def state(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
     if diagnosis.coverage.judged:
         return f"No errors, no warnings in what could be judged{notes}."
     unknown = diagnosis.unknown_connections
-    seen = f"{count_text(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
-    seen = f"{count_text(diagnosis.connections, 'connection')} without frames in both directions" if diagnosis.connections else seen
-    return f"Nothing to diagnose: {count_text(packets, 'packet')}, {seen}{notes}."
+    seen = f"{plural(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
+    seen = f"{plural(diagnosis.connections, 'connection')} without frames in both directions" if diagnosis.connections else seen
+    return f"Nothing to diagnose: {plural(packets, 'packet')}, {seen}{notes}."
 
 
 def _codes(diagnosis: Diagnosis) -> list[str]:
@@ -80,7 +80,7 @@ def not_judged(diagnosis: Diagnosis) -> list[ReportRecord]:
 
 
 def _connections(counts: Mapping[str, Any]) -> str:
-    return count_text(counts["connections"], "connection")
+    return plural(counts["connections"], "connection")
 
 
 def _too_short(counts: Mapping[str, Any]) -> str:
@@ -89,20 +89,20 @@ def _too_short(counts: Mapping[str, Any]) -> str:
 
 def _never_opened(counts: Mapping[str, Any]) -> str:
     how = [f"{counts[name]:,} {name}" for name in ("refused", "unanswered") if counts[name]]
-    total = count_text(counts["refused"] + counts["unanswered"], "connection")
+    total = plural(counts["refused"] + counts["unanswered"], "connection")
     return f"{total} to {_named(counts['servers'])} never opened ({', '.join(how)})"
 
 
 _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "interrupted": lambda counts: f"what comes behind the first {count_text(counts['packets'], 'packet')}: reading was interrupted",
+    "interrupted": lambda counts: f"what comes behind the first {plural(counts['packets'], 'packet')}: reading was interrupted",
     "too-short": _too_short,
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
     "midstream": lambda counts: f"{_connections(counts)} that began before the capture: what was open or used up by then is unknown",
     "missing-bytes": lambda counts: f"{counts['bytes']:,} bytes of {_connections(counts)} that the capture lacks",
     "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",
-    "undecided": lambda counts: f"{count_text(counts['findings'], 'symptom')} that may be over soon (see the notes)",
-    "encrypted-payloads": lambda counts: f"{count_text(counts['findings'], 'payload')} encrypted end to end (--private-key)",
+    "undecided": lambda counts: f"{plural(counts['findings'], 'symptom')} that may be over soon (see the notes)",
+    "encrypted-payloads": lambda counts: f"{plural(counts['findings'], 'payload')} encrypted end to end (--private-key)",
     "never-opened": _never_opened,
     "unknown-protocol": lambda counts: f"{_connections(counts)} of no known protocol",
     "still-open": lambda counts: f"{_connections(counts)} still open at the end of the capture: what came later",
@@ -138,14 +138,14 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
     hidden = len(symptoms) - options.limit
     if hidden > 0:
         report.lines.append("")
-        report.lines.append(f"{look.dim}and findings of {count_text(hidden, 'more kind')} (--limit shows them){look.reset}")
+        report.lines.append(f"{look.dim}and findings of {plural(hidden, 'more kind')} (--limit shows them){look.reset}")
     return report.text()
 
 
 def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None:
     look = report.palette
     report.lines.append("")
-    times = f"  {count_text(symptom.count, 'time')}" if symptom.count > 1 else ""
+    times = f"  {plural(symptom.count, 'time')}" if symptom.count > 1 else ""
     head = f"{report.severity(symptom.severity, symptom.severity)} {look.bold}{escape(symptom.code)}{look.reset}{times}"
     report.lines.append(f"{head}{look.dim}{_when(symptom, diagnosis.start)}{look.reset}")
     report.paragraph(escape(symptom.meaning), 2)
@@ -161,7 +161,7 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
     if hidden:
         report.paragraph(f"{report.symbols.dot} and {hidden:,} more", 4, look.dim)
     for match in diagnosis.known_issues(symptom):
-        where = f"; {count_text(len(match.connections), 'connection')}" if len(symptom.connections) > 1 else ""
+        where = f"; {plural(len(match.connections), 'connection')}" if len(symptom.connections) > 1 else ""
         issue = match.issue
         text = f"consistent with {issue.issue} ({match.product}, fixed in {', '.join(issue.fixed)}{where}): {issue.title}"
         report.paragraph(escape(text), 2, hang=2)
@@ -204,7 +204,7 @@ def _listed(noun: str, names: Iterable[str]) -> str:
     escaped = [escape(name) for name in names]
     shown, hidden = escaped[:SHOWN_NAMES], len(escaped) - SHOWN_NAMES
     least = "at least " if len(escaped) >= DIAGNOSIS_NAMES_MAX else ""
-    return f"{least}{count_text(len(escaped), noun)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
+    return f"{least}{plural(len(escaped), noun)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
 
 
 __all__ = ["diagnosis_text", "not_judged", "state", "verdict"]

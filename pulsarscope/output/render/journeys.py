@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pulsarscope.model.records import JourneyRow
+from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.times import duration_text
-from pulsarscope.output.render.view import View, count_text
+from pulsarscope.output.render.view import View
 
 
 def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
@@ -20,7 +21,7 @@ def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
         f"{row.ledger}:{row.entry}{batch}",
         topic,
         f"sub {row.subscription}" if row.delivery_frame else "",
-        _step(view, "stored", row.storage_ns) + (f" by {count_text(len(row.storage_bookies or ()), 'bookie')}" if writes else ""),
+        _step(view, "stored", row.storage_ns) + (f" by {plural(len(row.storage_bookies or ()), 'bookie')}" if writes else ""),
         _step(view, "receipt", row.receipt_ns),
         _step(view, "delivered", row.delivery_ns) if row.delivery_frame else "not delivered",
         f"{len(row.deliveries)} times" if row.deliveries and len(row.deliveries) > 1 else "",

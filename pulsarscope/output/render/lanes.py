@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import Checksum, ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.model.text import plural
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
 from pulsarscope.output.render.lifelines import Lifelines
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
-from pulsarscope.output.render.view import NARROWEST, View, count_text
+from pulsarscope.output.render.view import NARROWEST, View
 
 FRAMES_MAX = 1_000
 """Frames that are compared: a message is redelivered a few times."""
@@ -58,7 +59,7 @@ class Contents:
         else:
             counts = Counter(command for command, _, _ in self._frames)
             kinds = ", ".join(f"{number} {command}" if number > 1 else command for command, number in counts.items())
-            text = f"the same bytes at each of {count_text(len(self._frames), 'hop')}: {kinds} (CRC32-C {self._frames[0][2].stored})"
+            text = f"the same bytes at each of {plural(len(self._frames), 'hop')}: {kinds} (CRC32-C {self._frames[0][2].stored})"
             return ["", *_in_lines(marks.good, look.good, text, view)]
         return ["", *_in_lines(marks.bad, look.bad, text, view)]
 

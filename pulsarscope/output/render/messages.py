@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.model.records import FindingRow, MessageRow
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
-from pulsarscope.output.render.view import View, count_text
+from pulsarscope.output.render.view import View
 
 PRODUCE, DELIVER = "produce", "deliver"
 FROM_CLIENT = frozenset({PRODUCE, "store"})
@@ -45,7 +46,7 @@ class MessagesOutput:
 
     def close(self) -> None:
         """Write pending rows and the end (see `Output`)."""
-        counts = f"{count_text(self._produced, 'message')} produced, {self._delivered:,} delivered"
+        counts = f"{plural(self._produced, 'message')} produced, {self._delivered:,} delivered"
         self._view.emit(self._view.closing([counts]))
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, rate_text, size_text
 from pulsarscope.output.render.times import instant_text
-from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.capabilities import ReportTable
@@ -58,7 +58,7 @@ def _protocol_table(report: TextReport, table: ReportTable, records: list[Report
     ]
     report.table(columns, len(named) - len(shown), table.name.removesuffix("s"))
     for others in records[len(named) :]:
-        report.paragraph(f"{count_text(others['rows'], 'row')} left out: the table is full", 2)
+        report.paragraph(f"{plural(others['rows'], 'row')} left out: the table is full", 2)
 
 
 def _cell(report: TextReport, form: str, value: Any) -> str:
@@ -78,7 +78,7 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
     total = records[0]
     look, marks = report.palette, report.symbols
     dot = f" {marks.dot} "
-    summary = [count_text(total["connections"], "connection")]
+    summary = [plural(total["connections"], "connection")]
     if total["unknown_connections"]:
         summary.append(f"{total['unknown_connections']:,} of no known protocol" + (" (see diagnose)" if not total["connections"] else ""))
     if total["start"] is not None:
@@ -90,17 +90,17 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
     for side, label in (("client", f"clients {marks.to_server}"), ("server", f"servers {marks.to_server}")):
         size, messages = total[f"{side}_bytes"], total[f"{side}_messages"]
         rates = [rate_text(messages / span) if messages else "", f"{size_text(size / span)}/s"] if span else ["", ""]
-        cells = [label, count_text(total[f"{side}_frames"], "frame"), count_text(messages, "message"), size_text(size)]
+        cells = [label, plural(total[f"{side}_frames"], "frame"), plural(messages, "message"), size_text(size)]
         rate = ", ".join(filter(None, rates))
         for column, cell in zip(columns, [*cells, rate], strict=True):
             column.append(cell)
     for row in zip(*columns, strict=True):
         cells = [text.ljust(max(map(cell_width, column))) for text, column in zip(row, columns, strict=True)]
         report.paragraph("  ".join(cells).rstrip(), 2)
-    exchanges = [count_text(total["exchanges"], "exchange")]
+    exchanges = [plural(total["exchanges"], "exchange")]
     exchanges += [report.severity("error", f"{total['errors']:,} refused")] if total["errors"] else []
     exchanges += [report.severity("warning", f"{total['unanswered']:,} unanswered")] if total["unanswered"] else []
-    exchanges += [count_text(total["unrequested"], "answer") + " without request"] if total["unrequested"] else []
+    exchanges += [plural(total["unrequested"], "answer") + " without request"] if total["unrequested"] else []
     percentiles = ""
     if total["p50_ns"] is not None:
         percentiles = "  ".join(f"p{part} {report.duration(total[f'p{part}_ns'])}" for part in (50, 90, 99))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, columns
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
@@ -15,7 +16,7 @@ from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape,
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
-from pulsarscope.output.render.view import View, count_text
+from pulsarscope.output.render.view import View
 
 CELL_WIDTH_MAX = 60
 """Widest column of an aligned table; longer values are not padded, and are clipped on a terminal."""
@@ -55,9 +56,7 @@ class TableOutput:
         """Write pending rows and the end (see `Output`)."""
         if self._chosen is None:
             self._view.emit(
-                self._view.closing(
-                    [count_text(count, kind) for kind, count in self._counts.items() if kind not in ("connection", "finding")]
-                )
+                self._view.closing([plural(count, kind) for kind, count in self._counts.items() if kind not in ("connection", "finding")])
             )
 
     def _line(self, row: Any, lines: list[str]) -> None:
@@ -178,7 +177,7 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
         f"process {escape(row.process)}" if row.process else "",
         f"pod {escape(row.pod)}" if row.pod else "",
     ]
-    course = [f"opened {row.opened}", f"closed {closed}", f"lasted {lasted}" if lasted else "", count_text(row.packets, "packet")]
+    course = [f"opened {row.opened}", f"closed {closed}", f"lasted {lasted}" if lasted else "", plural(row.packets, "packet")]
     course += [f"{row.retransmitted:,} retransmitted" if row.retransmitted else ""]
     course += [f"{row.out_of_order:,} out of order" if row.out_of_order else ""]
     indent = " " * 4
@@ -193,5 +192,5 @@ def _side(view: View, row: ConnectionRow, side: str, indent: str) -> str:
     )
     lost = [f"{count:,} B {label}" for count, label in ((missing, "missing"), (skipped, "skipped"), (tail, "unfinished")) if count]
     color = look.warning if lost else ""
-    text = f"{indent}{side}  {count_text(frames, 'frame'):>16}  {size:>15,} B"
+    text = f"{indent}{side}  {plural(frames, 'frame'):>16}  {size:>15,} B"
     return f"{text}  {color}{', '.join(lost)}{look.reset if color else ''}".rstrip()

@@ -10,10 +10,10 @@ from textwrap import wrap
 import msgspec
 
 from pulsarscope.model.connection_name import connection_label, with_labels
+from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape
 from pulsarscope.output.render.style import UNICODE, palette, symbols
 from pulsarscope.output.render.times import duration_text
-from pulsarscope.output.render.view import count_text
 
 WIDTH = 100
 """Cells of a line of prose without a terminal."""
@@ -133,7 +133,7 @@ class TextReport:
             for cells in zip(*(column.cells for column in part), strict=True):
                 self.lines.append(self._row(part, widths, list(cells)))
         if more > 0:
-            self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
+            self.lines.append(f"{look.dim}  and {plural(more, noun)} more ({self.options.shows_more}){look.reset}")
 
     def _parts(self, shown: list[TextColumn]) -> Iterator[tuple[list[TextColumn], list[int]]]:
         """Yield the columns that stand side by side, with their widths."""

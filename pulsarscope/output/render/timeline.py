@@ -13,6 +13,7 @@ from typing import Any
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
@@ -20,7 +21,7 @@ from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
-from pulsarscope.output.render.view import View, count_text
+from pulsarscope.output.render.view import View
 
 COMMAND_WIDTH = 33
 """Cells of the column of commands: the longest, such as SCALABLE_TOPIC_SUBSCRIBE_RESPONSE, fit."""
@@ -78,9 +79,9 @@ class TimelineOutput:
     def close(self) -> None:
         """Write pending rows and the end (see `Output`)."""
         produced, delivered = self._messages[False], self._messages[True]
-        messages = [f"{count_text(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
-        others = [] if self._frames else [count_text(count, kind) for kind, count in self._others.items()]
-        self._view.emit(self._view.closing([*(others or [count_text(self._frames, "frame")]), *messages]))
+        messages = [f"{plural(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
+        others = [] if self._frames else [plural(count, kind) for kind, count in self._others.items()]
+        self._view.emit(self._view.closing([*(others or [plural(self._frames, "frame")]), *messages]))
 
     def _ordered(self, ordered: Any, lines: list[str]) -> None:
         """Append the lines of rows of which some are in columns: the compiled reader writes those it has words for."""

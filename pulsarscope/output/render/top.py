@@ -13,11 +13,11 @@ from pulsarscope.analysis.tally import ReportRecord, Tally
 from pulsarscope.dissect.capabilities import ReportTable
 from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.findings import WARNING
+from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport, rate_text, size_text
 from pulsarscope.output.render.top_state import HELP, Action, ChosenView, TopState
 from pulsarscope.output.render.top_tables import VIEWS, add_table, ordered, records, selected
-from pulsarscope.output.render.view import count_text
 
 SNAPSHOT_NANOSECONDS = 500_000_000
 """Age at which the tables are made anew: keys are answered from the last ones at once."""
@@ -286,7 +286,7 @@ def _health(report: TextReport, health: list[tuple[str, bool]], dot: str) -> Non
 
 
 def _begun_before(snapshot: Snapshot) -> str:
-    return f"{count_text(snapshot.begun_before, 'connection')} began before: topics are known when clients name them again"
+    return f"{plural(snapshot.begun_before, 'connection')} began before: topics are known when clients name them again"
 
 
 def _findings(report: TextReport, snapshot: Snapshot, most: int) -> None:
@@ -307,7 +307,7 @@ def _findings(report: TextReport, snapshot: Snapshot, most: int) -> None:
 
 def _finding(report: TextReport, group: FindingGroup, *, latest: int) -> None:
     """Add the latest findings of a code with their whole text, and what to try."""
-    head = f"{group.severity} {escape(group.code)}, {count_text(group.count, 'time')}"
+    head = f"{group.severity} {escape(group.code)}, {plural(group.count, 'time')}"
     report.lines.append(f"  {report.severity(group.severity, head)}")
     for row in [*group.latest][-latest:][::-1]:
         report.paragraph(escape(row.text), 4)

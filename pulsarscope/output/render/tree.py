@@ -9,12 +9,13 @@ from typing import Any
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, columns
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.hex import HexLines
 from pulsarscope.output.render.times import duration_text, instant_text, moment_text
-from pulsarscope.output.render.view import View, count_text
+from pulsarscope.output.render.view import View
 
 VALUE_COLUMN = 32
 """Column of values, at any depth of their labels; a longer label shifts its value."""
@@ -50,7 +51,7 @@ class TreeOutput:
             if isinstance(row, FrameRow):
                 self._frame(row, lines)
             elif type(row) is RawFrame:
-                lines += [f"  {count_text(len(row.data), 'byte')}", *self._hex(row)]
+                lines += [f"  {plural(len(row.data), 'byte')}", *self._hex(row)]
             elif type(row) is FindingRow:
                 view.finding(row, lines, notes=self._show_notes)
             elif type(row) is not ConnectionRow or "connection" in view.options.kinds:
@@ -59,7 +60,7 @@ class TreeOutput:
 
     def close(self) -> None:
         """Write pending rows and the end (see `Output`)."""
-        self._view.emit(self._view.closing([count_text(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
+        self._view.emit(self._view.closing([plural(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
 
     def _begin(self, kind: str, lines: list[str]) -> None:
         """Count a row, and separate it from the one before by an empty line."""
@@ -139,7 +140,7 @@ class TreeOutput:
         if row.metadata is not None:
             sections.append(("metadata", row.metadata))
         if row.payload_size is not None:
-            count = "" if row.num_messages is None else f"  {count_text(row.num_messages, 'message')}"
+            count = "" if row.num_messages is None else f"  {plural(row.num_messages, 'message')}"
             sections.append(("payload", f"{row.payload_size:,} bytes{count}"))
         if row.extra is not None:
             sections.append(("extra", row.extra))
@@ -212,7 +213,7 @@ def _text(value: Any) -> str:
     """Return a single value, escaped; bytes as hex with their length."""
     if isinstance(value, (bytes, bytearray)):
         more = "…" if len(value) > SHOWN_BYTES else ""
-        return f"{value[:SHOWN_BYTES].hex(' ')}{more}  ({count_text(len(value), 'byte')})" if value else "(0 bytes)"
+        return f"{value[:SHOWN_BYTES].hex(' ')}{more}  ({plural(len(value), 'byte')})" if value else "(0 bytes)"
     if value is True or value is False:
         return "true" if value else "false"
     text = str(value)

@@ -17,6 +17,7 @@ from pulsarscope.model.connection_name import connection_label, first_packet, wi
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
@@ -323,16 +324,16 @@ class View:
         look = self.palette
         if not self.run.complete:
             return ["", *self._in_lines([*counts, "stopped early: the rest was not read"])]
-        parts = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
+        parts = [*counts, *self._selected(), *([plural(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         findings = [
-            f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
+            f"{colors[severity]}{plural(count, severity)}{look.reset if colors[severity] else ''}"
             for severity in SEVERITIES
             if (count := self.run.severities.get(severity, 0) + (len(self._failures) if severity == WARNING else 0))
         ]
         lines: list[str] = []
         if not self.connections:
-            parts += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
+            parts += [plural(self.run.packets, "packet") + " read", plural(self.run.connections, "TCP connection")]
             for row in self._omitted_notes.values():
                 self._append_finding(row, lines, None)
         totals = ", ".join(findings) or "no findings"
@@ -362,10 +363,5 @@ class View:
         if (selection := self.options.selection) is None:
             return []
         kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
-        shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
+        shares = [f"{selection.kept[kind]:,} of {plural(selection.seen[kind], kind)}" for kind in kinds]
         return [f"{', '.join(shares)} {escape(selection.description)}"]
-
-
-def count_text(number: int, noun: str) -> str:
-    """Return a count with its noun: 1 frame, 2,000 frames."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

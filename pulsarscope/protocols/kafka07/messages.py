@@ -6,15 +6,72 @@ the offset of the entry, which is where a client goes on that has not seen the l
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
 from pulsarscope.dissect.frames import Note
+from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
+from pulsarscope.inputs.xerial import decompress_xerial
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.kafka07.commands import CODEC_BITS, CODECS
-from pulsarscope.protocols.kafka07.compression import decompress
+from pulsarscope.protocols.kafka07.cursor import ParseError
+
+GZIP_WBITS = 16 + zlib.MAX_WBITS
+"""Value of `wbits` that makes zlib expect a gzip header (RFC 1952)."""
+
+
+class Decompressed(NamedTuple):
+    """Result of a decompression."""
+
+    data: bytes | None
+    """None when the bytes could not be decompressed."""
+    note: tuple[str, str] | None = None
+    """Finding code and text of the failure."""
+
+
+def decompress(codec: str, data: bytes, bound: int) -> Decompressed:
+    """Decompress with a codec (GZIP or SNAPPY), up to `bound` bytes."""
+    import cramjam  # noqa: PLC0415 - heavy, only when a set is opened
+
+    try:
+        output = _gunzip(data, bound) if codec == "GZIP" else _decompress_snappy(data, bound)
+    except (zlib.error, ParseError, cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
+        return Decompressed(None, ("decompress-failed", f"{codec}: {str(error) or type(error).__name__}"))
+    if output is None:
+        return Decompressed(None, ("decompress-bomb", f"{codec} gives more than the {bound} bytes that are allowed"))
+    return Decompressed(output)
+
+
+def _gunzip(data: bytes, bound: int) -> bytes | None:
+    """Return the content of the one gzip member that Kafka writes; None when it is larger than the bound."""
+    inflater = zlib.decompressobj(GZIP_WBITS)
+    output = inflater.decompress(data, bound + 1)
+    if len(output) > bound:
+        return None
+    if not inflater.eof:
+        raise ParseError("the stream ends too soon")
+    return output
+
+
+def _decompress_snappy(data: bytes, bound: int) -> bytes | None:
+    if not data.startswith(XERIAL_MAGIC):
+        return _decompress_block(data, bound)
+    output, damage = decompress_xerial(data, bound)
+    if damage is not None:
+        raise ParseError(damage)
+    return output
+
+
+def _decompress_block(block: bytes, bound: int) -> bytes | None:
+    import cramjam  # noqa: PLC0415
+
+    if cramjam.snappy.decompress_raw_len(block) > bound:
+        return None
+    return bytes(cramjam.snappy.decompress_raw(block))
+
 
 SIZE_BYTES = 4
 MAGIC_0, MAGIC_1 = 0, 1

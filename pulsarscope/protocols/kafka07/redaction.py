@@ -34,8 +34,16 @@ from pulsarscope.protocols.kafka07.commands import (
     REQUESTS,
     RESPONSE,
 )
-from pulsarscope.protocols.kafka07.compression import GZIP_WBITS, decompress
-from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LARGEST_MESSAGE_BYTES, LEAST_MESSAGE_BYTES, MAGIC_1, SIZE_BYTES
+from pulsarscope.protocols.kafka07.messages import (
+    CRC_AT,
+    CRC_BYTES,
+    GZIP_WBITS,
+    LARGEST_MESSAGE_BYTES,
+    LEAST_MESSAGE_BYTES,
+    MAGIC_1,
+    SIZE_BYTES,
+    decompress,
+)
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.responses import shape
 

@@ -12,9 +12,8 @@ from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.compression import decompress
 from pulsarscope.protocols.pulsar.entry.stored import STORED_PLANS, read_stored
-from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
-from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
+from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, crc32c
 from pulsarscope.protocols.pulsar.frame.protobuf import BYTES, ENUM, LENGTH_WIRE, MESSAGE, Plan, WireError, varint
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 from pulsarscope.protocols.pulsar.frame.secret_fields import SECRET_FIELDS

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import row_type
 from pulsarscope.output.export import ndjson
+from pulsarscope.output.registry import output
 from tests.scenarios import rows
 from tests.scenarios.odd_values import DISPLAYED
-from tests.scenarios.rows import put_out
+from tests.scenarios.rows import Memory, put_out
 
 
 def records(some: list[Any], *kinds: str, **values: Any) -> list[dict[str, Any]]:
@@ -123,3 +124,16 @@ def test_remembered_times_do_not_grow_without_end() -> None:
     for time in range(3 * ndjson.TEXTS_MAX):
         assert texts[time] == f"1970-01-01T00:00:00.{time:09d}Z"
     assert len(texts) <= ndjson.TEXTS_MAX
+
+
+@pytest.mark.parametrize("blocks", [[], [0], [1], [0, 2, 0, 1], [3]])
+def test_the_array_holds_what_ndjson_has_line_by_line(blocks: list[int]) -> None:
+    sinks = {name: Memory() for name in ("json", "ndjson")}
+    for name, sink in sinks.items():
+        made = output(name)(sink, rows.options())
+        for count in blocks:
+            made.write([rows.send(number, topic="a\nb") for number in range(count)])
+        made.close()
+    array = json.loads(sinks["json"].data)
+    assert array == [json.loads(line) for line in sinks["ndjson"].data.splitlines()]
+    assert sinks["json"].data.endswith(b"]\n")

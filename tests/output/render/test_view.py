@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.output.render.view import View, count_text
+from pulsarscope.model.text import plural
+from pulsarscope.output.render.view import View
 from tests.scenarios import rows
 from tests.scenarios.rows import Memory, Run
 
@@ -120,7 +121,7 @@ def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
 
 
 def test_counts_have_their_noun() -> None:
-    assert [count_text(1, "frame"), count_text(2000, "frame")] == ["1 frame", "2,000 frames"]
+    assert [plural(1, "frame"), plural(2000, "frame")] == ["1 frame", "2,000 frames"]
 
 
 def test_what_the_stream_cannot_carry_is_escaped() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from pulsarscope.tls.connection import TlsConnection
 from tests.scenarios import Conversation

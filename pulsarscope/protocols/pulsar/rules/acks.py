@@ -11,12 +11,13 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, may_lack, response_name
 from pulsarscope.protocols.pulsar.rules.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.transactions import is_transaction_error
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing
 
 CODES = table(
     SESSION.warning(
@@ -90,7 +91,7 @@ class AckRule(ConsumerRule[AckState]):
                 continue
             if waited > self.context.thresholds.ns("ack-unanswered-seconds"):
                 number = self._unanswered_counts[topic, subscription]
-                acks = f"{quantity(number, 'ACK')} of subscription {subscription} on {topic}"
+                acks = f"{plural(number, 'ACK')} of subscription {subscription} on {topic}"
                 text = f"{acks} asked for a response, and got none in {duration(waited)}"
                 evidence = {
                     "frames": [where.name for where in first],
@@ -147,7 +148,7 @@ class AckRule(ConsumerRule[AckState]):
     def _report_late(self, consumer: AckState) -> None:
         if consumer.late and consumer.closed is not None:
             closer = "its client" if consumer.closed_by == CLIENT else "the broker"
-            acks = f"{quantity(consumer.late, 'ACK')} came after that"
+            acks = f"{plural(consumer.late, 'ACK')} came after that"
             text = f"{consumer.title} was closed by {closer}, and {acks}: the broker ignores these."
             evidence = {"frames": [consumer.closed.name, *consumer.late_frames], **consumer.evidence, "count": consumer.late}
             self.context.report("ack-after-close", consumer.closed, text, evidence)

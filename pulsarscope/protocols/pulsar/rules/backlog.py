@@ -12,6 +12,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
@@ -22,7 +23,7 @@ from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 CODES = table(
     SESSION.warning(
@@ -223,7 +224,7 @@ def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) 
     where = waiting.where._replace(time=values["since"])
     silence = waiting.where.time - max(due.where.time, where.time)
     ledger, entry = due.values["position"]
-    text = f"{values['title']} has {quantity(values['permits'], 'permit')} and the topic has {ledger}:{entry}"
+    text = f"{values['title']} has {plural(values['permits'], 'permit')} and the topic has {ledger}:{entry}"
     text += f", but the broker sent nothing for {duration(silence)}"
     if values["entry_permits"] <= 0:
         text += f"; counted by whole entries, as old brokers do, {values['entry_permits']} permits are left"

@@ -11,12 +11,13 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.note(
@@ -76,7 +77,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         if partial:
             missing = sum(entry.unacknowledged.bit_count() for _, entry in partial)
             batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
-            text = f"{consumer.title} acknowledged {batches} in part: {quantity(missing, 'message')} left."
+            text = f"{consumer.title} acknowledged {batches} in part: {plural(missing, 'message')} left."
             evidence = {
                 "frames": frame_names(entry.where.name for _, entry in partial),
                 **consumer.evidence,
@@ -146,7 +147,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self._size -= 1
             where = where_of(row)
             ledger, entry = position
-            messages = f"{quantity(repeated.bit_count(), 'message')} of " if batch_size(row) > 1 else ""
+            messages = f"{plural(repeated.bit_count(), 'message')} of " if batch_size(row) > 1 else ""
             text = f"{consumer.title} got {messages}{ledger}:{entry} again {duration(where.time - acked.where.time)} after the ACK."
             evidence = {
                 "frames": [acked.where.name, where.name],

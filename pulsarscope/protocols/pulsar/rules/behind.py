@@ -8,10 +8,11 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(
@@ -120,7 +121,7 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     if may_lack(context, first.time, last.time):
         return
     waiting = now.unacknowledged + pace.earlier
-    text = f"{consumer.title} got {quantity(got, 'message')} in {duration(span)} and acknowledged {acknowledged:,}: "
+    text = f"{consumer.title} got {plural(got, 'message')} in {duration(span)} and acknowledged {acknowledged:,}: "
     text += f"{waiting:,} wait for its application."
     evidence = {
         "frames": [oldest.name],

@@ -11,9 +11,9 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
-from pulsarscope.protocols.pulsar.text.formatting import quantity
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
@@ -247,7 +247,7 @@ class BreachRule(ConnectionRule):
                 if row.opened != "syn" or self._context.lost:
                     continue
                 then = "before its CONNECT" if self._connecting else "and no CONNECT"
-                text = f"{self._context.client} sent {quantity(breach.count, 'command')} {then}: the first is {breach.what}."
+                text = f"{self._context.client} sent {plural(breach.count, 'command')} {then}: the first is {breach.what}."
             elif broken:
                 continue
             else:

@@ -15,11 +15,11 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
-from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
     SESSION.warning(
@@ -216,7 +216,7 @@ def _evaluate_receiver(
         fate = "no receipt answered"
         if first in message.stored:
             fate = f"the broker stored as {message.stored[first]}" if message.stored[first] else "the broker dropped as a duplicate"
-        duplicates = f"; {quantity(receiver.duplicates, 'chunk')} came twice" if receiver.duplicates else ""
+        duplicates = f"; {plural(receiver.duplicates, 'chunk')} came twice" if receiver.duplicates else ""
         text += f": the first missing is chunk {first}, which SEND {message.sent[first].name} brought and {fate}{duplicates}."
     else:
         return

@@ -11,10 +11,11 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.storms import Repetitions
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(
@@ -108,7 +109,7 @@ class ChurnRule(ConnectionRule):
             if row.client_frames > limits["producer-churn-frames"] * self._all:
                 continue
             text = (
-                f"Client {self._context.client} made and closed {quantity(closed.asked, 'producer')} on {topic} in "
+                f"Client {self._context.client} made and closed {plural(closed.asked, 'producer')} on {topic} in "
                 f"{duration(latest.time - first.time)}, with {row.client_frames / self._all:.1f} frames for each."
             )
             evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
@@ -151,8 +152,8 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)
     text = (
-        f"{client} opened and closed {quantity(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
-        f"{duration(lived)}, and on none did it send more than {quantity(max(fact.values['client_frames'] for fact in short), 'frame')}."
+        f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
+        f"{duration(lived)}, and on none did it send more than {plural(max(fact.values['client_frames'] for fact in short), 'frame')}."
     )
     evidence = {
         "frames": frame_names(fact.values["frame"] for fact in short),
@@ -179,7 +180,7 @@ def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFi
         return
     first = alike[0]
     text = (
-        f"{quantity(len(alike), 'connection')} of {client} to {server} died after {duration(int(usual))} without traffic each time, one "
+        f"{plural(len(alike), 'connection')} of {client} to {server} died after {duration(int(usual))} without traffic each time, one "
         "after the other."
     )
     evidence = {

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
-from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
     SESSION.note(
@@ -104,7 +104,7 @@ class ClockRule(ConnectionRule):
             text = f"{clock} is {offset} behind the capture's, or it held each message so long"
         where = bound.frames[-1]
         evidence = {"frames": [where.name], "host": self._context.client, "offset_ns": bound.offset_ns, "sends": self._sends}
-        self._context.report("clock-skew", where, f"{text}: by the publish times of {quantity(self._sends, 'SEND')}.", evidence)
+        self._context.report("clock-skew", where, f"{text}: by the publish times of {plural(self._sends, 'SEND')}.", evidence)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Count the SENDs that bound the clock no closer, once enough have been sampled; see `ConnectionRule.batch`."""
@@ -169,7 +169,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
     names = [where.name for where in bound.frames]
     evidence = {"frames": names, "host": key, "offset_ns": bound.offset_ns, "entries": len(delivered)}
     offset_text = f"at least {_seconds(bound.offset_ns)} {direction} the capture's"
-    text = f"The clock of the broker {key} is {offset_text}: by its times in {quantity(len(delivered), 'message')}."
+    text = f"The clock of the broker {key} is {offset_text}: by its times in {plural(len(delivered), 'message')}."
     report("clock-skew", bound.frames[-1], text, evidence)
 
 

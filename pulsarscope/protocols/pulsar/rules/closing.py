@@ -11,11 +11,12 @@ from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
@@ -279,7 +280,7 @@ class ClosingRule(ConnectionRule):
         peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
         latest = f", its last command was {command.command} {duration(end - command.where.time)} before the end" if command else ""
         closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
-        pings = quantity(self._pings[other], "PING")
+        pings = plural(self._pings[other], "PING")
         text = f"The {peer} has not answered {pings} for {duration(end - first.time)}{latest}; {closed}{gap_note(lost=self._context.lost)}."
         evidence = {
             "frames": frame_names([command.where.name if command else None, *(where.name for where in self._pinged[other])]),
@@ -305,7 +306,7 @@ class ClosingRule(ConnectionRule):
         has_open = bool(self._open) and (by_broker or cause is not None)
         if not (self._unanswered or malformed or has_open):
             return
-        leftovers = [quantity(times, command) + " unanswered" for command, times in (self._unanswered or {}).items()]
+        leftovers = [plural(times, command) + " unanswered" for command, times in (self._unanswered or {}).items()]
         if has_open:
             leftovers.append(f"{listing([*self._open.values()])} open")
         details = [f"leaving {', '.join(leftovers)}"] if leftovers else []

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.rules.stored_twice import COPY, has_same_bytes, report_copies
-from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import listing
 from pulsarscope.protocols.pulsar.topics import named_topic
 
 CODES = table(
@@ -93,7 +94,7 @@ def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
     """Report messages whose receipts name no entry (-1:-1), as a broker answers what it has no room for."""
     values = session.values
     if values["dropped_count"]:
-        text = f": the broker dropped {values['dropped_count']:,} of {quantity(values['sent'], 'SEND')}, which no consumer gets"
+        text = f": the broker dropped {values['dropped_count']:,} of {plural(values['sent'], 'SEND')}, which no consumer gets"
         frames = frame_names(frame for frame, _ in map(tuple, values["dropped"]))
         producer.add("non-persistent-dropped", session, text, frames=frames, count=values["dropped_count"], sent=values["sent"])
 
@@ -112,7 +113,7 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
     _, number, highest = regressions[0]
     times = (0 if again else values["repeated_count"]) + (values["lower_count"] if deduplicates else 0)
     ids = listing([f"{sent} after {highest_before}" for _, sent, highest_before in regressions])
-    text = f" sent {quantity(times, 'message')} with a sequence id that is not above those before: {ids}"
+    text = f" sent {plural(times, 'message')} with a sequence id that is not above those before: {ids}"
     producer.add(
         "sequence-regression",
         session,
@@ -183,7 +184,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
     ):
         if dropped:
             ids = listing([str(number) for _, number in dropped])
-            text = f": the broker dropped {times:,} of {quantity(values['sent'], 'SEND')} as duplicates {kind}, sequence id {ids}"
+            text = f": the broker dropped {times:,} of {plural(values['sent'], 'SEND')} as duplicates {kind}, sequence id {ids}"
             names = frame_names(frame for frame, _ in dropped)
             producer.add(code, session, text, frames=names, count=times, stored=values["stored"])
 

@@ -12,11 +12,12 @@ from typing import Any
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import position_of
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(
@@ -124,7 +125,7 @@ def _report(code: str, deliveries: Sequence[tuple[int, Fact]], report: ReportFin
     values: dict[str, Any] = worst.values
     ledger, entry = values["id"]
     delay = duration(values["due"] - values["published"])
-    text = f"{values['title']} ({values['kind']}) got {quantity(len(deliveries), 'delayed message')} "
+    text = f"{values['title']} ({values['kind']}) got {plural(len(deliveries), 'delayed message')} "
     text += f"{'too late' if code == 'delay-late' else 'too early'}: {ledger}:{entry}, to be delayed by {delay}, "
     text += f"{duration(error)} {'after' if code == 'delay-late' else 'before'} its time."
     evidence = {

@@ -13,11 +13,12 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
 CODES = table(
     SESSION.warning(
@@ -147,7 +148,7 @@ def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:
         before, after = both[0]
         values, (ledger, entry) = after.values, after.values["oldest"]
         text = f"{values['name']} of subscription {values['subscription']} on {values['topic']} became active and got {ledger}:{entry}, "
-        text += f"which {before.values['name']} held and was not done with; this happened {quantity(len(both), 'time')}."
+        text += f"which {before.values['name']} held and was not done with; this happened {plural(len(both), 'time')}."
         evidence = {
             "frames": frame_names(fact.where.name for pair in both for fact in pair),
             "topic": values["topic"],

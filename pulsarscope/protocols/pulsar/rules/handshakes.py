@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from pulsarscope.dissect.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.model.utc import utc_seconds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
-from pulsarscope.protocols.pulsar.text.formatting import host, port, quantity
+from pulsarscope.protocols.pulsar.text.formatting import host, port
 
 CODES = table(
     SESSION.error(
@@ -138,7 +139,7 @@ def _matches(name: str, wanted: str) -> bool:
 
 def _report_failed(client: str, server: str, reason: str, times: Sequence[Fact], report: ReportFinding) -> None:
     first = times[0]
-    number = f"{quantity(len(times), 'TLS handshake')} of client {client} with {server} failed"
+    number = f"{plural(len(times), 'TLS handshake')} of client {client} with {server} failed"
     evidence = {
         "connections": [fact.where.connection for fact in times[:DIAGNOSIS_NAMES_MAX]],
         "server": server,

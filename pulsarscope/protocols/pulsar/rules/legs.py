@@ -7,7 +7,8 @@ from typing import Any
 from pulsarscope.dissect.legs import Legs
 from pulsarscope.dissect.rules import Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.model.text import plural
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.note(
@@ -28,7 +29,7 @@ def describe(legs: Legs) -> tuple[str, Where, str, dict[str, Any]]:
     names = legs.outer.connection, legs.inner.connection
     text = (
         f"{proxy} forwards client {client} (connection {names[0]}) to {broker} (connection {names[1]}): "
-        f"{quantity(legs.anchors, 'exchange')} seen on both"
+        f"{plural(legs.anchors, 'exchange')} seen on both"
     )
     evidence: dict[str, Any] = {
         "frames": [*legs.first, legs.inner.name, legs.outer.name],

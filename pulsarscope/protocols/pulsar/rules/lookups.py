@@ -10,10 +10,11 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, latest_gap
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, host, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, host, listing
 
 CODES = table(
     SESSION.warning(
@@ -168,11 +169,11 @@ class LookupRule(ConnectionRule):
             return
         first, latest = self._refusals[0], self._refusals[-1]
         number = self._refused.total()
-        commands = ", ".join(quantity(times, command) for command, times in self._refused.items())
+        commands = ", ".join(plural(times, command) for command, times in self._refused.items())
         span = duration(latest.time - first.time)
         text = (
-            f"{quantity(number, 'request')} of {self._context.client} {'was' if number == 1 else 'were'} refused with TooManyRequests "
-            f"within {span} ({commands}); up to {quantity(self._pending_max, 'lookup')} waited at once, "
+            f"{plural(number, 'request')} of {self._context.client} {'was' if number == 1 else 'were'} refused with TooManyRequests "
+            f"within {span} ({commands}); up to {plural(self._pending_max, 'lookup')} waited at once, "
             f"{self._pending_at_first:,} when the first was refused{gap_note(lost=self._context.lost)}."
         )
         evidence = {
@@ -325,7 +326,7 @@ def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, th
             "Redirect": f"no lookup follows the redirect to {last['url']}",
         }.get(last["response"], f"it failed with {last['error']}")
         span = duration(last["answered"] - chain[0].where.time)
-        path = f"{quantity(redirects, 'redirect')} in {span}: {listing(servers, ' → ')}"
+        path = f"{plural(redirects, 'redirect')} in {span}: {listing(servers, ' → ')}"
         text = f"The lookup of {topic} by {client} was redirected {'in circles' if circle else 'again and again'}, {path}; {ending}."
         hops = [
             {name: hop.values[name] for name in ("asked", "authoritative", "response", "url")} | {"frame": hop.where.name}

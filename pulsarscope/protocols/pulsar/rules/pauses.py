@@ -6,10 +6,11 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, may_lack
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.note(
@@ -66,7 +67,7 @@ def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, ac
         or may_lack(context, turns.until.time - turns.longest, turns.until.time)
     ):
         return
-    text = f"{consumer.title} acknowledged nothing for {duration(turns.longest)} while {quantity(turns.waiting, 'message')} waited, and "
+    text = f"{consumer.title} acknowledged nothing for {duration(turns.longest)} while {plural(turns.waiting, 'message')} waited, and "
     text += f"then went on; the next longest wait was {duration(turns.second)}."
     evidence = {"frames": [turns.until.name], **consumer.evidence, "waited_ns": turns.longest, "second_ns": turns.second}
     context.report("consumer-paused", turns.until, text, evidence | {"unacknowledged": turns.waiting, "acks": acks, "act": "client"})

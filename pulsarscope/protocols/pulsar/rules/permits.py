@@ -14,6 +14,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
@@ -28,7 +29,7 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size,
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 
 CODES = table(
@@ -155,7 +156,7 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
             self._emit_delivered(consumer)
         if ending and consumer.lowest_at is not None and not self.context.lost:
-            excess = quantity(-consumer.lowest, "message")
+            excess = plural(-consumer.lowest, "message")
             text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted} granted in all)."
             evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
             self.context.report("permits-negative", consumer.lowest_at, text, evidence)
@@ -254,7 +255,7 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.granted == 0:
             text = f"{consumer.title} granted no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
         else:
-            used = f"used up its {quantity(consumer.granted, 'permit')} with {quantity(consumer.delivered, 'message')}"
+            used = f"used up its {plural(consumer.granted, 'permit')} with {plural(consumer.delivered, 'message')}"
             text = f"{consumer.title} {used} and sent no further FLOW for {duration(starved)}: its client has to act"
         evidence = {
             "frames": [since.name],

@@ -13,9 +13,10 @@ from typing import Any
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, listing
 
 THRESHOLDS = (
     Threshold(
@@ -60,8 +61,8 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
     ends = {fact.values["closed"] for fact in left}
     how = " or ".join(sorted(end.upper() for end in ends if end)) or "CLOSE_CONSUMER"
     text = (
-        f"{quantity(len(left), 'consumer')} of subscription {subscription} on {topic} got {ledger}:{entry} in {duration(span)} on "
-        f"{quantity(len(connections), 'connection')} of {listing(clients)}, and each left by {how} without acknowledging it."
+        f"{plural(len(left), 'consumer')} of subscription {subscription} on {topic} got {ledger}:{entry} in {duration(span)} on "
+        f"{plural(len(connections), 'connection')} of {listing(clients)}, and each left by {how} without acknowledging it."
     )
     evidence = {
         "frames": frame_names(fact.where.name for fact in left),

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
 CODES = table(
     SESSION.error(
@@ -198,7 +199,7 @@ def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: R
     names = listing([f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers])
     name = values["name"] or "without a name"
     producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
-    text = f"{producer} took topic {topic} from {quantity(len(losers), 'producer')}: {names}."
+    text = f"{producer} took topic {topic} from {plural(len(losers), 'producer')}: {names}."
     evidence = {
         "frames": frame_names([winner.where.name, values["response"], *(tenure.where.name for tenure in losers)]),
         "topic": topic,

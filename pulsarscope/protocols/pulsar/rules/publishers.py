@@ -9,10 +9,11 @@ import msgspec
 
 from pulsarscope.dissect.rules import Where, where_of
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 JUMP = 100
 """So many times the latency of another SEND of its producer tells a pause from a broker or a link that is slow."""
@@ -132,7 +133,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         **deciding,
     }
     text = (
-        f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "
+        f"{publisher.title} waits for its receipts: half of {plural(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
     return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)

@@ -9,13 +9,14 @@ from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Whe
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.rounded_latencies import rounded
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(
@@ -265,7 +266,7 @@ class PublishRule(ConnectionRule):
         if publisher.replicates:
             evidence |= self._context.thresholds.evidence(limit)
         rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
-        self._context.report(code, late[0], f"{publisher.title} got no answer to {quantity(len(late), 'SEND')}, {rest}.", evidence)
+        self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
 
     def _evaluate_lag(self, publisher: Publisher) -> None:
         """Report a replicator whose messages get older and older."""
@@ -277,7 +278,7 @@ class PublishRule(ConnectionRule):
             return
         text = (
             f"{publisher.title} falls behind: within {duration(took)} the age of what it sends grew by "
-            f"{duration(lag.growth)}, over {quantity(lag.sends, 'SEND')}{gap_note(lost=self._context.lost)}."
+            f"{duration(lag.growth)}, over {plural(lag.sends, 'SEND')}{gap_note(lost=self._context.lost)}."
         )
         evidence: dict[str, Any] = {
             "frames": [lag.first.name, lag.last.name],

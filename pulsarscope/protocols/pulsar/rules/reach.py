@@ -12,11 +12,12 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.addresses import is_loopback, literal_of, may_be, told_addresses
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.handshakes import judge_handshakes
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 CODES = table(
     SESSION.error(
@@ -196,7 +197,7 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
             answer = f"answers CONNECT {fact.where.name} with {fact.values['answer']}" if fact.values["answer"] else "does not connect it"
             text = (
                 f"The proxy {proxy} does not reach broker {target} for client {fact.values['client']}: "
-                f"{quantity(len(tried), 'connection')} to {server} {'was' if len(tried) == 1 else 'were'} {kinds}; it {answer}."
+                f"{plural(len(tried), 'connection')} to {server} {'was' if len(tried) == 1 else 'were'} {kinds}; it {answer}."
             )
             evidence = {
                 "frames": [fact.where.name],
@@ -218,7 +219,7 @@ def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: S
             continue
         text = (
             f"Client {client} was without broker {server} for {duration(until - since)}: connection {lost.where.connection} ended, "
-            f"{quantity(len(between), 'connection')} failed, and connection {back.where.connection} worked."
+            f"{plural(len(between), 'connection')} failed, and connection {back.where.connection} worked."
         )
         evidence = {
             "connections": [fact.where.connection for fact in (lost, *between, back)][:DIAGNOSIS_NAMES_MAX],
@@ -246,7 +247,7 @@ def _report_unreachable(
     topic = f" of {source.values['topic']}" if source.values["topic"] else ""
     text = (
         f"The broker {source.values['asked']} sent client {client} to {address}{topic} with {source.values['command']} "
-        f"({source.where.name}), but {quantity(len(failures), 'connection')} to {server} within {duration(span)} "
+        f"({source.where.name}), but {plural(len(failures), 'connection')} to {server} within {duration(span)} "
         f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}."
     )
     evidence = {

@@ -14,12 +14,13 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.seeks import Replays
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(
@@ -244,7 +245,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self._replays.report()
         for topic, letters in self._dead_letters.items():
             origin = f" from {letters.origin}" if letters.origin else ""
-            text = f"{quantity(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
+            text = f"{plural(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
             names = [where.name for where in letters.frames]
             evidence = {"frames": names, "topic": topic, "origin": letters.origin, "count": letters.count}
             self.context.report("dead-lettered", letters.frames[0], text, evidence)
@@ -321,9 +322,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if consumer.highest:
             text += f", {ledger}:{entry} as often as {consumer.highest} times"
         if consumer.request_count:
-            text += f": its client asked {quantity(consumer.request_count, 'time')}" + (
-                f", about every {duration(period)}" if period else ""
-            )
+            text += f": its client asked {plural(consumer.request_count, 'time')}" + (f", about every {duration(period)}" if period else "")
         else:
             text += ", though its client did not ask: another consumer of the subscription does, or consumers come and go"
         where = consumer.highest_at or consumer.requests[0]

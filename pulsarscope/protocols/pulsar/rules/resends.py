@@ -10,9 +10,9 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, capitalized
-from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
     SESSION.warning(
@@ -112,12 +112,12 @@ class ResendRule(ConnectionRule):
             "refused": suspect.refused,
         }
         outcome = "the broker took it in the end" if suspect.receipt is not None else "the broker never took it"
-        refusals = f"refused {quantity(suspect.refused, 'time')}"
+        refusals = f"refused {plural(suspect.refused, 'time')}"
         if suspect.bad:
             hop = "by the producer, or between it and the place of the capture"
             answer = f"{refusals} with ChecksumError; " if suspect.refused else ""
             text = (
-                f"{message} was corrupted {hop}: {suspect.bad} of {quantity(suspect.sent, 'SEND')} had a wrong checksum, {answer}{outcome}."
+                f"{message} was corrupted {hop}: {suspect.bad} of {plural(suspect.sent, 'SEND')} had a wrong checksum, {answer}{outcome}."
             )
             self._context.report("message-corrupted", suspect.first, capitalized(text), evidence)
         elif suspect.refused:

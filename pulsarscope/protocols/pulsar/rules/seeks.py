@@ -8,11 +8,12 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 THRESHOLDS = (
     Threshold(
@@ -119,11 +120,11 @@ class Replays:
                     code, deciding = "consumer-undecided", ("consumer-undecided-seeks",)
                 else:
                     continue
-            (ledger, entry), times = replay.oldest, quantity(replay.count, "time")
+            (ledger, entry), times = replay.oldest, plural(replay.count, "time")
             text = (
                 f"The client of {consumer.title} sought back {times} within {duration(where.time - first.time)} and acknowledged nothing: "
             )
-            text += f"it got {ledger}:{entry} again {quantity(replay.again, 'time')}."
+            text += f"it got {ledger}:{entry} again {plural(replay.again, 'time')}."
             evidence: dict[str, Any] = {
                 "frames": frame_names([where.name, *(seek.name for seek in replay.seeks)]),
                 **consumer.evidence,

@@ -12,9 +12,10 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(
@@ -126,7 +127,7 @@ class SentForm:
             self.batched.add(number)
         announced = fields.get("num_messages", 1)
         if announced != inside and row.status != "truncated":
-            text = f"SEND {where_of(row).name} of {title_of(row)} announces {quantity(announced, 'message')}, its metadata {inside:,}"
+            text = f"SEND {where_of(row).name} of {title_of(row)} announces {plural(announced, 'message')}, its metadata {inside:,}"
             self._add("num-messages-mismatch", row, text, announced=announced, in_metadata=inside)
         codec = metadata.get("compression", "NONE")
         if codec == "NONE":
@@ -193,14 +194,14 @@ class SentForm:
     def end(self, row: ConnectionRow) -> None:
         """Report what is wrong, and advise."""
         for code, mistake in self._mistakes.items():
-            times = f" ({quantity(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
+            times = f" ({plural(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
             evidence = {"frames": mistake.frames, "count": mistake.count, **mistake.evidence}
             self._context.report(code, mistake.where, f"{mistake.text}{times}.", evidence)
         broken = any(self._context.reported(code) for code in _BROKEN)
         for is_gone, sends in self._homeless.items():
             if not broken and (is_gone or (row.opened == "syn" and not self._context.lost)):
                 evidence = {"frames": sends.frames, "count": sends.count, **sends.evidence}
-                text = sends.text.format(quantity(sends.count, "SEND"))
+                text = sends.text.format(plural(sends.count, "SEND"))
                 self._context.report("send-without-producer", sends.where, f"{text}.", evidence)
         for compressed in self._compressed.values():
             self._advise_on_compression(compressed)

@@ -9,8 +9,9 @@ from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Whe
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
-from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import listing
 
 CODES = table(
     SESSION.error(
@@ -59,7 +60,7 @@ class SizeRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the SENDs above the limit."""
         if self._sends:
-            sends = f"{quantity(self._count, 'SEND')} of {self._context.client} ({listing([*self._producers])})"
+            sends = f"{plural(self._count, 'SEND')} of {self._context.client} ({listing([*self._producers])})"
             text = f"{sends} with up to {self._largest:,} bytes of payload: the broker allows {self._exceeded:,}."
             evidence = {
                 "frames": frame_names(where.name for where in self._sends),

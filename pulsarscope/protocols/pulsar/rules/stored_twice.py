@@ -9,11 +9,12 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFind
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.frame.checksum import crc32c
+from pulsarscope.model.text import plural
+from pulsarscope.protocols.pulsar.frame.payload_head import crc32c
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
-from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import listing
 
 CODES = table(
     SESSION.warning(
@@ -102,7 +103,7 @@ def report_copies(topic: str, name: str, sessions: Sequence[Fact], copies: Seque
     )
     stored = "is" if len(found) == 1 else "are"
     producer = f"producer {name}{f' of {topic}' if topic else ''}"
-    text = f"{quantity(len(found), 'message')} of {producer} {stored} stored twice: {ids}"
+    text = f"{plural(len(found), 'message')} of {producer} {stored} stored twice: {ids}"
     text += f"; {listing(receivers)} got both" if receivers else ""
     evidence = {
         "frames": frame_names(frame for copied in samples for frame in copied.frames),

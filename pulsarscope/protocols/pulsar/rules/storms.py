@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.schemas import has_none
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 CODES = table(
     SESSION.warning(
@@ -175,7 +176,7 @@ def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding,
         span = values["latest"][1] - fact.where.time
         text = (
             f"Client {values['client']} sent {values['server']} {values['asked']:,} {request} requests in {duration(span)}, "
-            f"{repeated / values['seconds']:,.0f} a second, for {quantity(values['subjects'], 'topic')}; all were answered."
+            f"{repeated / values['seconds']:,.0f} a second, for {plural(values['subjects'], 'topic')}; all were answered."
         )
         evidence = {
             "frames": frame_names([fact.where.name, values["latest"][0]]),

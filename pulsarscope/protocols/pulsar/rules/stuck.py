@@ -11,9 +11,10 @@ from typing import Any
 
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.note(
@@ -126,7 +127,7 @@ def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: T
             published = sum(count for count, _ in passed)
             got = sum(other.values["delivered"] for other in consumers if other.values["subscription"] == values["subscription"])
             dropped = published - got
-            times = f" {quantity(values['refilled'], 'time')}" if values["refilled"] else ""
+            times = f" {plural(values['refilled'], 'time')}" if values["refilled"] else ""
             text = f"{values['title']} ran out of permits{times}: of {published:,} entries that were published meanwhile, its subscription "
             text += f"got at most {got:,}; the broker keeps none of the others for it."
         if dropped < thresholds["consumer-not-acking-messages"]:
@@ -171,7 +172,7 @@ def _published_behind(values: dict[str, Any], published: Sequence[Fact], until: 
 def _starved(values: dict[str, Any], rest: int, until: int, count: int) -> tuple[str, str]:
     life = duration(until - values["begun"])
     if values["granted"]:
-        text = f"{values['title']} used up its {quantity(values['granted'], 'permit')} with {quantity(values['delivered'], 'message')}"
+        text = f"{values['title']} used up its {plural(values['granted'], 'permit')} with {plural(values['delivered'], 'message')}"
         text += f" and did nothing for the last {duration(rest)} of {life}"
     else:
         text = f"{values['title']} granted no permits in {life}"
@@ -181,7 +182,7 @@ def _starved(values: dict[str, Any], rest: int, until: int, count: int) -> tuple
 
 def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Thresholds) -> tuple[str, str]:
     ledger, entry = values["oldest"]
-    text = f"{values['title']} has {quantity(values['unacknowledged'], 'message')} unacknowledged, the oldest ({ledger}:{entry}) for "
+    text = f"{values['title']} has {plural(values['unacknowledged'], 'message')} unacknowledged, the oldest ({ledger}:{entry}) for "
     text += duration(until - values["since"])
     if not values["active_at"]:
         return f"{text}, and acknowledged none.", "consumer-not-acking-first-seconds"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 THRESHOLDS = (
     Threshold(
@@ -40,7 +40,7 @@ def evaluate_unacked(_: str, facts: Sequence[Fact], report: ReportFinding, thres
         if total >= limit:
             worst = max(latest.values(), key=lambda held: int(held.values["messages"])).values
             topic, subscription = fact.values["topic"], fact.values["subscription"]
-            text = f"{quantity(len(latest), 'consumer')} of subscription {subscription} on {topic} have {total:,} messages unacknowledged"
+            text = f"{plural(len(latest), 'consumer')} of subscription {subscription} on {topic} have {total:,} messages unacknowledged"
             text += f", {worst['messages']:,} of them {worst['consumer_name']}"
             text += f": the default limit of {limit:,} is reached, the broker sends no more."
             evidence = {

@@ -11,10 +11,11 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.frame.tokens import shown_expiry
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
-from pulsarscope.protocols.pulsar.text.formatting import date, duration, error_text, host, quantity
+from pulsarscope.protocols.pulsar.text.formatting import date, duration, error_text, host
 
 CODES = table(
     SESSION.error(
@@ -177,7 +178,7 @@ def _report_expired(
     first, done = times[0]
     when = "" if expires is None else f" that expired at {date(expires // 1_000_000)}"
     refresh = "; the client does not say that it can renew it" if first.values["refreshable"] is False else ""
-    again = f", on {quantity(len(times), 'connection')}" if len(times) > 1 else ""
+    again = f", on {plural(len(times), 'connection')}" if len(times) > 1 else ""
     text = f"Client {client} used a token{when} ({first.where.name}): the broker {server} {done}{again}{refresh}."
     values = [fact.values for fact, _ in times]
     answers = [(value["error"] or [None, None])[1] or (value["challenge"] or [None])[0] for value in values]

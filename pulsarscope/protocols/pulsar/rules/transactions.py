@@ -10,9 +10,10 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack, response_name
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing
 
 CODES = table(
     SESSION.warning(
@@ -239,7 +240,7 @@ def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: Repor
 def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
     first = history.refused[0]
     values = first.values
-    times = f" ({quantity(len(history.refused), 'refusal')} in all)" if len(history.refused) > 1 else ""
+    times = f" ({plural(len(history.refused), 'refusal')} in all)" if len(history.refused) > 1 else ""
     about = f" for {values['about']}" if values["about"] else ""
     text = (
         f"{values['command']}{about} of transaction {history.transaction} was refused with "

@@ -13,6 +13,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
@@ -29,7 +30,7 @@ from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, UnknownAcks
 from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 CODES = table(
     SESSION.warning(
@@ -393,7 +394,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer.reported = True
         (ledger, entry), oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
-        messages = quantity(consumer.messages, "message")
+        messages = plural(consumer.messages, "message")
         text = f"{consumer.title} has {messages} unacknowledged, the oldest ({ledger}:{entry}) for {duration(age)}"
         if not consumer.acknowledged_at:
             text += ", and acknowledged none"

@@ -9,10 +9,11 @@ import msgspec
 
 from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
-from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import listing
 
 CODES = table(
     SESSION.warning(
@@ -92,7 +93,7 @@ def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding) -
             continue
         ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in acks])
         low, high = (f"{ledger}:{entry}" for ledger, entry in (values["low"], values["high"]))
-        text = f"{values['title']} acknowledged {quantity(len(acks), 'message')} that it never got: {ids}; it got {low} to {high}."
+        text = f"{values['title']} acknowledged {plural(len(acks), 'message')} that it never got: {ids}; it got {low} to {high}."
         evidence = {
             "frames": [frame for _, frame, _ in acks],
             "topic": topic,

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.departures import AGAIN, BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS, is_moving
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing
 
 CODES = table(
     SESSION.note(
@@ -104,7 +105,7 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
     if ended:
         names = sorted(name for _, name in {_client(fact) for fact in ended})
         evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(names)}
-        text = f"{quantity(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
+        text = f"{plural(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
         report("end-of-topic", ended[0].where, text, evidence)
     for burst in _departures(facts, thresholds):
         if all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
@@ -166,7 +167,7 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
     first = refused[0]
     names = listing(list(dict.fromkeys(fact.values["name"] for fact in refused)))
     span = duration(refused[-1].where.time - first.where.time)
-    attempts = f"{quantity(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
+    attempts = f"{plural(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
     text = f"Topic {topic} refused {names}, because {reason}: {attempts} with {error_text(first.values['error'], first.values['message'])}."
     evidence = {
         "frames": frame_names(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
@@ -216,7 +217,7 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
     text += reset
     text += _recovery_text(outcomes)
     if not_ready:
-        text += f"; {quantity(not_ready, 'request')} got ServiceNotReady"
+        text += f"; {plural(not_ready, 'request')} got ServiceNotReady"
     evidence = {
         "frames": frame_names([*(fact.where.name for fact in burst), *(outcome.frame for outcome in outcomes.values())]),
         "topic": topic,
@@ -271,7 +272,7 @@ def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding, 
         topics = list(dict.fromkeys(fact.values["topic"] for fact in burst))
         if len(topics) < thresholds["unload-burst-topics"]:
             continue
-        clients = [quantity(sum(fact.values["kind"] == noun for fact in burst), noun) for noun in ("producer", "consumer")]
+        clients = [plural(sum(fact.values["kind"] == noun for fact in burst), noun) for noun in ("producer", "consumer")]
         first, span = burst[0].where, burst[-1].where.time - burst[0].where.time
         text = f"Broker {broker} closed {' and '.join(clients)} of {len(topics):,} topics within {duration(span)}: {listing(topics)}."
         evidence = {"frames": frame_names(fact.where.name for fact in burst), "topics": len(topics), "closed": len(burst), "span_ns": span}

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.entry.markers import MARKERS
 from pulsarscope.protocols.pulsar.text.formatting import (
     GAP,
@@ -14,7 +15,6 @@ from pulsarscope.protocols.pulsar.text.formatting import (
     date,
     message_id_text,
     number_text,
-    quantity,
     schema_version_text,
 )
 
@@ -65,7 +65,7 @@ def _schema_text(definition: bytes) -> str | None:
         text = definition.decode("utf-8", "replace")
         if not text.isprintable() or "\ufffd" in text:
             return None
-    size = quantity(len(definition), "byte")
+    size = plural(len(definition), "byte")
     return text if not definition else f"{size}\n{text}" if "\n" in text else f"{text}  ({size})"
 
 

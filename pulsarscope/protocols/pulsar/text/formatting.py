@@ -66,11 +66,6 @@ def thousands(value: Any) -> str:
     return f"{value:,}" if type(value) is int else value_text(value)
 
 
-def quantity(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 producer", "2 producers"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def duration(nanoseconds: int) -> str:
     """Return a span of time in the unit that suits it: "1.5 ms", "30.0 s"."""
     size = abs(nanoseconds)

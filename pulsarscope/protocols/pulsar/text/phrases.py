@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.ack_sets import bitmap, is_left
 from pulsarscope.protocols.pulsar.text.formatting import (
     GAP,
@@ -17,7 +18,6 @@ from pulsarscope.protocols.pulsar.text.formatting import (
     message_id_text,
     names_text,
     number_text,
-    quantity,
     schema_version_text,
     thousands,
     topic_text,
@@ -112,7 +112,7 @@ def segments_of(field: str) -> Phrase:
         segments = dicts_in(fields.get(field))
         active = sum(segment.get("state") == "ACTIVE" for segment in segments)
         has_states = any("state" in segment for segment in segments)
-        return quantity(len(segments), "segment") + (f", {active:,} active" if has_states else "")
+        return plural(len(segments), "segment") + (f", {active:,} active" if has_states else "")
 
     return phrase
 

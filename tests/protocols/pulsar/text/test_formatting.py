@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.text.formatting import (
     NAME_CHARACTERS_MAX,
     clipped,
@@ -15,7 +16,6 @@ from pulsarscope.protocols.pulsar.text.formatting import (
     listing,
     message_id_text,
     names_text,
-    quantity,
     topic_text,
     value_text,
 )
@@ -73,7 +73,7 @@ def test_durations(nanoseconds: int, text: str) -> None:
 
 
 def test_quantities() -> None:
-    assert [quantity(number, "hop") for number in (0, 1, 2, 1_000)] == ["0 hops", "1 hop", "2 hops", "1,000 hops"]
+    assert [plural(number, "hop") for number in (0, 1, 2, 1_000)] == ["0 hops", "1 hop", "2 hops", "1,000 hops"]
 
 
 def test_a_listing_ends_after_ten_names() -> None:

@@ -11,7 +11,7 @@ import crc32c
 import pytest
 
 from pulsarscope.model.platform import load_crc32c
-from pulsarscope.protocols.pulsar.frame import checksum
+from pulsarscope.protocols.pulsar.frame import payload_head
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from pulsarscope.protocols.pulsar.frame import checksum
     ],
 )
 def test_known_sums(data: bytes, expected: int) -> None:
-    assert checksum.crc32c(data) == expected == checksum.crc32c(memoryview(data))
+    assert payload_head.crc32c(data) == expected == payload_head.crc32c(memoryview(data))
 
 
 def test_a_package_laid_out_otherwise_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,8 +39,8 @@ def test_what_is_no_package_is_imported_and_nothing_else_that_has_the_extensions
 import sys
 sys.path.insert(0, {str(tmp_path)!r})
 from pulsarscope.model.platform import load_crc32c
-from pulsarscope.protocols.pulsar.frame import checksum
-print(checksum.crc32c(b""))
+from pulsarscope.protocols.pulsar.frame import payload_head
+print(payload_head.crc32c(b""))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "7\n"
