@@ -48,6 +48,11 @@ pub fn bytes(data: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Append two hexadecimal digits of each byte.
+pub fn digits(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
+}
+
 /// Append eight hexadecimal digits in quotes.
 pub fn hex(value: u32, out: &mut Vec<u8>) {
     out.push(b'"');

@@ -10,6 +10,7 @@ mod csv;
 mod frames;
 mod json;
 mod mask;
+mod messages;
 mod ordered;
 mod pack;
 mod packets;
@@ -33,7 +34,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 11;
+const CONTRACT: u32 = 12;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -55,6 +56,9 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pieces::JoinedEnds>()?;
     module.add_class::<reader::Reader>()?;
     module.add_class::<frames::Frames>()?;
+    module.add_class::<messages::BatchReader>()?;
+    module.add_class::<messages::MessageColumn>()?;
+    module.add_function(wrap_pyfunction!(messages::message_lines, module)?)?;
     module.add_class::<rows::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;

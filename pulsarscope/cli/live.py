@@ -91,7 +91,8 @@ def capture_and_decode(request: LiveRequest) -> int:
         row_filter = filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
         followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
-        shown = msgspec.structs.replace(run_options(msgspec.structs.replace(request, reading=followed), kinds, row_filter), live=True)
+        shown = run_options(msgspec.structs.replace(request, reading=followed), kinds, row_filter)
+        shown = msgspec.structs.replace(shown, live=True, together=shown.together and name == FOLDER_OUTPUT)  # watches look into rows
         options = shown
         watches = request.until is not None or trigger is not None or request.metrics is not None
         if watches:

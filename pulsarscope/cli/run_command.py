@@ -25,6 +25,7 @@ from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow, RawFrame
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
 from pulsarscope.output.registry import CHECKSUM_COLUMNS, EncodedOutput, Output, OutputOptions, column_names, output
@@ -371,9 +372,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
         columns=_takes_columns(request, kinds, row_filter),
-        together=request.format == FOLDER_OUTPUT
-        and row_filter is None
-        and request.limit is request.tail is None,  # rows are neither read nor counted
+        together=_takes_together(request, kinds, row_filter),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
         anchors=request.once,
@@ -390,6 +389,14 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
         return not request.hex
     looked_into = request.limit is not None or request.tail is not None or request.columns is not None
     return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
+
+
+def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+    """Return True when the messages of an entry are written together: rows are neither read nor counted."""
+    if row_filter is not None or not request.limit is request.tail is None:
+        return False
+    in_lines = output_name(request, kinds) == "ndjson" and request.columns is None
+    return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:

@@ -54,7 +54,8 @@ class MessageRows:
         else:
             large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
             if not large and isinstance(out, RowList) and out.together:
-                out.append_together(EntryMessages(base, entry.count, {name: [*values] for name, values in columns.items()}))
+                kept = {name: [*values] if isinstance(values, Iterator) else values for name, values in columns.items()}
+                out.append_together(EntryMessages(base, entry.count, kept))
             elif large and isinstance(out, RowList):
                 out.extend_later(self._rows(entry))
             else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from pulsarscope.model.records import ROWS, columns, row_type
+from pulsarscope.model.platform import load_native
+from pulsarscope.model.records import ROWS, EntryMessages, MessageRow, columns, row_type
 from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
@@ -45,6 +46,13 @@ TEXTS_MAX = 4096
 """Times whose text is cached: the messages of a batch share them."""
 
 
+_MARK = msgspec.Raw(b"\x01")
+"""What the compiled reader puts the values of a column in the place of; no text has it as it is."""
+
+_AS_JSON = frozenset({"properties", "value", "ordering_key"})
+"""Columns of messages that are neither texts nor numbers, nor times."""
+
+
 class _TimeTexts(dict[int | None, str | None]):
     """A cache of times as text."""
 
@@ -73,7 +81,10 @@ class JsonLines:
         self._subset_times = {kind: subset.times for kind, subset in self._subsets.items()}
 
     def encode(self, rows: list[Any]) -> bytes:
-        """Return the lines of rows, with line ends. The times in the rows become text."""
+        """Return the lines of rows, or `EntryMessages` among them, with line ends. The times in the rows become text."""
+        if EntryMessages in set(map(type, rows)):
+            parts = groupby(rows, lambda row: type(row) is EntryMessages)
+            return b"".join([b"".join(map(self._entry, part)) if together else self.encode([*part]) for together, part in parts])
         if self._subsets:
             rows = self._subset(rows)
         else:
@@ -81,7 +92,9 @@ class JsonLines:
         return escape_json(self._encode(rows))
 
     def lines(self, rows: list[Any]) -> list[bytes]:
-        """Encode each row to a line (see `LineEncoder`)."""
+        """Encode each row to a line (see `LineEncoder`), `EntryMessages` to several."""
+        if EntryMessages in set(map(type, rows)):
+            return [self.encode([row]) for row in rows]
         return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
 
     def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
@@ -120,6 +133,26 @@ class JsonLines:
                 times = list(map(attrgetter(name), of_class))
                 if times.count(None) < len(times):
                     deque(map(setattr, of_class, repeat(name), map(self._texts.__getitem__, times)), maxlen=0)
+
+    def _entry(self, entry: EntryMessages) -> bytes:
+        """Return the lines of the messages of an entry, of which the compiled reader makes one after the other."""
+        native, _ = load_native()
+        shared, own = entry.shared, [name for name in MessageRow.__struct_fields__ if name in entry.columns]
+        self._write_times([shared])
+        for name in own:
+            setattr(shared, name, _MARK)
+        values = [self._values(name, entry.columns[name]) for name in own]
+        lines: bytes = native.message_lines(escape_json(self._encode([shared])), values, entry.count)
+        return lines
+
+    def _values(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of a column of messages as the compiled reader takes them."""
+        if not isinstance(values, list) or name not in _AS_JSON | {*TIME_COLUMNS[MessageRow.kind]}:
+            return values
+        if name not in _AS_JSON:
+            return [*map(self._texts.__getitem__, values)]
+        lines = escape_json(self._encode(values)).split(b"\n")  # JSON text has no raw line end
+        return [None if value is None else line for value, line in zip(values, lines, strict=False)]
 
     def _subset(self, rows: list[Any]) -> list[Any]:
         """Return rows of the chosen columns; rows that have only these already are taken as they are."""

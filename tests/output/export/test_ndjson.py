@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from random import Random
+from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import row_type
+from pulsarscope.model.records import EntryMessages, MessageRow, row_type
 from pulsarscope.output.export import ndjson
 from pulsarscope.output.registry import output
-from tests.scenarios import rows
+from pulsarscope.protocols.pulsar.entry.batch import BatchReader
+from pulsarscope.protocols.pulsar.frame.protobuf import Plans
+from tests.scenarios import Single, batch, rows
+from tests.scenarios.both_readers import reader
+from tests.scenarios.chance import randoms
 from tests.scenarios.odd_values import DISPLAYED
 from tests.scenarios.rows import Memory, put_out
 
@@ -137,3 +143,48 @@ def test_the_array_holds_what_ndjson_has_line_by_line(blocks: list[int]) -> None
     array = json.loads(sinks["json"].data)
     assert array == [json.loads(line) for line in sinks["ndjson"].data.splitlines()]
     assert sinks["json"].data.endswith(b"]\n")
+
+
+OWN: dict[str, tuple[Any, ...]] = {
+    "key": (None, "k", 'é"', *DISPLAYED),
+    "sequence_id": (None, 0, -1, (1 << 63) - 1),
+    "properties": (None, {}, {"a": "1", "\n\x7f": "\u202e"}),
+    "event_time": (None, 0, rows.START),
+    "null_value": (None, True, False),
+    "ordering_key": (None, b"", b"\xff\x01"),
+    "value": (None, {"a": [1, None]}, "text\x85", 1.5, True),
+    "payload_size": (0, 20_000),
+}
+
+
+def lines_of_rows(entry: EntryMessages) -> bytes:
+    columns = {name: [*values] for name, values in entry.columns.items()}
+    own = [{name: values[index] for name, values in columns.items()} for index in range(entry.count)]
+    return put_out("ndjson", [msgspec.structs.replace(entry.shared, **values) for values in own], rows.options("message"))
+
+
+@given(random=randoms)
+def test_messages_of_an_entry_are_written_as_their_rows_are(random: Random) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    count = random.randrange(1, 5)
+    names = [name for name in OWN if random.random() < 0.5]
+    columns = {"batch_index": range(count), **{name: [random.choice(OWN[name]) for _ in range(count)] for name in names}}
+    entry = EntryMessages(rows.message(topic="t,\x7f", status="ok"), count, columns)
+    expected = lines_of_rows(entry)
+    with reader("require"):
+        assert put_out("ndjson", [entry], rows.options("message")) == expected
+
+
+def test_entries_of_the_compiled_reader_stand_among_rows_in_order() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    fields: dict[str, Any] = {"properties": [{"key": "a", "value": "é\x7f"}], "partition_key": "k,", "sequence_id": (1 << 64) - 1}
+    java = {"event_time": 1_777_630_000_000, "partition_key_b64_encoded": True, "null_value": True}
+    data = batch([Single(b"one", fields), Single(b"", java), Single(b"three", {})])
+    notes: list[Any] = []
+    plan = Plans(show_secrets=False).named("SingleMessageMetadata")
+    with reader("require"):
+        count, columns = BatchReader(plan, MessageRow.__struct_fields__, None).read(data, 3, MessageRow(sequence_id=7), notes)
+        assert (count, notes) == (3, [])
+        entry = EntryMessages(rows.message(), count, cast("dict[str, Any]", columns))
+        expected = put_out("ndjson", [rows.message()], rows.options("message")) + lines_of_rows(entry)
+        assert put_out("ndjson", [rows.message(), entry], rows.options("message")) == expected

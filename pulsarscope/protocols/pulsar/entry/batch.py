@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.payload_forms import payload_text
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry.columnar_batch import RUN_MAX, MessageShape
 from pulsarscope.protocols.pulsar.entry.traces import names_trace, trace_of
 from pulsarscope.protocols.pulsar.frame.generated import single_messages
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, WireError, walk
+from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 
 MILLISECOND = 1_000_000
 """Nanoseconds."""
@@ -110,6 +113,8 @@ class BatchReader:
         Returns:
             Number of messages, and their own columns; a column that is not there is the entry's for all.
         """
+        if (columns := self._read_compiled(data, claimed, entry)) is not None:
+            return claimed, columns
         batch = BatchColumns()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
         between_looks = SINGLES_MAX if end <= BATCH_METADATA_MAX_BYTES else 1  # messages read before one looks how large their metadata are
@@ -135,6 +140,16 @@ class BatchReader:
                 notes.append(("batch-corrupt", f"{end - batch.position} bytes follow the last of {claimed} messages"))
         return batch.count, self._columns(batch, claimed, entry)
 
+    def _read_compiled(self, data: bytes, claimed: int, entry: MessageRow) -> Columns | None:
+        """Read all messages by the compiled reader, where it is installed and finds them plain."""
+        native, _ = load_native()
+        if native is None or self._form is not None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > BATCH_METADATA_MAX_BYTES:
+            return None
+        columns: Columns | None = compiled_reader(native, self._properties, self._sha256).read(data, claimed, entry.sequence_id)
+        if columns is not None and entry.index is not None:
+            columns["index"] = _indexes(entry.index, claimed, claimed)
+        return columns
+
     def _columns(self, batch: BatchColumns, claimed: int, entry: MessageRow) -> Columns:
         numbers = range(batch.count)
         columns: Columns = {
@@ -153,8 +168,8 @@ class BatchReader:
             columns["payload_sha256"] = batch.digests
         if self._form is not None:
             columns["payload"] = batch.payloads
-        if entry.index is not None:  # the entry's index is its last message's
-            columns["index"] = [max(entry.index - (claimed - 1 - number), -(1 << 63)) for number in numbers]
+        if entry.index is not None:
+            columns["index"] = _indexes(entry.index, claimed, batch.count)
         if batch.rare:
             columns |= {name: [read(batch.rare.get(number, {}), entry) for number in numbers] for name, read in _RARE.items()}
         return columns
@@ -227,6 +242,22 @@ class BatchReader:
         self._run_messages, self._single_messages = RUN_MIN, 1 if count >= RUN_MIN else min(2 * self._single_messages, SINGLES_MAX)
         self._singles_ahead = self._single_messages
         return False
+
+
+def _indexes(last: int, claimed: int, count: int) -> list[int]:
+    """Return the indexes of the messages: the entry's is its last message's."""
+    return [max(last - (claimed - 1 - number), -(1 << 63)) for number in range(count)]
+
+
+@cache
+def compiled_reader(module: Any, *asked: bool) -> Any:
+    """Return the reader of batches of pulsarscope-native, which remembers names; `asked`: whether for properties, and for digests."""
+    return module.BatchReader(_is_plain_name, *asked)
+
+
+def _is_plain_name(name: str) -> bool:
+    """Return True for the name of a property that holds neither a credential nor a trace."""
+    return not (is_secret_name(name) or names_trace((name,)))
 
 
 _RARE: dict[str, Callable[[dict[str, Any], MessageRow], Any]] = {

@@ -1,0 +1,395 @@
+//! Messages of a batch in columns, and their lines of NDJSON.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyIterator, PyList, PyString, PyType};
+use pyo3::IntoPyObjectExt;
+use sha2::{Digest, Sha256};
+
+use crate::caught;
+use crate::json::{self, Times};
+use crate::wire::Bytes;
+
+const MILLISECOND: i64 = 1_000_000;
+/// Names of properties that are remembered, and the longest of them.
+const NAMES_MAX: usize = 1024;
+const NAME_MAX_BYTES: usize = 64;
+/// Properties of a message, at most: of more the reference knows which are the same.
+const PROPERTIES_MAX: usize = 32;
+/// What stands for the value of a column in the JSON of what messages share: no text has it as it is.
+const MARK: u8 = 1;
+
+/// Tags of SingleMessageMetadata, in the order of their numbers, and of KeyValue.
+const PROPERTIES: u64 = 10;
+const PARTITION_KEY: u64 = 18;
+const PAYLOAD_SIZE: u64 = 24;
+const EVENT_TIME: u64 = 40;
+const KEY_IS_BYTES: u64 = 48;
+const SEQUENCE_ID: u64 = 64;
+const NULL_VALUE: u64 = 72;
+const NULL_KEY: u64 = 80;
+const KEY: u64 = 10;
+const VALUE: u64 = 18;
+
+type Range = (u32, u32);
+
+#[derive(Default)]
+struct Message {
+    key: Option<Range>,
+    /// Of the pairs of the batch.
+    properties: Range,
+    size: u32,
+    sequence_id: Option<i64>,
+    event_time: Option<i64>,
+    key_is_bytes: Option<bool>,
+    null_value: Option<bool>,
+}
+
+/// What is kept of the messages of a batch; ranges are those of `texts`.
+#[derive(Default)]
+struct Batch {
+    texts: String,
+    pairs: Vec<(Range, Range)>,
+    messages: Vec<Message>,
+    digests: Vec<[u8; 32]>,
+}
+
+impl Batch {
+    fn text(&self, range: Range) -> &str {
+        &self.texts[range.0 as usize..range.1 as usize]
+    }
+
+    fn keep(&mut self, text: &str) -> Range {
+        let start = self.texts.len() as u32;
+        self.texts.push_str(text);
+        (start, self.texts.len() as u32)
+    }
+}
+
+/// Reader of batches. It holds which names of properties are plain: not those of credentials, nor of what else Python looks for.
+#[pyclass(frozen, module = "pulsarscope_native")]
+pub struct BatchReader {
+    is_plain: Py<PyAny>,
+    properties: bool,
+    digests: bool,
+    names: Mutex<HashMap<String, bool>>,
+}
+
+/// Return from a function with None where there is none: what is read is for Python.
+macro_rules! plain {
+    ($value:expr) => {
+        match $value {
+            Some(value) => value,
+            None => return Ok(None),
+        }
+    };
+}
+
+impl BatchReader {
+    /// Read so many messages. None of what is left to the reference: other fields, another order, bytes too few or too many.
+    fn batch(&self, py: Python<'_>, data: &[u8], count: usize, sequence_id: Option<i64>) -> PyResult<Option<Batch>> {
+        let mut batch = Batch::default();
+        let mut rest = Bytes(data);
+        for _ in 0..count {
+            let size = plain!(rest.u32());
+            let metadata = plain!(rest.take(u64::from(size)));
+            let message = plain!(self.message(py, metadata, sequence_id, &mut batch)?);
+            let payload = plain!(rest.take(u64::from(message.size)));
+            if self.digests {
+                batch.digests.push(Sha256::digest(payload).into());
+            }
+            batch.messages.push(message);
+        }
+        Ok(rest.0.is_empty().then_some(batch))
+    }
+
+    fn message(&self, py: Python<'_>, metadata: &[u8], sequence_id: Option<i64>, batch: &mut Batch) -> PyResult<Option<Message>> {
+        let first = batch.pairs.len() as u32;
+        let mut message = Message { sequence_id, properties: (first, first), ..Message::default() };
+        let (mut rest, mut last, mut sized) = (Bytes(metadata), 0, false);
+        while !rest.0.is_empty() {
+            let tag = plain!(rest.varint());
+            if tag < last || (tag == last && tag != PROPERTIES) {
+                return Ok(None);
+            }
+            last = tag;
+            let value = plain!(rest.varint());
+            match tag {
+                PROPERTIES => plain!(self.property(py, plain!(rest.take(value)), first as usize, batch)?),
+                PARTITION_KEY => message.key = Some(batch.keep(plain!(std::str::from_utf8(plain!(rest.take(value))).ok()))),
+                PAYLOAD_SIZE => {
+                    message.size = plain!(i32::try_from(value).ok()) as u32;
+                    sized = true;
+                }
+                EVENT_TIME => {
+                    let milliseconds = plain!(i64::try_from(value).ok().filter(|value| *value < i64::MAX / MILLISECOND));
+                    message.event_time = (milliseconds > 0).then_some(milliseconds * MILLISECOND);
+                }
+                SEQUENCE_ID => message.sequence_id = Some(value as i64),
+                KEY_IS_BYTES | NULL_VALUE | NULL_KEY if value > 1 => return Ok(None),
+                KEY_IS_BYTES => message.key_is_bytes = Some(value == 1),
+                NULL_VALUE => message.null_value = Some(value == 1),
+                NULL_KEY => (),
+                _ => return Ok(None),
+            }
+        }
+        message.properties.1 = batch.pairs.len() as u32;
+        Ok(sized.then_some(message))
+    }
+
+    /// Take a property of the message whose pairs begin at `first`.
+    fn property(&self, py: Python<'_>, pair: &[u8], first: usize, batch: &mut Batch) -> PyResult<Option<()>> {
+        let mut rest = Bytes(pair);
+        let mut text = |tag| {
+            let there = rest.varint()? == tag;
+            let size = rest.varint()?;
+            std::str::from_utf8(rest.take(size)?).ok().filter(|_| there)
+        };
+        let (name, value) = (plain!(text(KEY)), plain!(text(VALUE)));
+        let known = batch.pairs.len() - first;
+        if !rest.0.is_empty() || known >= PROPERTIES_MAX || !self.is_plain(py, name)? {
+            return Ok(None);
+        }
+        if batch.pairs[first..].iter().any(|(other, _)| batch.text(*other) == name) {
+            return Ok(None);
+        }
+        if self.properties {
+            let pair = (batch.keep(name), batch.keep(value));
+            batch.pairs.push(pair);
+        }
+        Ok(Some(()))
+    }
+
+    fn is_plain(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        if let Some(known) = self.names.lock().ok().and_then(|names| names.get(name).copied()) {
+            return Ok(known);
+        }
+        let plain = self.is_plain.call1(py, (name,))?.extract(py)?;
+        if let (true, Ok(mut names)) = (name.len() <= NAME_MAX_BYTES, self.names.lock()) {
+            if names.len() < NAMES_MAX {
+                names.insert(name.to_owned(), plain);
+            }
+        }
+        Ok(plain)
+    }
+}
+
+#[pymethods]
+impl BatchReader {
+    /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for.
+    #[new]
+    fn new(is_plain: Py<PyAny>, properties: bool, digests: bool) -> Self {
+        BatchReader { is_plain, properties, digests, names: Mutex::default() }
+    }
+
+    /// Return the columns of the messages of a batch by the names of `MessageRow`; None where one of them is not plain.
+    fn read<'py>(&self, data: &Bound<'py, PyBytes>, count: usize, sequence_id: Option<i64>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let py = data.py();
+        caught(|| {
+            let batch = Arc::new(plain!(self.batch(py, data.as_bytes(), count, sequence_id)?));
+            let columns = PyDict::new(py);
+            let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
+            let kinds = [
+                ("batch_index", Kind::Index, true),
+                ("payload_size", Kind::Size, true),
+                ("key", Kind::Key, true),
+                ("sequence_id", Kind::SequenceId, true),
+                ("properties", Kind::Properties, self.properties),
+                ("payload_sha256", Kind::Digest, self.digests),
+                ("key_is_bytes", Kind::KeyIsBytes, has(|message| message.key_is_bytes.is_some())),
+                ("event_time", Kind::EventTime, has(|message| message.event_time.is_some())),
+                ("null_value", Kind::NullValue, has(|message| message.null_value.is_some())),
+            ];
+            for (name, kind, _) in kinds.into_iter().filter(|(_, _, there)| *there) {
+                columns.set_item(name, MessageColumn { batch: batch.clone(), kind })?;
+            }
+            Ok(Some(columns))
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Index,
+    Size,
+    Key,
+    SequenceId,
+    Properties,
+    Digest,
+    KeyIsBytes,
+    EventTime,
+    NullValue,
+}
+
+/// A column of the messages of a batch: a sequence of values, each made when it is asked for.
+#[pyclass(sequence, frozen, module = "pulsarscope_native")]
+pub struct MessageColumn {
+    batch: Arc<Batch>,
+    kind: Kind,
+}
+
+impl MessageColumn {
+    fn value<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let message = &self.batch.messages[index];
+        match self.kind {
+            Kind::Index => index.into_bound_py_any(py),
+            Kind::Size => message.size.into_bound_py_any(py),
+            Kind::Key => message.key.map(|key| self.batch.text(key)).into_bound_py_any(py),
+            Kind::SequenceId => message.sequence_id.into_bound_py_any(py),
+            Kind::Properties => {
+                let pairs = self.pairs(message);
+                if pairs.is_empty() {
+                    return Ok(py.None().into_bound(py));
+                }
+                let properties = PyDict::new(py);
+                for (name, value) in pairs {
+                    properties.set_item(self.batch.text(*name), self.batch.text(*value))?;
+                }
+                Ok(properties.into_any())
+            }
+            Kind::Digest => {
+                let mut text = Vec::with_capacity(64);
+                json::digits(&self.batch.digests[index], &mut text);
+                String::from_utf8_lossy(&text).into_bound_py_any(py)
+            }
+            Kind::KeyIsBytes => message.key_is_bytes.into_bound_py_any(py),
+            Kind::EventTime => message.event_time.into_bound_py_any(py),
+            Kind::NullValue => message.null_value.into_bound_py_any(py),
+        }
+    }
+
+    fn pairs(&self, message: &Message) -> &[(Range, Range)] {
+        &self.batch.pairs[message.properties.0 as usize..message.properties.1 as usize]
+    }
+
+    /// Append a value as JSON and return true; false of one that is absent.
+    fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> bool {
+        let Some(message) = self.batch.messages.get(index) else { return false };
+        let put_bool = |value: Option<bool>, out: &mut Vec<u8>| value.map(|value| boolean(value, out)).is_some();
+        match self.kind {
+            Kind::Index => json::number(index as i64, out),
+            Kind::Size => json::number(i64::from(message.size), out),
+            Kind::Key => return message.key.map(|key| json::string(self.batch.text(key), out)).is_some(),
+            Kind::SequenceId => return message.sequence_id.map(|id| json::number(id, out)).is_some(),
+            Kind::Properties => {
+                let pairs = self.pairs(message);
+                for (place, (name, value)) in pairs.iter().enumerate() {
+                    out.push(if place == 0 { b'{' } else { b',' });
+                    json::string(self.batch.text(*name), out);
+                    out.push(b':');
+                    json::string(self.batch.text(*value), out);
+                }
+                if pairs.is_empty() {
+                    return false;
+                }
+                out.push(b'}');
+            }
+            Kind::Digest => {
+                out.push(b'"');
+                json::digits(&self.batch.digests[index], out);
+                out.push(b'"');
+            }
+            Kind::KeyIsBytes => return put_bool(message.key_is_bytes, out),
+            Kind::EventTime => return message.event_time.map(|time| times.write(time, out)).is_some(),
+            Kind::NullValue => return put_bool(message.null_value, out),
+        }
+        true
+    }
+
+    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, (0..self.batch.messages.len()).map(|index| self.value(py, index)).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+#[pymethods]
+impl MessageColumn {
+    fn __len__(&self) -> usize {
+        self.batch.messages.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        crate::pieces::item(index, self.batch.messages.len(), |place| self.value(py, place))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.list(py)?.try_iter()
+    }
+
+    /// The list that Python goes on with.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyList>,))> {
+        Ok((py.get_type::<PyList>(), (self.list(py)?,)))
+    }
+}
+
+fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+/// A column of an entry: of a compiled batch, or values of Python.
+enum Column<'py> {
+    Compiled(Bound<'py, MessageColumn>),
+    Python(Vec<Bound<'py, PyAny>>),
+}
+
+impl<'py> Column<'py> {
+    fn of(column: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match column.cast::<MessageColumn>() {
+            Ok(compiled) => Ok(Column::Compiled(compiled.clone())),
+            Err(_) => Ok(Column::Python(column.try_iter()?.collect::<PyResult<_>>()?)),
+        }
+    }
+
+    fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> PyResult<bool> {
+        match self {
+            Column::Compiled(column) => Ok(column.get().write(index, times, out)),
+            Column::Python(values) => match values.get(index) {
+                Some(value) if !value.is_none() => write_value(value, out).map(|()| true),
+                _ => Ok(false),
+            },
+        }
+    }
+}
+
+/// Append a value of Python; bytes are JSON already.
+fn write_value(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    if let Ok(text) = value.cast::<PyString>() {
+        json::string(&text.to_cow()?, out);
+    } else if let Ok(value) = value.cast::<PyBool>() {
+        boolean(value.is_true(), out);
+    } else if value.is_instance_of::<PyInt>() {
+        json::number(value.extract()?, out);
+    } else {
+        out.extend_from_slice(value.cast::<PyBytes>()?.as_bytes());
+    }
+    Ok(())
+}
+
+/// Return the lines of the messages of an entry.
+///
+/// `shared`: the line of what they share, with a mark for the value of each column; `columns`: those, in the order of their marks, of `count`
+/// values, None for one that is absent; times and other values that are neither texts nor numbers as JSON in bytes.
+#[pyfunction]
+pub fn message_lines<'py>(py: Python<'py>, shared: &[u8], columns: Vec<Bound<'py, PyAny>>, count: usize) -> PyResult<Bound<'py, PyBytes>> {
+    caught(|| {
+        let parts: Vec<&[u8]> = shared.split(|byte| *byte == MARK).collect();
+        let columns = columns.iter().map(Column::of).collect::<PyResult<Vec<_>>>()?;
+        // A name stands behind the last comma before its mark, and is left out with an absent value.
+        let heads: Vec<(&[u8], &[u8])> =
+            parts.iter().map(|part| part.split_at(part.iter().rposition(|byte| *byte == b',').unwrap_or(0))).collect();
+        let (mut times, mut out) = (Times::default(), Vec::with_capacity(count * (shared.len() + 256)));
+        for index in 0..count {
+            for ((before, name), column) in heads.iter().zip(&columns) {
+                out.extend_from_slice(before);
+                let end = out.len();
+                out.extend_from_slice(name);
+                if !column.write(index, &mut times, &mut out)? {
+                    out.truncate(end);
+                }
+            }
+            out.extend_from_slice(parts.last().copied().unwrap_or_default());
+        }
+        Ok(PyBytes::new(py, &out))
+    })
+}
