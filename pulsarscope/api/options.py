@@ -32,10 +32,9 @@ def library_options(
     if payload not in (None, *PAYLOAD_FORMS):
         raise UsageError(f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}")
     from pulsarscope.engine.options import Options  # noqa: PLC0415
+    from pulsarscope.inputs.given_files import given_names, given_schemas  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
-    from pulsarscope.inputs.name_files import given_names  # noqa: PLC0415 - as below
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
-    from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
     from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415 - as below
 
     return Options(

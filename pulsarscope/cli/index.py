@@ -15,7 +15,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.indexes import find_index, prune
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, QuietOption, ReadOptions
-from pulsarscope.cli.progress import reading_progress
+from pulsarscope.cli.progress import with_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, UsageError
@@ -114,20 +114,16 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
         folds = {table.name: table.make() for table in browsed_tables(run.dissectors.values())}
         with ExitStack() as stack:
             stack.callback(writer.abandon)
-            progress = stack.enter_context(reading_progress(run.inputs, quiet=request.quiet))
-            for batch in run:
+            for batch in with_progress(run.inputs, run, quiet=request.quiet):
                 if not request.quiet:
                     warn_of(damage(batch.rows), run.inputs.paths)
                 with output.interrupts.deferred():
                     writer.add(batch.rows)
                     for fold in folds.values():
                         fold.feed(batch.rows, run.endpoints)
-                progress.advance(batch.file, batch.bytes_read)
-            progress = stack.enter_context(reading_progress(run.inputs, quiet=request.quiet))
-            for packets_read in packets(run.inputs):
+            for packets_read in with_progress(run.inputs, packets(run.inputs), quiet=request.quiet):
                 with output.interrupts.deferred():
                     writer.add_packets(packets_read)
-                progress.advance(packets_read.file, packets_read.bytes_read)
             writer.finish(IndexTotals.of(run), [(name, fold.records()) for name, fold in folds.items()])
             prune(place.parent)
             return writer.frames

@@ -21,7 +21,7 @@ from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.indexes import run_from_index
 from pulsarscope.cli.options import NEVER, CommandRequest
-from pulsarscope.cli.progress import reading_progress
+from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.run_command import limited_rows
@@ -127,12 +127,10 @@ def _select(
     if selection.needs_frames:
         options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
         second = first.again(options)
-        with reading_progress(first.inputs, quiet=request.quiet) as progress:
-            for batch in second:
-                for row in batch.rows:
-                    if isinstance(row, FrameRow):
-                        selection.resolve(row, second.endpoints, second)
-                progress.advance(batch.file, batch.bytes_read)
+        for batch in with_progress(first.inputs, second, quiet=request.quiet):
+            for row in batch.rows:
+                if isinstance(row, FrameRow):
+                    selection.resolve(row, second.endpoints, second)
     return selection
 
 
@@ -149,10 +147,8 @@ def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, 
         _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=True
     )
     run = first.again(options)
-    with reading_progress(first.inputs, quiet=request.quiet) as progress:
-        for batch in run:
-            redaction.add(batch, run, selection.carries)
-            progress.advance(batch.file, batch.bytes_read)
+    for batch in with_progress(first.inputs, run, quiet=request.quiet):
+        redaction.add(batch, run, selection.carries)
 
 
 def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
@@ -160,17 +156,15 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
     file = 0
     fragments = array("q")  # of that file
     selected: set[int] = set()
-    with reading_progress(first.inputs, quiet=request.quiet) as progress:
-        for batch in packets(first.inputs):
-            if batch.file != file:
-                selection.select_packets(file, fragments)
-                file, fragments, selected = batch.file, array("q"), set()
-            completed = {number for _, number in batch.fragments}
-            for record, place in batch.packets if completed else ():
-                if record.number in completed and selection.comments(file, record.number, *(place or NO_STREAM)) is not None:
-                    selected.add(record.number)
-            fragments.extend(fragment for fragment, number in batch.fragments if number in selected)
-            progress.advance(file, batch.bytes_read)
+    for batch in with_progress(first.inputs, packets(first.inputs), quiet=request.quiet):
+        if batch.file != file:
+            selection.select_packets(file, fragments)
+            file, fragments, selected = batch.file, array("q"), set()
+        completed = {number for _, number in batch.fragments}
+        for record, place in batch.packets if completed else ():
+            if record.number in completed and selection.comments(file, record.number, *(place or NO_STREAM)) is not None:
+                selected.add(record.number)
+        fragments.extend(fragment for fragment, number in batch.fragments if number in selected)
     selection.select_packets(file, fragments)
 
 
@@ -206,21 +200,19 @@ def _copy(
     """Write the selected packets, finish the output, and write a summary to standard error."""
     writer = PcapngWriter(sink, f"pulsarscope {__version__}", COMMENT if redaction is not None else "")
     read = written = 0
-    with reading_progress(run.inputs, quiet=request.quiet) as progress:
-        for batch in copied:
-            read += batch.read
-            written += len(batch.packets)
-            for record, lines in batch.packets:
-                writer.packet(
-                    record.data,
-                    time=record.time,
-                    wire_bytes=record.wire_bytes,
-                    link_type=record.interface.link_type,
-                    snaplen=record.interface.snaplen,
-                    interface=record.interface.name,
-                    comment="\n".join(lines),
-                )
-            progress.advance(batch.file, batch.bytes_read)
+    for batch in with_progress(run.inputs, copied, quiet=request.quiet):
+        read += batch.read
+        written += len(batch.packets)
+        for record, lines in batch.packets:
+            writer.packet(
+                record.data,
+                time=record.time,
+                wire_bytes=record.wire_bytes,
+                link_type=record.interface.link_type,
+                snaplen=record.interface.snaplen,
+                interface=record.interface.name,
+                comment="\n".join(lines),
+            )
     sink.finish()
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pulsarscope.output.render.style import is_terminal
 
@@ -17,6 +17,21 @@ DELAY_SECONDS = 0.5
 """Shorter work shows no bar."""
 
 REFRESH_SECONDS = 0.1
+
+
+class ReadPart(Protocol):
+    """What was read at once of a file."""
+
+    @property
+    def file(self) -> int:
+        """Position of the file in the list."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read of the file so far."""
+
+
+AnyPart = TypeVar("AnyPart", bound=ReadPart)
 
 
 class ProgressBar:
@@ -75,6 +90,14 @@ class ProgressBar:
 def reading_progress(inputs: Inputs, *, quiet: bool) -> ProgressBar:
     """Return the bar of one reading of a run's inputs."""
     return ProgressBar(inputs.paths, inputs.sizes, enabled=not quiet)
+
+
+def with_progress(inputs: Inputs, parts: Iterable[AnyPart], *, quiet: bool) -> Iterator[AnyPart]:
+    """Yield the parts of one reading of a run's inputs, with a bar."""
+    with reading_progress(inputs, quiet=quiet) as progress:
+        for part in parts:
+            yield part
+            progress.advance(part.file, part.bytes_read)
 
 
 def _size(path: str) -> int:

@@ -51,9 +51,8 @@ def engine_options(reading: ReadOptions) -> Options:
     """Return the options of an engine that reads captures so. Raises UsageError for an invalid value or an unreadable file."""
     # Imported here, so that a wrong command line is refused before anything heavy is imported.
     from pulsarscope.engine.options import Options  # noqa: PLC0415
+    from pulsarscope.inputs.given_files import given_names, given_schemas  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
-    from pulsarscope.inputs.name_files import given_names  # noqa: PLC0415
-    from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415
     from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415
 
     return Options(

@@ -15,7 +15,7 @@ from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.options import AnyRequest, CommandRequest, ReadOptions
-from pulsarscope.cli.progress import reading_progress
+from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.row_batch import RowBatch
@@ -82,13 +82,11 @@ def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, o
     for learning in (True, False) if row_filter.learn is not None else (False,):
         run = start_run(files, options, request.jobs)
         row_filter.begin(run)
-        with reading_progress(run.inputs, quiet=request.quiet) as progress:
-            for batch in run:
-                if learning and row_filter.learn is not None:
-                    row_filter.learn(batch.rows)
-                else:
-                    chosen.choose(batch.rows, run.endpoints)
-                progress.advance(batch.file, batch.bytes_read)
+        for batch in with_progress(run.inputs, run, quiet=request.quiet):
+            if learning and row_filter.learn is not None:
+                row_filter.learn(batch.rows)
+            else:
+                chosen.choose(batch.rows, run.endpoints)
     return chosen
 
 

@@ -30,7 +30,7 @@ from pulsarscope.cli.options import (
     ReadOptions,
     SecretsOption,
 )
-from pulsarscope.cli.progress import reading_progress
+from pulsarscope.cli.progress import with_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.reports import report_options
 from pulsarscope.model.errors import UsageError
@@ -94,12 +94,10 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
             rules=FindingRow.kind in kinds,
         )
         run = start_run(request.files, options, request.jobs)
-        with reading_progress(run.inputs, quiet=request.quiet) as progress:
-            for batch in run:
-                if not request.quiet:
-                    warn_of(damage(batch.rows), run.inputs.paths)
-                database.add(batch.rows)
-                progress.advance(batch.file, batch.bytes_read)
+        for batch in with_progress(run.inputs, run, quiet=request.quiet):
+            if not request.quiet:
+                warn_of(damage(batch.rows), run.inputs.paths)
+            database.add(batch.rows)
         names, rows = database.query(request.query)
         sink = output.open(request, run.inputs.paths)
         if request.format is None:

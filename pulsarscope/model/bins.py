@@ -15,9 +15,9 @@ FINEST = 1_000
 class Bins(Generic[Key, Cell]):
     """Cells that grow in place."""
 
-    def __init__(self, most: int, make: Callable[[], Cell], join: Callable[[Cell, Cell], object]) -> None:
+    def __init__(self, most: int, make: Callable[[], Cell], join: Callable[[Cell, Cell], object], width: int = FINEST) -> None:
         """Keep at most `most` cells, which must be more than there are keys; `join` adds a later cell to an earlier one."""
-        self.width = FINEST
+        self.width = width
         """Nanoseconds of a bin."""
         self._most = most
         self._make = make

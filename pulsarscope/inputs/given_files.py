@@ -1,0 +1,82 @@
+"""Files that the user brings for what the wire does not tell: schemas, and names for what has only a number there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import NAMES_MAX, NAMES_MAX_BYTES, SCHEMA_MAX_BYTES
+
+Schema = TypeVar("Schema")
+Given = TypeVar("Given")
+
+ReadSchema = Callable[[str, str, "bytes | None", str], Schema]
+"""Reader of one protocol's schemas: pattern of topics, name of the file, its content, name of a type in it → schema. Raises ValueError."""
+
+
+def given_schemas(given: Iterable[tuple[str, str]], schema_readers: Callable[[], Sequence[ReadSchema[Schema]]]) -> tuple[Schema, ...]:
+    """Read the user's schemas: pairs of a pattern of topics and a file. Raises UsageError when one cannot be read, or holds none.
+
+    A file may be the name of a primitive type, or name a message behind a #.
+    """
+    pairs = tuple(given)
+    readers = schema_readers() if pairs else ()
+    return tuple([_given_schema(readers, topics, file) for topics, file in pairs])
+
+
+def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str) -> Schema:
+    name, _, message_name = file.partition("#")
+    try:
+        with Path(name).open("rb") as opened:
+            data = opened.read(2 * SCHEMA_MAX_BYTES)
+    except (OSError, ValueError) as error:
+        try:
+            return first_of(readers, topics, name, None, "")
+        except ValueError as problem:
+            types = f"; {problem}" if name.isidentifier() else ""
+        raise UsageError(f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}") from None
+    try:
+        return first_of(readers, topics, name, data, message_name)
+    except ValueError as problem:
+        raise UsageError(f"the schema {name} of {topics} is not valid: {problem}") from None
+
+
+ReadNames = Callable[[bytes, str], Mapping[str, str]]
+"""Reader of one protocol's names: content of a file, name for what it does not name → names. Raises ValueError."""
+
+
+def given_names(files: Iterable[str], names_readers: Callable[[], Sequence[ReadNames]]) -> dict[str, str]:
+    """Read the user's files, of which later ones count. Raises UsageError when one cannot be read, or has no names."""
+    paths = tuple(files)
+    readers = names_readers() if paths else ()
+    names: dict[str, str] = {}
+    for path in paths:
+        try:
+            with Path(path).open("rb") as file:
+                content = file.read(NAMES_MAX_BYTES + 1)
+        except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
+            raise UsageError(f"the names {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        if len(content) > NAMES_MAX_BYTES:
+            raise UsageError(f"the names {path} are too large: more than {NAMES_MAX_BYTES:,} bytes")
+        try:
+            names |= first_of(readers, content, Path(path).name.partition(".")[0])
+        except ValueError as problem:
+            raise UsageError(f"the names {path} cannot be used: {problem}") from None
+        if len(names) > NAMES_MAX:
+            raise UsageError(f"the names {path} are too many: more than {NAMES_MAX:,}")
+    return names
+
+
+def first_of(readers: Sequence[Callable[..., Given]], *arguments: Any) -> Given:
+    """Read what the first protocol knows that knows it. Raises ValueError, that of the first protocol, when none does."""
+    read, *others = readers
+    try:
+        return read(*arguments)
+    except ValueError:
+        for other in others:
+            with suppress(ValueError):
+                return other(*arguments)
+        raise
