@@ -66,7 +66,8 @@ class Assembler(ConnectionTable):
                     stream.deliver(file, pieces, size)
                     stream.newest = newest
                 connection.packets += len(segments)
-                packet, time, *_ = segments[-1]
+                packet, time, _, ack, flags, *_ = segments[-1]
+                stream.acknowledges = ack if flags & ACK else UNKNOWN
                 if packet > connection.last_packet:
                     connection.last_packet = packet
                     connection.last_time = time
@@ -186,6 +187,8 @@ class Assembler(ConnectionTable):
         if (connection.closing or (payload and seq != stream.sequence)) and self._begins_again(connection, index, segment, file):
             return
         stream.captured = True
+        if connection.strays is None and not flags & RST:
+            stream.acknowledges = ack if flags & ACK else UNKNOWN
         events.file = connection.last_file = file
         connection.last_packet = packet
         connection.last_time = time

@@ -18,9 +18,9 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
-from pulsarscope.tcp.connection import Connection, ConnectionEvents
+from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset
 from pulsarscope.tcp.copies import Copies, are_apart, is_copy
-from pulsarscope.tcp.stream import Stream
+from pulsarscope.tcp.stream import UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ class ConnectionTable:
             if not stream.captured and connection.streams[1 - stream.index].segments:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
-            stream.end(connection.last)
+            ack = connection.streams[1 - stream.index].acknowledges
+            stream.end(connection.last, UNKNOWN if ack == UNKNOWN else acknowledged_offset(stream, ack))
         if connection.closed_by is not None and connection.answers_lost_fin(connection.closed_by):
             connection.closed_by = 1 - connection.closed_by
         if connection.closed == "open" and first.ended and second.ended:

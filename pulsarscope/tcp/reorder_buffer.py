@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, HOLE_PACKETS_MAX
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, HOLE_PACKETS_MAX, OUT_OF_ORDER_MAX_BYTES, OUT_OF_ORDER_MAX_SEGMENTS
 
 BUFFERED_PIECE_BYTES = 256
 """Memory of a buffered piece beyond its payload, for the bound on the whole process."""
@@ -84,6 +84,11 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     def __len__(self) -> int:
         """Return the number of pieces and cuts."""
         return len(self.pieces) - self.head + len(self.cuts)
+
+    @property
+    def is_overfull(self) -> bool:
+        """Return True when it holds more than it may."""
+        return self.size > OUT_OF_ORDER_MAX_BYTES or len(self) > OUT_OF_ORDER_MAX_SEGMENTS
 
     @property
     def cost(self) -> int:

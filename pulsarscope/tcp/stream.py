@@ -13,8 +13,6 @@ import msgspec
 
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import (
-    OUT_OF_ORDER_MAX_BYTES,
-    OUT_OF_ORDER_MAX_SEGMENTS,
     OVERLAP_WINDOW_BYTES,
     OVERLAP_WINDOW_PACKETS,
     RESET_WINDOW_BYTES,
@@ -96,6 +94,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """First sequence number of another SYN|ACK to the same SYN, which the client may have accepted instead."""
     window_closed: bool = False
     """True while its sender announces a window of 0."""
+    acknowledges: int = UNKNOWN
+    """Sequence number up to which its latest packet says that its sender got the other stream."""
     fin: int = UNKNOWN
     """Offset at which the stream ends; UNKNOWN before a FIN."""
     buffer: ReorderBuffer | None = None
@@ -259,22 +259,19 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             return True, None
         if self.buffer is None:
             self.buffer = ReorderBuffer()
+        buffer = self.buffer
         fresh, copy_of = 0, None
         if payload:
-            fresh, conflicts, copy_of = self.buffer.add(BufferedPiece(start, payload, file, packet, time))
+            fresh, conflicts, copy_of = buffer.add(BufferedPiece(start, payload, file, packet, time))
             self._report_overlaps(conflicts, where)
-        if cut and self.buffer.add_cut(end, end + cut):
+        if cut and buffer.add_cut(end, end + cut):
             fresh += cut
         if fresh and start > length:
             self.out_of_order += 1
         self._drain(where)
-        while self._overfull():
+        while buffer.is_overfull:
             self._declare_hole(where)
         return fresh > 0, copy_of
-
-    def _overfull(self) -> bool:
-        buffer = self.buffer
-        return buffer is not None and (buffer.size > OUT_OF_ORDER_MAX_BYTES or len(buffer) > OUT_OF_ORDER_MAX_SEGMENTS)
 
     def give_up_acknowledged(self, where: Where) -> None:
         """Declare the holes gaps that the peer acknowledged long ago."""
@@ -341,11 +338,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         while self.buffer is not None:
             self._declare_hole(where)
 
-    def end(self, where: Where) -> None:
-        """End the stream: declare the missing bytes, report the totals, free the buffers."""
+    def end(self, where: Where, acknowledged: int) -> None:
+        """End the stream, acknowledged up to an offset: declare the missing bytes, report the totals, free the buffers."""
         self.flush(where)
-        if self.fin > self.length:
-            self._declare(self.fin, HOLE, where)
+        end = self.fin
+        if end == UNKNOWN and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
+            end = acknowledged
+        if end > self.length:
+            self._declare(end, HOLE, where)
         self._report_totals(where)
         self.delivered = ()
         self.finding_counts = None

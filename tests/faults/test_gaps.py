@@ -12,8 +12,9 @@ from tests.faults.consumers import publishing
 from tests.scenarios.commands import PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
-from tests.scenarios.evaluation import findings_of, only, problem_codes
+from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
+from tests.scenarios.packets import ACK, FIN
 
 UNANSWERED = {"request-unanswered", "send-unanswered"}
 
@@ -187,3 +188,24 @@ def test_keys_whose_acks_are_read_before_their_messages_may_move(before: bool, t
     other.server(delivery(3, 2, partition_key="k")).client(ack(3, number=2)).close()
     codes = problem_codes(findings_of(tmp_path, talk.close(), other))
     assert ("key-on-two-consumers" in codes) == before
+
+
+@pytest.mark.parametrize(("kind", "end", "ping"), [*product(("SEND", "LOOKUP"), ("open", "client", "rst"), (False, True))])
+def test_a_last_answer_that_only_its_acknowledgment_proves_is_not_missed(kind: str, end: str, ping: bool, tmp_path: Path) -> None:
+    """The capture lacks it, and no later segment of the broker shows that."""
+    talk = asking(connected().client(producer()).server(created()), kind, 0).lose("server", len(answer(kind, 0)))
+    talk = talk.wait(4 * SECOND).client(*[PING] * ping).wait(4 * SECOND).client(PING)
+    if end == "client":
+        talk._add(0, flags=FIN | ACK)
+    rows = findings_of(tmp_path, talk.reset("client") if end == "rst" else talk)
+    assert not UNANSWERED & set(problem_codes(rows))
+    (gap,) = with_code(rows, "stream-gap")
+    assert (gap.evidence or {})["size"] == len(answer(kind, 0))
+
+
+@pytest.mark.parametrize(("kind", "more"), [*product(("SEND", "LOOKUP"), (0, 1))])
+def test_a_fin_that_was_not_captured_hides_no_answer(kind: str, more: int, tmp_path: Path) -> None:
+    talk = asking(connected().client(producer()).server(created()), kind, 0).wait(8 * SECOND).lose("server", more).client(PING, PONG)
+    rows = findings_of(tmp_path, talk)
+    assert UNANSWERED & set(problem_codes(rows))
+    assert with_code(rows, "stream-gap") == []

@@ -153,7 +153,7 @@ def test_the_store_gives_up_the_oldest_hole_when_it_is_full() -> None:
 
 
 def test_the_store_gives_up_one_hole_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.stream.OUT_OF_ORDER_MAX_SEGMENTS", 3)
+    monkeypatch.setattr("pulsarscope.tcp.reorder_buffer.OUT_OF_ORDER_MAX_SEGMENTS", 3)
     tape = opened()
     for offset in range(2, 14, 2):
         tape.send(CLIENT, offset, b"x")
@@ -164,7 +164,7 @@ def test_the_store_gives_up_one_hole_after_the_other(monkeypatch: pytest.MonkeyP
 
 
 def test_late_bytes_of_a_declared_gap_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.stream.OUT_OF_ORDER_MAX_SEGMENTS", 1)
+    monkeypatch.setattr("pulsarscope.tcp.reorder_buffer.OUT_OF_ORDER_MAX_SEGMENTS", 1)
     tape = opened()
     tape.send(CLIENT, 2, b"c")
     tape.send(CLIENT, 4, b"e")
