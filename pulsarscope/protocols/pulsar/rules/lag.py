@@ -140,23 +140,23 @@ def _entry_at(course: Course, time: int) -> float:
 
 def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding) -> bool:
     """Report entries between two deliveries when a message was published among them that no other consumer of the subscription got."""
-    values = skipped.values
+    values, where = skipped.values, skipped.where._replace(time=skipped.values["time"])
     before, after = tuple(values["before"]), tuple(values["after"])
-    earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < skipped.where.time]
+    earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < where.time]
     within = [fact for fact in earlier if tuple(fact.values["position"]) > before]
     known = within or (earlier if values["sent"] else ())  # published within the capture: nobody had them before it
     by_others = (
         tuple(fact.values["position"]) > before
         for fact in delivered
         if (fact.where.connection, fact.values["consumer_id"]) != (skipped.where.connection, values["consumer_id"])
-        and fact.where.time <= skipped.where.time
+        and fact.where.time <= where.time
     )
     if not known or any(by_others):
         return False
     count = after[1] - before[1] - 1
     text = f"{values['title']} got {_name(before)} and then {_name(after)}: its subscription got none of the {count:,} entries between"
     if within:
-        entry, age = _name(within[0].values["position"]), duration(skipped.where.time - within[0].where.time)
+        entry, age = _name(within[0].values["position"]), duration(where.time - within[0].where.time)
         text += f", such as {entry}, which was published {age} before"
     else:
         text += ", which have the sequence ids between those of these two messages"
@@ -170,7 +170,7 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
         "after": [*after],
         "count": count,
     }
-    report("messages-skipped", skipped.where, f"{text}.", evidence)
+    report("messages-skipped", where, f"{text}.", evidence)
     return True
 
 

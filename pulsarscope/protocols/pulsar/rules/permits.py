@@ -13,7 +13,7 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
@@ -22,7 +22,7 @@ from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
@@ -61,6 +61,10 @@ THRESHOLDS = (
         ("consumer-starved",),
     ),
 )
+
+
+SKIPPED_MAX = 100
+"""Entries that the consumers of one connection passed over, of which facts are emitted."""
 
 
 class PermitState(ConsumerState):
@@ -117,8 +121,6 @@ class PermitState(ConsumerState):
     """It was told that it is active, or standby, and got nothing since."""
     metadata: dict[str, Any] | None = None
     """That of the furthest message."""
-    skips: int = 0
-    """Facts on entries that it passed over."""
     reported: bool = False
 
     def act(self, now: int) -> None:
@@ -140,6 +142,8 @@ class PermitRule(ConsumerRule[PermitState]):
         """Time of the latest message by consumer that is unknown so far: behind lost bytes its SUBSCRIBE is read late."""
         self._delayed = 0
         """Messages with a time of delivery that were emitted."""
+        self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
+        """Time before, delivery behind, and values of the facts on what consumers passed over."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
@@ -216,7 +220,7 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.lowest, consumer.lowest_at = consumer.permits, where
         position = position_of(fields.get("message_id"))
         if consumer.last is not None and consumer.last_at is not None and position > (consumer.last[0], consumer.last[1] + 1):
-            self._emit_skipped(consumer, consumer.last, consumer.last_at, position, row)
+            self._note_skipped(consumer, consumer.last, consumer.last_at, position, row)
         if consumer.switched:
             consumer.switched = False
             if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
@@ -314,17 +318,20 @@ class PermitRule(ConsumerRule[PermitState]):
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
-    def _emit_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
-        """Emit that entries are between two deliveries of the only active consumer of a subscription."""
+    def _note_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
+        """Note that entries are between two deliveries of the only active consumer of a subscription."""
         is_alone = consumer.kind in ("Exclusive", "Failover") and not (consumer.compacted or consumer.switched)
-        if not is_alone or position[0] != last[0] or consumer.skips >= SAMPLES_MAX or consumer.topic is None:
-            return
-        if may_lack(self.context, last_at.time, row.time, SERVER):
-            return
-        consumer.skips += 1
-        missing = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
-        values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name, "sent": missing}
-        self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), SKIPPED, values)
+        if is_alone and position[0] == last[0] and len(self._skipped) < SKIPPED_MAX and consumer.topic is not None:
+            sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
+            values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
+            self._skipped.append((last_at.time, where_of(row), values | {"sent": sent, "time": row.time}))
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Review all consumers, and emit what they passed over, unless the capture lacks bytes: that is known at the end."""
+        super().end(row, last)
+        for since, where, values in self._skipped:
+            if not may_lack(self.context, since, row.end, SERVER):
+                self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)
 
     def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
         """Report a reader that waits for the last message."""
