@@ -174,7 +174,7 @@ class Consumers:
             self._waiting += 1
         else:
             consumer.untracked += messages
-        if (place := (row.file, row.packet)) <= consumer.early.latest:
+        if (place := (row.file or 0, row.packet or 0)) <= consumer.early.latest:
             is_acknowledged, ack_set = consumer.early.of(position, place)
             if is_acknowledged:
                 self._settle(consumer, position, ack_set)
@@ -182,7 +182,7 @@ class Consumers:
     def acknowledge(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Take what an ACK names from what waits."""
         consumer.last_ack, consumer.last_ack_frame = row.time, frame_name(row.file, row.packet, row.sub)
-        place = consumer.early.latest = row.file, row.packet
+        place = consumer.early.latest = row.file or 0, row.packet or 0
         cumulative = fields.get("ack_type") == "Cumulative"
         for message_id in fields.get("message_id") or ():
             if type(message_id) is not dict:
