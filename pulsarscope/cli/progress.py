@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.model.platform import refused_native
 from pulsarscope.output.render.style import is_terminal
 
 if TYPE_CHECKING:
@@ -72,6 +75,7 @@ class ProgressBar:
         self._bar.refresh()
 
     def _start(self) -> None:
+        _warn_of_reader()
         from rich import progress as rich_progress  # noqa: PLC0415 - most runs end before a bar is due
         from rich.console import Console  # noqa: PLC0415 - as above
 
@@ -98,6 +102,13 @@ def with_progress(inputs: Inputs, parts: Iterable[AnyPart], *, quiet: bool) -> I
         for part in parts:
             yield part
             progress.advance(part.file, part.bytes_read)
+
+
+@cache
+def _warn_of_reader() -> None:
+    """Say once why long work takes longer than it must: an installed compiled reader is of another version than this package."""
+    if (reason := refused_native()) is not None:
+        warn(f"the compiled reader is not used: {reason}")
 
 
 def _size(path: str) -> int:

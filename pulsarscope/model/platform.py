@@ -27,6 +27,8 @@ NATIVE = "PULSARSCOPE_NATIVE"
 NATIVE_CONTRACT = 12
 """Number of the agreement with pulsarscope-native: its classes and functions, their arguments, and what they return."""
 
+_ABSENT = "pulsarscope-native is not installed"
+
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 
 
@@ -121,7 +123,7 @@ def load_native() -> tuple[Any, str]:
     try:
         import pulsarscope_native as native  # noqa: PLC0415 - optional
     except ModuleNotFoundError:
-        reason = f"pulsarscope-native is not installed; {NATIVE_HINT}"
+        reason = f"{_ABSENT}; {NATIVE_HINT}"
     except ImportError as error:
         reason = f"pulsarscope-native cannot be loaded: {error}"
     else:
@@ -152,3 +154,10 @@ def _modules(folder: Traversable, path: str = "") -> Iterator[tuple[str, Travers
             yield from _modules(entry, f"{path}{entry.name}/")
         elif entry.name.endswith(".py"):
             yield path + entry.name, entry
+
+
+def refused_native() -> str | None:
+    """Return why pulsarscope-native, which is installed, is not used, unless the user turned it off; None for any other case."""
+    module, described = load_native()
+    wanted = module is None and os.environ.get(NATIVE) != "off" and _ABSENT not in described
+    return described.removeprefix("Python (").removesuffix(")") if wanted else None

@@ -48,6 +48,18 @@ def test_a_pipe_has_no_end_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.getvalue()
 
 
+@pytest.mark.parametrize(("reason", "told"), [("pulsarscope-native 0.1 has contract 1, not 2", 1), (None, 0)])
+def test_long_work_tells_once_of_a_compiled_reader_that_is_not_used(monkeypatch: pytest.MonkeyPatch, reason: str | None, told: int) -> None:
+    screen = watch(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
+    monkeypatch.setattr(progress, "refused_native", lambda: reason)
+    progress._warn_of_reader.cache_clear()
+    for _ in range(2):
+        with ProgressBar(["-"], None, enabled=True) as bar:
+            bar.advance(0, 500)
+    assert screen.getvalue().count(f"pulsarscope: the compiled reader is not used: {reason}\n") == told
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_without_a_terminal_or_a_wish_there_is_none(monkeypatch: pytest.MonkeyPatch, enabled: bool) -> None:
     stream = io.StringIO() if enabled else Terminal()

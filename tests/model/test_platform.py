@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, install_command, load_native, modules_mark
+from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, install_command, load_native, modules_mark, refused_native
 from tests.places import ROOT
 
 GOOD = SimpleNamespace(CONTRACT=NATIVE_CONTRACT, __version__="9.9")
@@ -43,6 +43,22 @@ def test_the_environment_chooses_the_reader(choice: str, module: Any, loaded: bo
     native, described = load_native()
     assert native is (module if loaded else None)
     assert described.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("choice", "module", "refused"),
+    [
+        ("auto", GOOD, False),
+        ("auto", None, False),
+        ("off", OTHER, False),
+        ("auto", OTHER, True),
+    ],
+)
+def test_an_installed_reader_that_is_refused_has_a_reason(choice: str, module: Any, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pulsarscope_native", module)
+    monkeypatch.setenv(NATIVE, choice)
+    reason = refused_native()
+    assert (reason is not None and reason.startswith("pulsarscope-native ")) == refused
 
 
 @pytest.mark.parametrize(
