@@ -11,7 +11,7 @@ from pulsarscope.model.records import FindingRow
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """One kind of findings that is accepted."""
+    """Kind of findings that is accepted."""
 
     code: str
     topics: tuple[str, ...] = ()

@@ -69,6 +69,14 @@ class Comparison:
         changes = self.verdict()
         return bool(changes["slower"] or changes["worse"])
 
+    @property
+    def level(self) -> str:
+        """Return the level of the change: error, healthy or unknown."""
+        changes = self.verdict()
+        if changes["slower"] or (changes["worse"] and not changes["faster"]):
+            return "error"
+        return "healthy" if (changes["faster"] or changes["better"]) and not changes["worse"] else "unknown"
+
     def totals(self) -> list[ReportRecord]:
         """Return the changes of the totals."""
         sides = []

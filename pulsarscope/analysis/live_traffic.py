@@ -35,7 +35,7 @@ class RecentStatistics:
 
     def __init__(self) -> None:
         self.before = Statistics()
-        """What has left the window, without connections."""
+        """Statistics that have left the window, without connections."""
         self._parts: deque[tuple[int, Statistics]] = deque()
         self._since: int | None = None
 

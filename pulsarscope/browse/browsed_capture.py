@@ -114,7 +114,7 @@ class Browsed:
         self.extract = extract
         self.frames = frames
         self.portions: list[Portion] = []
-        """Where captures can be read from, if that is known."""
+        """Places from which captures can be read, if they are known."""
         self._keeper = keeper
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.diagnosis = diagnosis
@@ -130,7 +130,7 @@ class Browsed:
         """Records of tables that are complete, by name."""
         self.ended = False
         self.failure = ""
-        """What ended the reading before its end."""
+        """Reason why the reading ended early."""
         self._options = options
         self._feeds = 0
         self._lock = Lock()  # of the tables

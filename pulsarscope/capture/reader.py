@@ -75,7 +75,7 @@ class BlockReader:
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
         self.looks_like = ""
-        """What an input that is no capture seems to be; "" when it began like one."""
+        """Apparent type of an input that is no capture; "" when it began like one."""
         self._iterator: Generator[Block, None, None] = self._blocks()
 
     @property

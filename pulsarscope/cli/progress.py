@@ -23,7 +23,7 @@ REFRESH_SECONDS = 0.1
 
 
 class ReadPart(Protocol):
-    """What was read at once of a file."""
+    """Part of a file that was read at once."""
 
     @property
     def file(self) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FieldType(msgspec.Struct, frozen=True):
-    """One field inside a column of objects, as the protocol defines it."""
+    """Field inside a column of objects, as the protocol defines it."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 FAMILIES = PUBLISH, CONSUME, ACKNOWLEDGE, TRANSACT, KEEP_ALIVE = ("publish", "consume", "acknowledge", "transact", "keep alive")
-"""What commands are for; outputs give each its colour."""
+"""Purposes of commands; outputs give each its colour."""
 
 FollowTest = Callable[[FrameRow], bool]
 """A test for the frames of a followed conversation. It sees all frames of a run in their order."""
@@ -134,7 +134,7 @@ class Stored(NamedTuple):
     """The contents of an entry as the servers of a protocol store them, read for another protocol that carries it to the storage."""
 
     kind: str
-    """What it is, in one word: message, cursor."""
+    """Kind in one word: message, cursor."""
     fields: dict[str, Any]
     broker_entry_metadata: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
@@ -175,7 +175,7 @@ ReadRegistry = Callable[["Sequence[Node]"], Registry]
 
 
 class ReportColumn(NamedTuple):
-    """One column of a report's table in text."""
+    """Column of a report's table in text."""
 
     key: str
     """Name of the value in the records."""

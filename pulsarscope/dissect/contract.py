@@ -84,7 +84,7 @@ class Framing(msgspec.Struct, frozen=True):
 
 
 class Dissector:
-    """One protocol. Stateless: sessions hold the state.
+    """A protocol. Stateless: sessions hold the state.
 
     A subclass brings `name`, `ports`, `framing`, `recognise`, `decode` and `session`. Members that return a function are read once for
     many calls; a method does as well.
@@ -196,7 +196,7 @@ class Dissector:
     refusals: tuple[str, ...] = ()
     """Endings of the commands that refuse something: outputs make them stand out."""
     families: Mapping[str, str] = {}
-    """What commands are for, one of `capabilities.FAMILIES`, by command; outputs give each family a colour."""
+    """Purposes of commands, each one of `capabilities.FAMILIES`, by command; outputs give each family a colour."""
     topics: TopicNames = TopicNames()
     """Forms of its topics' names."""
 
@@ -267,7 +267,7 @@ class Dissector:
         return None
 
     stored_readers: tuple[ReadStored, ...] = ()
-    """Those of all dissectors, for the protocol of a storage; the registry sets it."""
+    """Readers of all dissectors, for the protocol of a storage; the registry sets it."""
 
     @property
     def stored_redaction(self) -> RedactStored | None:
@@ -275,7 +275,7 @@ class Dissector:
         return None
 
     stored_redactions: tuple[RedactStored, ...] = ()
-    """Those of all dissectors, for the protocol of a storage; the registry sets it."""
+    """Redactions of all dissectors, for the protocol of a storage; the registry sets it."""
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored | None:
         """Return an opener, for one connection, of the messages in what its servers hand to a storage; None for none."""
@@ -291,7 +291,7 @@ class Dissector:
         return None
 
     receipt_readers: tuple[ReadReceipt, ...] = ()
-    """Those of all dissectors, for the protocol of a storage; the registry sets it."""
+    """Readers of all dissectors, for the protocol of a storage; the registry sets it."""
     stores: bool = False
     """Its clients are the servers of another protocol, which store by it what their own clients send."""
     passwords: tuple[bytes, ...] = ()

@@ -24,7 +24,7 @@ _RANGE = re.compile(r"(?:>=(\d+(?:\.\d+){1,2}),)?<(\d+(?:\.\d+){1,2})")
 
 
 class KnownIssue(NamedTuple):
-    """One line of a table."""
+    """Line of a table."""
 
     product: str
     """Name of the client library or server that has it, as in `KnownIssues.products`."""
@@ -36,7 +36,7 @@ class KnownIssue(NamedTuple):
     codes: frozenset[str]
     """Findings that may show it."""
     contains: tuple[str, ...]
-    """What the text, or a text in the evidence, of such a finding must contain."""
+    """Parts that the text, or a text in the evidence, of such a finding must contain."""
     title: str
     source: str
     """Address at which it was read."""

@@ -31,7 +31,7 @@ class Anchor(NamedTuple):
     """Two frames of a connection, the second in answer to the first: an event of a session."""
 
     content: tuple[object, ...]
-    """What all legs of the path have: commands, ids, names."""
+    """Content that all legs of the path have: commands, ids, names."""
     first: Placed
     last: FrameRow
     unique: bool = False

@@ -75,7 +75,7 @@ class Engine:
         self.totals = totals or Totals()
         self.totals.start = inputs.start
         self.events: Sequence[ConnectionEvents] = ()
-        """What the latest block brought, by connection."""
+        """Results of the latest block, by connection."""
         self._inputs = inputs
         self._options = options
         self._select = select

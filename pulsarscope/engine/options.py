@@ -67,7 +67,7 @@ class Options(msgspec.Struct, frozen=True):
     names: Mapping[str, str] = {}
     """Names for what the wire has only a number for, by what stands for it in rows."""
     source_by: str = "none"
-    """How vantage points are told apart: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
+    """Separation of vantage points: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
     thresholds: Mapping[str, float] = {}
     """Limits that decide findings, where they differ from the rules' own, by name."""
 

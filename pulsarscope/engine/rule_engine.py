@@ -98,7 +98,7 @@ class RuleEngine:
         """Phase of what the rules bring about."""
         self._keys_made = 0
         self._brought: list[tuple[Order, Callable[..., object], Sequence[Any]]] = []
-        """What the rows at hand have brought about: who takes it, and its values."""
+        """Effects of the rows at hand: who takes each, and its values."""
         self._undecided: list[tuple[int, str, UndecidedFacts]] = []
         """Facts that they have brought about, which bring no finding on their own, with the position and the name of their rule."""
         keys = {

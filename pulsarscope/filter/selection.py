@@ -125,7 +125,7 @@ class Filter:
         self._run: Timed | None = None
         self._removes_payload = reads_payload and payload is None
         self.context = EvaluationContext(catalogue.codes, self.payload)
-        """What predicates know besides the row."""
+        """Context of predicates besides the row."""
         self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self.context) for kind, tree in self.trees.items()}
         finding_tree = self.trees.get(FindingRow.kind) or checker.meaning(syntax_tree, FindingRow.kind)
         self._matches_finding = compile_tree(finding_tree, self.context)

@@ -62,7 +62,7 @@ class Index:
         self.tables: dict[str, list[dict[str, Any]]] = {}
         """Records of tables of statistics, by name."""
         self.portions: list[Portion] = []
-        """Where captures can be read from; empty for compressed ones."""
+        """Places from which captures can be read; empty for compressed ones."""
         totals: IndexTotals | None = None
         for other in others:
             kind, data = other["record"], other["row"]

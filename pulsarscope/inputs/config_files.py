@@ -94,7 +94,7 @@ def read_config_file(path: Path, *, local: bool) -> ConfigFile:
 
 
 _SECTION_LIKENESS = 0.85
-"""How like a command the name of a section is that is a slip of the pen, and no option with names and values."""
+"""Likeness to a command above which the name of a section is a slip of the pen, and no option with names and values."""
 
 
 def settings(files: Sequence[ConfigFile], command: str, commands: Collection[str], profile: str | None) -> dict[str, Setting]:

@@ -8,7 +8,7 @@ MAGIC = b"\x82SNAPPY\x00"
 _BLOCKS_AT = len(MAGIC) + 8
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32_768
-"""What one block holds, by default."""
+"""Bytes of a block, by default."""
 
 
 def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None]:

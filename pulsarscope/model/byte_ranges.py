@@ -16,7 +16,7 @@ class ByteRanges(NamedTuple):
     packed: tuple[bytes, bytes]
     """The bytes of both, for the compiled reader."""
     told: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
-    """What it tells of the packets there; see its `Segments.copies`."""
+    """Its report on the packets there; see its `Segments.copies`."""
 
     def meet(self, start: int, end: int) -> bool:
         """Return True when bytes from `start` to `end` lie in one of them."""

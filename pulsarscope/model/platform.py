@@ -1,4 +1,4 @@
-"""What depends on the environment: installed packages, entry points, and modules loaded past their slow packages.
+"""Dependencies on the environment: installed packages, entry points, and modules loaded past their slow packages.
 
 Each way around the usual import gives the measured cost of that.
 """

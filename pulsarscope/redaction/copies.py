@@ -54,7 +54,7 @@ class RedactedCopies(NamedTuple):
 
     paths: list[str]
     notes: list[str]
-    """What a user must know of them."""
+    """Remarks on them for the user."""
 
 
 def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatch | PacketBatch], None]) -> RedactedCopies:

@@ -86,7 +86,7 @@ class ShareBlocks:
     """The blocks of one capture with the flows of a share alone."""
 
     recognised = True
-    """What is no capture any more is told by a finding."""
+    """A finding tells of a file that is no capture any more."""
 
     def __init__(self, reader: BlockReader | None, flows: KeptFlows, note: Callable[[Times], None] | None = None) -> None:
         self._reader = reader

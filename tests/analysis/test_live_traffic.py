@@ -80,7 +80,7 @@ def test_a_consumer_has_permits_what_waits_its_address_and_its_rate() -> None:
     def frame(command: str, direction: str, messages: int | None = None, **fields: Any) -> FrameRow:
         return FrameRow(
             connection="0:1", direction=direction, command=command, topic="t", subscription="s",
-            num_messages=messages, size=0, time=START, packet=1,
+            num_messages=messages, size=0, time=START, file=0, packet=1,
             fields={"consumer_id": 0, **fields},
         )  # fmt: skip
 

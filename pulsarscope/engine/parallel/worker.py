@@ -117,7 +117,7 @@ class Result(msgspec.Struct):
     preambles: dict[str, tuple[int, int]] = {}
     """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""
     places: dict[FramePlace, tuple[int, int]] = {}
-    """Where their frames lie; see `Engine.place`."""
+    """Places of their frames; see `Engine.place`."""
     live: LivePart | None = None
 
 

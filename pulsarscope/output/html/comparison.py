@@ -45,9 +45,6 @@ _NAMES = (
 
 def comparison_page(comparison: Comparison, names: tuple[str, str], options: PageOptions) -> bytes:
     """Return the page; `names` are those of the two sides."""
-    changes = comparison.verdict()
-    bad = changes["slower"] or (changes["worse"] and not changes["faster"])
-    good = (changes["faster"] or changes["better"]) and not changes["worse"]
     clean = printable(
         {
             "state": verdict(comparison, lambda duration: "" if duration is None else duration_text(duration)),
@@ -65,7 +62,7 @@ def comparison_page(comparison: Comparison, names: tuple[str, str], options: Pag
     ]
     data = {
         "title": f"{clean['names'][0]} → {clean['names'][1]}",
-        "level": "error" if bad else "healthy" if good else "unknown",
+        "level": comparison.level,
         "state": clean["state"],
         "before": clean["names"][0],
         "after": clean["names"][1],

@@ -56,10 +56,8 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], options: Rep
     """Return the report, with the names of the two sides."""
     report = TextReport(options)
     look = report.palette
-    changes = comparison.verdict()
-    bad = changes["slower"] or (changes["worse"] and not changes["faster"])
-    good = (changes["faster"] or changes["better"]) and not changes["worse"]
-    report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if bad else look.good if good else look.bold)
+    color = {"error": look.bad, "healthy": look.good}.get(comparison.level, look.bold)
+    report.paragraph(escape(verdict(comparison, report.duration)), color=color)
     if options.quiet:
         return report.text()
     report.paragraph(f"before: {escape(names[0])}", 2, look.dim)

@@ -63,7 +63,7 @@ class View:
         self.refusals = tuple({ending for dissector in dissectors for ending in dissector.refusals})
         """Endings of commands that stand out."""
         self.families = {command: family for dissector in dissectors for command, family in dissector.families.items()}
-        """What commands are for."""
+        """Purposes of commands."""
         self.short_topic: Callable[[str], str] = join_topic_names(dissector.topics for dissector in dissectors).short
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files

@@ -58,7 +58,7 @@ _BY_SIZE = {digest.size: digest for digest in DIGESTS}
 
 
 class LedgerEntry(NamedTuple):
-    """One ledger entry."""
+    """Ledger entry."""
 
     ledger: int
     entry: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pulsarscope.model.masked_names import MaskedNames
 
 SHIPPED_PORT, CODE_PORT = 9092, 6667
-"""That of the server.properties of the distribution, and that of the code without one."""
+"""Ports of the server.properties of the distribution, and of the code without one."""
 
 _SENDERS = dict.fromkeys(REQUESTS, CLIENT) | dict.fromkeys(RESPONSES, SERVER)
 

@@ -90,11 +90,11 @@ class Kafka07Session(Session):
         self._pipelined = False
         """The client does not wait for answers."""
         self._next: dict[str, int] = {}
-        """Where the next frame of a direction begins, if nothing is missing."""
+        """Offset of the next frame of a direction, if nothing is missing."""
         self._preceding = _Preceding()
         """Of the next response."""
         self._answered_to: _Place = (-1, 0)
-        """What was asked before is answered, or its answer is lost."""
+        """True when all before is answered, or its answer is lost."""
         self._cut = False
         """The response that is missing is the last one, whose head was there."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
-"""Those without which a payload is bytes that the application sent: nothing to open."""
+"""Fields without which a payload is bytes that the application sent: nothing to open."""
 
 RARE = frozenset(
     {
@@ -17,7 +17,7 @@ RARE = frozenset(
         "deliver_at_time",
     }
 )
-"""Those, and fields of SEND itself, that have a phrase in summaries and that most frames lack."""
+"""Fields, some of SEND itself, that have a phrase in summaries and that most frames lack."""
 
 QUIET = frozenset(
     {

@@ -26,7 +26,7 @@ Mask = Callable[[bytes], bytes]
 BLANK = b"x"
 
 UNREADABLE = b"\xff"
-"""What no message of protobuf is read from, as from what it stands for: a varint that does not end."""
+"""Bytes from which no message of protobuf is read, as from what they stand for: a varint that does not end."""
 
 _AUTH_METHODS = frozenset({b"", b"none", b"token", b"tls", b"basic", b"athenz", b"sasl", b"kerberos", b"oauth2"})
 _TEXTS = frozenset({"message", "error_message"})

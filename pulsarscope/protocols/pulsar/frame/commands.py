@@ -57,7 +57,7 @@ _FAMILIES = {
 }
 
 FAMILIES = {command: family for family, commands in _FAMILIES.items() for command in commands}
-"""What commands are for; those that open connections and look topics up are for all."""
+"""Purposes of commands; those that open connections and look topics up are for all."""
 
 
 class Command(NamedTuple):
