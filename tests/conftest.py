@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -41,11 +42,6 @@ def captures() -> Path:
     return CAPTURES
 
 
-def pytest_collection_finish() -> None:
-    """Have the collector leave out all tests and modules."""
-    gc.freeze()
-
-
 UNCOUNTED = (
     "architecture",
     "benchmarks",
@@ -62,27 +58,39 @@ UNCOUNTED = (
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 
-COUNTED_CASES = 2
-"""Cases of one test that count in a process: a table of a hundred reaches hardly more than its first rows."""
+COUNTED_CASES = 4
+"""Cases of a test that count: a table of a hundred reaches hardly more than its first rows."""
 
-_cases: Counter[str] = Counter()
+_COUNTED = pytest.StashKey[bool]()
 
 
-def _counts(item: pytest.Item) -> bool:
-    """Return True for a test that counts for the coverage: what only chance reaches does not."""
-    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-        return False
-    test = item.nodeid.partition("[")[0]
-    _cases[test] += 1
-    return _cases[test] <= COUNTED_CASES and not item.path.relative_to(TESTS).as_posix().startswith(UNCOUNTED)
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Choose the tests that count for the coverage, as in every other process: what only chance reaches does not."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        by_chance = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        is_left_out = by_chance or item.path.relative_to(TESTS).as_posix().startswith(UNCOUNTED)
+        item.stash[_COUNTED] = cases[test] <= COUNTED_CASES and not is_left_out
+
+
+_tracer: Any = None
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector leave out all tests and modules, and count no more than what a test reaches."""
+    global _tracer  # noqa: PLW0603 - one of the process
+    gc.freeze()
+    _tracer = sys.gettrace()
+    sys.settrace(None)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Leave other tests out of the coverage: the marker no_cover of pytest-cov does not in the processes of xdist."""
-    tracer = None if _counts(item) else sys.gettrace()
-    if tracer is not None:
-        sys.settrace(None)
+    if item.stash[_COUNTED]:
+        sys.settrace(_tracer)
     yield
-    if tracer is not None:
-        sys.settrace(tracer)
+    sys.settrace(None)
