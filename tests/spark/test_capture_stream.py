@@ -95,48 +95,45 @@ class Killed(Exception):  # noqa: N818 - it stands for a signal
     """End of the driver."""
 
 
-@pytest.mark.parametrize("moment", ["listed", "decoded", "committed", "named", "done"])
 def test_a_batch_is_done_once_wherever_the_driver_stops(
-    spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It stops at another moment in each batch but the first."""
     from pulsarscope.spark import capture_stream as module  # noqa: PLC0415 - there may be no Spark
 
     watched = Watched(spark, tmp_path)
-    paths = cut(captures / "errors.pcap", tmp_path, [0.2, 0.5, 0.8]).paths
-    copy(paths[0], watched.landing)
+    first, *others = cut(captures / "errors.pcap", tmp_path, [0.2, 0.35, 0.5, 0.65, 0.8]).paths
+    copy(first, watched.landing)
     stream = watched.stream()
     watched.advance(stream)
-    before = written(watched.out)
-    for path in paths[1:3]:
-        copy(path, watched.landing)
 
     def dying(*_: Any, **__: Any) -> None:
         raise Killed
 
-    with monkeypatch.context() as patch:
-        if moment == "listed":
-            patch.setattr(stream, "_run_query", dying)
-        elif moment == "decoded":
-            patch.setattr(Checkpoint, "commit", dying)
-        elif moment in ("committed", "named"):
-            real = table_files.finish_files
+    real = table_files.finish_files
 
-            def finish(*given: Any) -> None:
-                if moment == "named":
-                    real(*given)
-                dying()
+    def finish_then_die(*given: Any) -> None:
+        real(*given)
+        dying()
 
-            patch.setattr(module, "finish_files", finish)
-        else:
-            stream = watched.stream(dying)
-        with pytest.raises(Exception):  # noqa: B017, PT011 - of Spark, with ours as its text
-            watched.advance(stream)
-    if moment in ("listed", "decoded", "committed"):
-        assert written(watched.out) == before  # nobody sees a part of a batch
-    stream = watched.stream()
-    watched.advance(stream)
-    copy(paths[3], watched.landing)
-    watched.advance(stream)
+    moments: dict[str, tuple[object, str, Callable[..., None]]] = {
+        "done": (stream, "_on_batch", dying),
+        "listed": (CaptureStream, "_run_query", dying),
+        "decoded": (Checkpoint, "commit", dying),
+        "committed": (module, "finish_files", dying),
+        "named": (module, "finish_files", finish_then_die),
+    }
+    for path, (moment, (owner, name, replacement)) in zip(others, moments.items(), strict=True):
+        before = written(watched.out)
+        copy(path, watched.landing)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, replacement)
+            with pytest.raises(Exception):  # noqa: B017, PT011 - of Spark, with ours as its text
+                watched.advance(stream)
+        if moment in ("listed", "decoded", "committed"):
+            assert written(watched.out) == before  # nobody sees a part of a batch
+        stream = watched.stream()
+        watched.advance(stream)
     stream.end()
     assert written(watched.out) == local(expand_inputs([str(watched.landing)]))
     assert not [path for path in watched.out.rglob("_*") if path.is_file()]
