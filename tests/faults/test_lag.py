@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -66,6 +66,9 @@ def passing_over(how: str, kind: str, first: int = 10, again: int = 40) -> list[
         others = [subscribed(connected(40001, start=20 * MILLISECOND), kind=kind).client(flow(1000)).wait(SECOND)]
         others[0].server(*[delivery(entry) for entry in range(again)]).client(ack(*range(first, again))).close()
         talk = subscribed(connected(40002, start=1200 * MILLISECOND), kind=kind).client(flow(1000))
+    elif how == "again by the same id":
+        talk.wait(SECOND).server(*[delivery(entry) for entry in range(again)]).client(ack(*range(first, again)), close_consumer())
+        subscribed(talk.server(success(900)), kind=kind).client(flow(1000)).wait(100 * MILLISECOND)
     for entry in range(first):
         talk.server(delivery(entry))
     if how == "lost":
@@ -97,7 +100,7 @@ def test_messages_that_were_passed_over_are_told(tmp_path: Path, kind: str, firs
 @pytest.mark.parametrize(
     ("how", "kind", "first"),
     [
-        *product(("lost", "by the broker", "compacted", "again"), ("Exclusive", "Failover"), (1, 10)),
+        *product(("lost", "by the broker", "compacted", "again", "again by the same id"), ("Exclusive", "Failover"), (1, 10)),
         *product(("",), ("Shared", "Key_Shared"), (1, 10)),
     ],
 )

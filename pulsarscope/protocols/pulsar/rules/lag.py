@@ -145,13 +145,13 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
     earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < where.time]
     within = [fact for fact in earlier if tuple(fact.values["position"]) > before]
     known = within or (earlier if values["sent"] else ())  # published within the capture: nobody had them before it
-    by_others = (
+    own = skipped.where.connection, values["consumer_id"]
+    had_before = (  # by others, or by a consumer of the same id that subscribed before
         tuple(fact.values["position"]) > before
         for fact in delivered
-        if (fact.where.connection, fact.values["consumer_id"]) != (skipped.where.connection, values["consumer_id"])
-        and fact.where.time <= where.time
+        if fact.where.time < where.time + ((fact.where.connection, fact.values["consumer_id"]) != own)
     )
-    if not known or any(by_others):
+    if not known or any(had_before):
         return False
     count = after[1] - before[1] - 1
     text = f"{values['title']} got {_name(before)} and then {_name(after)}: its subscription got none of the {count:,} entries between"
