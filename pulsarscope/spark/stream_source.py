@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ except ImportError:  # Spark 4.1 has none
 
 SHARES = 4
 """Default number of shares: each of their tasks reads all captures of a batch."""
+
+LOCK_SECONDS = 10.0
+"""Longest wait for the process of a query that has just stopped to give its `stateLocation` up."""
 
 Offset = Mapping[str, Any]
 """`files`: number of captures of the list; `ended`: True when all connections were closed behind them."""
@@ -172,7 +176,7 @@ class _Landings:
     """The list of captures of a stream, which grows as they land."""
 
     def __init__(self, options: SourceOptions, shares: int) -> None:
-        """Open the list. Raises UsageError when another stream has it."""
+        """Open the list. Raises UsageError when it is that of another stream, or another query uses it."""
         self._options = options.stream
         checkpoint = Checkpoint(_absolute(options.stream.state_location))
         engine = options.engine
@@ -185,8 +189,8 @@ class _Landings:
             "decodeAs": {str(port): name for port, name in engine.decode_as.items()},
             "thresholds": dict(engine.thresholds),
         }
-        if not checkpoint.resumes(identity):
-            checkpoint.create(identity)
+        self._lock = _locked(checkpoint, None if checkpoint.resumes(identity) else identity)
+        """Held as long as this object, or its process, lives."""
         self._checkpoint = checkpoint
         self._listed = checkpoint.captures()
         self._folder = LandingFolder(_absolute(options.paths[0]), options.source_by, self._options.settle, self._listed)
@@ -240,6 +244,22 @@ class _Landings:
         if landed := self._folder.poll(time.monotonic(), take_all=self._options.finish, clock=time.time()):
             self._checkpoint.append(landed)
             self._listed += landed
+
+
+def _locked(checkpoint: Checkpoint, identity: Mapping[str, Any] | None) -> ExitStack:
+    """Lock a checkpoint, which is created for a stream unless it exists.
+
+    A query that goes on may begin before the process of its last run has ended, hence some patience. Raises UsageError when another query
+    has it.
+    """
+    lock, deadline = ExitStack(), time.monotonic() + LOCK_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(UsageError):
+            lock.enter_context(checkpoint.lock(identity))
+            return lock
+        time.sleep(LOCK_SECONDS / 20)
+    lock.enter_context(checkpoint.lock(identity))
+    return lock
 
 
 class _States:

@@ -35,7 +35,8 @@ FILES = 24
 STARTS_MAX = 12
 """Starts of a query: Spark gives it up when a process of its own is killed, and a busy machine may start some too slowly."""
 
-stream_reader = pytest.importorskip("pulsarscope.spark.stream_source").stream_reader
+stream_source = pytest.importorskip("pulsarscope.spark.stream_source")
+stream_reader = stream_source.stream_reader
 source_options = pytest.importorskip("pulsarscope.spark.source_options").source_options
 
 
@@ -58,13 +59,14 @@ class Query:
 
     def run(self, **more: str) -> None:
         """Carry out batches until nothing is left, as Trigger.AvailableNow does; each is done twice, as after a kill."""
-        planner = self.reader(**more)
-        planner.prepareForTriggerAvailableNow()
         while True:
+            planner = self.reader(**more)
+            planner.prepareForTriggerAvailableNow()
             end = planner.latestOffset(self.offset, planner.getDefaultReadLimit())
             if end == self.offset:
                 return
             rows = self.tasks(planner, self.offset, end, **more)
+            del planner  # gives the state up
             assert texts(self.tasks(self.reader(**more), self.offset, end, **more)) == texts(rows)
             self.batches.append(rows)
             self.offset = json.loads(json.dumps(end))
@@ -169,6 +171,7 @@ def test_batches_are_no_larger_than_the_limits(tmp_path: Path, limit: dict[str, 
             assert sum(sizes[first:last]) <= 100 << 10 or limit["maxBytesPerTrigger"] == "1g"
     assert ends[-1] == 6
     assert len(ends) > 1
+    del planner
     (query.landing / "late.pcap99").unlink()
     query.run(finish="true")
     assert query.rows() == local(expand_inputs([str(path) for path in files]), options_of("connection"))["connection"]
@@ -231,6 +234,19 @@ def test_one_state_is_for_one_stream(captures: Path, tmp_path: Path) -> None:
     copy(captures / "ipv6.pcap", query.landing)
     with pytest.raises(UsageError, match="lacks the state after 1 captures"):
         query.run()
+
+
+def test_two_queries_on_one_state_are_locked_apart(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_source, "LOCK_SECONDS", 0.1)
+    query = Query(tmp_path, "frame")
+    copy(captures / "errors.pcap", query.landing)
+    planner = query.reader()
+    planner.prepareForTriggerAvailableNow()
+    with pytest.raises(UsageError, match="is in use by a run that has not ended"):
+        Query(tmp_path, "frame").reader().prepareForTriggerAvailableNow()
+    del planner
+    query.run()
+    assert query.rows()
 
 
 def test_a_capture_in_progress_waits(captures: Path, tmp_path: Path) -> None:
