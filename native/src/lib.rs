@@ -5,18 +5,22 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::type_complexity)] // what Python gets is tuples
 
+mod by_connection;
 mod counts;
 mod csv;
+mod frame_lines;
 mod frames;
 mod json;
 mod mask;
 mod messages;
+mod numbers;
 mod ordered;
 mod pack;
 mod packets;
 mod pending;
 mod pieces;
 mod places;
+mod plans;
 mod reader;
 mod ring;
 mod rows;

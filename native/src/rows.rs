@@ -6,6 +6,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
+use crate::by_connection::by_connection;
 use crate::caught;
 use crate::counts::{key_of, Counts, Key};
 use crate::csv::CsvLines;
@@ -13,12 +14,11 @@ use crate::frames::{Entry, Frame, Frames};
 use crate::json::Times;
 use crate::mask::{Mask, Matcher};
 use crate::places::FramePlaces;
-use crate::stretches::{is_quiet, Stretch};
 use crate::tables::CommandKind;
 use crate::timeline::{Lines, Look};
 
 #[derive(Clone, Copy)]
-enum Of {
+pub enum Of {
     Frame(u32, u32),
     Row(u32),
 }
@@ -27,15 +27,15 @@ enum Of {
 #[pyclass(module = "pulsarscope_native")]
 #[derive(Default)]
 pub struct OrderedRows {
-    batches: Vec<Py<Frames>>,
-    rows: Vec<Py<PyAny>>,
-    order: Vec<(i64, Of)>,
+    pub batches: Vec<Py<Frames>>,
+    pub rows: Vec<Py<PyAny>>,
+    pub order: Vec<(i64, Of)>,
     /// Names of connections, and the numbers of those of batches and rows.
-    names: Names,
-    of_batches: Vec<u32>,
-    of_rows: Vec<u32>,
+    pub names: Names,
+    pub of_batches: Vec<u32>,
+    pub of_rows: Vec<u32>,
     /// Receipts stand for rows of exchanges, too.
-    exchanges: bool,
+    pub exchanges: bool,
 }
 
 #[pymethods]
@@ -140,49 +140,7 @@ impl OrderedRows {
     /// Return for each connection, in the order in which they begin here, what there is of it: rows with their positions, and in between
     /// stretches of at least `least` frames (`stretches::Stretch`).
     fn stretches<'py>(&self, py: Python<'py>, least: usize) -> PyResult<Vec<(&str, Bound<'py, PyList>)>> {
-        caught(|| {
-            let batches = self.borrowed(py)?;
-            let mut parts: Vec<Parts<'py>> = Vec::new();
-            let mut numbers: HashMap<u32, usize> = HashMap::new();
-            for (place, (_, of)) in self.order.iter().enumerate() {
-                let connection = match of {
-                    Of::Row(index) => self.of_rows[*index as usize],
-                    Of::Frame(batch, _) => self.of_batches[*batch as usize],
-                };
-                let number = *numbers.entry(connection).or_insert(parts.len());
-                if number == parts.len() {
-                    parts.push(Parts::new(py, connection));
-                }
-                let part = &mut parts[number];
-                match of {
-                    Of::Row(index) => {
-                        part.end_stretch(py, self, &batches, least)?;
-                        part.rows.append(&self.rows[*index as usize])?;
-                        part.positions.push(2 * place as u32);
-                    }
-                    Of::Frame(batch, index) => {
-                        let frames = &batches[*batch as usize];
-                        let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
-                        let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
-                        if is_quiet(frames, frame, kind) {
-                            if part.batch != *batch {
-                                part.end_stretch(py, self, &batches, least)?;
-                            }
-                            part.batch = *batch;
-                            part.stretch.push((*index, 2 * place as u32));
-                        } else {
-                            part.end_stretch(py, self, &batches, least)?;
-                            part.append(py, self, frames, frame, 2 * place as u32)?;
-                        }
-                    }
-                }
-            }
-            for part in &mut parts {
-                part.end_stretch(py, self, &batches, least)?;
-                part.end_rows(py)?;
-            }
-            Ok(parts.into_iter().map(|part| (self.names.names[part.connection as usize].as_str(), part.items)).collect())
-        })
+        caught(|| by_connection(py, self, least))
     }
 
     /// Return the rows of Python, and for each frame in columns its name, the name of its request, the number of the group of frames with
@@ -419,8 +377,8 @@ type Placed<'py> = (usize, Bound<'py, PyAny>);
 
 /// Names, each with a number.
 #[derive(Clone, Default)]
-struct Names {
-    names: Vec<String>,
+pub struct Names {
+    pub names: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
@@ -433,60 +391,6 @@ impl Names {
         self.names.push(name.to_owned());
         self.numbers.insert(name.to_owned(), number);
         number
-    }
-}
-
-/// The rows and stretches of one connection, and those that are not complete.
-struct Parts<'py> {
-    connection: u32,
-    items: Bound<'py, PyList>,
-    rows: Bound<'py, PyList>,
-    positions: Vec<u32>,
-    batch: u32,
-    stretch: Vec<(u32, u32)>,
-}
-
-impl<'py> Parts<'py> {
-    fn new(py: Python<'py>, connection: u32) -> Self {
-        let (items, rows) = (PyList::empty(py), PyList::empty(py));
-        Parts { connection, items, rows, positions: Vec::new(), batch: 0, stretch: Vec::new() }
-    }
-
-    /// Append the rows of a frame.
-    fn append(&mut self, py: Python<'py>, all: &OrderedRows, frames: &Frames, frame: &Frame, position: u32) -> PyResult<()> {
-        self.rows.append(frames.named_row(py, frame)?)?;
-        self.positions.push(position);
-        if let Some(exchange) = if all.exchanges { frames.exchange(py, frame)? } else { None } {
-            self.rows.append(exchange)?;
-            self.positions.push(position + 1);
-        }
-        Ok(())
-    }
-
-    fn end_stretch(&mut self, py: Python<'py>, all: &OrderedRows, batches: &[PyRef<'py, Frames>], least: usize) -> PyResult<()> {
-        if self.stretch.is_empty() {
-            return Ok(());
-        }
-        let stretch = std::mem::take(&mut self.stretch);
-        let batch = self.batch as usize;
-        if stretch.len() >= least {
-            self.end_rows(py)?;
-            return self.items.append(Stretch::of(py, &all.batches[batch], stretch, all.exchanges)?);
-        }
-        for (index, position) in stretch {
-            if let Entry::Frame(frame) = &batches[batch].entries[index as usize] {
-                self.append(py, all, &batches[batch], frame, position)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn end_rows(&mut self, py: Python<'py>) -> PyResult<()> {
-        if !self.rows.is_empty() {
-            let rows = std::mem::replace(&mut self.rows, PyList::empty(py));
-            self.items.append((rows, std::mem::take(&mut self.positions)))?;
-        }
-        Ok(())
     }
 }
 
@@ -516,7 +420,7 @@ impl OrderedRows {
         part
     }
 
-    fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {
+    pub fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {
         Ok(self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?)
     }
 
