@@ -274,6 +274,8 @@ def _check_options(request: LiveRequest) -> Trigger | None:
             raise UsageError("-w and -o name one file: give each its own")
     if request.trigger is not None and request.write is None:
         raise UsageError("--trigger needs a file to save packets in: name it with -w")
+    if request.around is not None and request.trigger is None:
+        raise UsageError("--around needs --trigger, which says what to save packets around")
     if (request.rotate or request.keep is not None) and request.write is None and request.out in (None, "-"):
         raise UsageError("--rotate and --keep need a file: name it with -w or -o")
     if request.rotate and request.out == "-":

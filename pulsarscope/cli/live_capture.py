@@ -141,7 +141,7 @@ class LiveCapture:
         """Takes out what comes a second time, over another leg of its path: messages and findings, on the screen all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
-        self._around = quantity(request.around, DURATIONS, "--around")
+        self._around = quantity(request.around or "10s", DURATIONS, "--around")
         key_logs = request.reading.tls_keylog or ()
         if is_pipe(request.interface):
             recorder = self._open_recorder(b"", bytes)

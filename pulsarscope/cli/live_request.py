@@ -45,7 +45,7 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
             help="Save only the packets around each finding with this code, each error, or what matches.",
         ),
     ] = None
-    around: Annotated[str, typer.Option("--around", metavar="TIME", help="Time to save before and after it.")] = "10s"
+    around: Annotated[str | None, typer.Option("--around", metavar="TIME", help="Time to save before and after it, else 10s.")] = None
     top: Annotated[
         bool,
         typer.Option(

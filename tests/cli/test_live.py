@@ -316,6 +316,7 @@ WRONG = {
     "metrics nowhere": (["--metrics", "9464"], "--metrics 9464: give an address and a port"),
     "more memory than there is": (["-i", "lo", "--buffer", "1000TB"], "--buffer 1000TB: at most a quarter of this host's memory"),
     "files kept of one": (["-i", "lo", "-w", "never.pcapng", "--keep", "3"], "--keep needs --rotate"),
+    "packets around nothing": (["-i", "lo", "-w", "never.pcapng", "--around", "3s"], "--around needs --trigger"),
     "a filter for a pipe": (["-i", "-", "-f", "port 6650", "--any-port"], "cannot be combined with -f, --any-port"),
     "a file": (["-i", __file__], "use pulsarscope decode"),
     "packets over an input": (["--tls-keylog", __file__, "-w", __file__], "is one of the inputs: name another file with -w"),

@@ -601,7 +601,7 @@ complete -c pulsarscope -n '__pulsarscope_of live' -l for -d 'Stop after this ti
 complete -c pulsarscope -n '__pulsarscope_of live' -l packets -d 'Stop after N packets.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l until -d 'Stop at the first finding with this code.' -x -a '(__pulsarscope_list findings)'
 complete -c pulsarscope -n '__pulsarscope_of live' -l trigger -d 'Save only the packets around each finding with this code, each error, or what matches.' -x -a '(__pulsarscope_list triggers)'
-complete -c pulsarscope -n '__pulsarscope_of live' -l around -d 'Time to save before and after it.' -x
+complete -c pulsarscope -n '__pulsarscope_of live' -l around -d 'Time to save before and after it, else 10s.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l top -d 'Show a screen of topics, producers, subscriptions, rates, latencies and findings; of keys, too, with --records message.'
 complete -c pulsarscope -n '__pulsarscope_of live' -l browse -d 'Show a screen of frames as they happen, to pause, scroll back, filter and search.'
 complete -c pulsarscope -n '__pulsarscope_of live' -l metrics -d 'Serve counts and latencies to Prometheus, as at 127.0.0.1:9464.' -x
