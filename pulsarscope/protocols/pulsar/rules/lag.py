@@ -154,12 +154,13 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
     if not known or any(had_before):
         return False
     count = after[1] - before[1] - 1
-    text = f"{values['title']} got {_name(before)} and then {_name(after)}: its subscription got none of the {count:,} entries between"
+    skipped_text = "the entry" if count == 1 else f"the {count:,} entries"
+    text = f"{values['title']} got {_name(before)} and then {_name(after)}: its subscription never got {skipped_text} between"
     if within:
         entry, age = _name(within[0].values["position"]), duration(where.time - within[0].where.time)
-        text += f", such as {entry}, which was published {age} before"
+        text += f", such as {entry}, which was published {age} earlier" if count > 1 else f", which was published {age} earlier"
     else:
-        text += ", which have the sequence ids between those of these two messages"
+        text += ", though the sequence ids of these two show that their producer sent messages between them"
     evidence = {
         "frames": frame_names([values["frame"], skipped.where.name, known[0].where.name]),
         "topic": topic,
