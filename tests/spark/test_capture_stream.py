@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from shutil import copy
@@ -191,9 +191,18 @@ def until(found: Callable[[], bool], seconds: float = 240) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.timeout(900)  # it starts Spark four times
-def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp_path: Path) -> None:
-    """Before a commit, and right after one; then it is stopped at a random moment. A ring of twelve files lands meanwhile."""
+STOPPED = (signal.SIGTERM, "list", 5.0)
+"""Signal, what the driver writes to the checkpoint before it, and the seconds within which it comes then."""
+KILLED = (signal.SIGKILL, "list", 3.0), (signal.SIGKILL, "commits", 0.0), STOPPED
+"""Before a commit, and right after one."""
+
+
+@pytest.mark.timeout(900)  # it starts Spark up to four times
+@pytest.mark.parametrize("ends", [pytest.param([STOPPED], id="stopped"), pytest.param(KILLED, id="killed", marks=pytest.mark.kills)])
+def test_a_driver_that_ends_at_a_random_moment_loses_and_doubles_nothing(
+    command: Command, tmp_path: Path, ends: Sequence[tuple[signal.Signals, str, float]]
+) -> None:
+    """A ring of twelve files lands meanwhile."""
     chance = Random(os.environ.get("CHANCE"))
     short_connections(tmp_path / "whole.cap", 60, 1)
     for folder in ("cut", "in"):
@@ -211,7 +220,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp
         before = len([*kept.glob(f"{what}/0*.json")])
         return lambda: len([*kept.glob(f"{what}/0*.json")]) > before
 
-    for number, what, moment in ((signal.SIGKILL, "list", 3.0), (signal.SIGKILL, "commits", 0.0), (signal.SIGTERM, "list", 5.0)):
+    for number, what, moment in ends:
         land([files.pop(0) for _ in range(3)])
         at_work = grows(what)
         process = command.start()

@@ -86,7 +86,7 @@ def corrupt(files: list[Path]) -> None:
 
 def test_a_ring_of_mixed_traffic_partly_compressed_listed_in_any_order(spark: Any, tmp_path: Path) -> None:
     bulk, folder = tmp_path / "bulk.cap", tmp_path / "ring"
-    mixed(bulk, 5)
+    mixed(bulk, 3)
     folder.mkdir()
     files = []
     for number, path in enumerate(ring(bulk, folder, 12)):
@@ -96,10 +96,10 @@ def test_a_ring_of_mixed_traffic_partly_compressed_listed_in_any_order(spark: An
         files.append(path.with_name(path.name + name))
         files[-1].write_bytes(packed)
     want = local(expand_inputs([str(path) for path in files]))
-    assert len(want["frame"]) > 10_000
-    assert len(want["connection"]) > 150
+    assert len(want["frame"]) > 6_000
+    assert len(want["connection"]) > 90
     random.Random(1).shuffle(files)
-    for partitions, split in ((1, None), (3, 1 << 15), (7, None), (64, 1 << 17)):
+    for partitions, split in ((1, None), (3, 1 << 15), (7, None), (64, 1 << 16)):
         out = tmp_path / f"out{partitions}"
         run(spark, [str(path) for path in files], str(out), EVERYTHING, partitions=partitions, split=split)
         assert written(out) == want

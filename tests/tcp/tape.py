@@ -46,16 +46,17 @@ class Tape:
         *,
         window: int = 1_000,
         missing: int = 0,
-        ack: int = 0,
+        ack: int | None = None,
         connection: int = 0,
         after: int = 10 * 1_000_000,
         identification: int = 0,
         options: bytes = b"",
     ) -> int:
-        """Append a segment at a stream offset, `after` nanoseconds behind the last packet."""
+        """Append a segment at a stream offset, `after` nanoseconds behind the last packet; by default it acknowledges no byte."""
         self.number += 1
         self.time += after
         seq = (self.bases[side] + offset) & 0xFFFF_FFFF
+        ack = self.bases[1 - side] if ack is None else ack
         segment = (self.number, self.time, seq, ack & 0xFFFF_FFFF, flags, window, payload, missing, identification, options)
         self.packets.append((self.file, flow_key(side, connection), segment))
         return self.number
