@@ -61,7 +61,7 @@ UNCOUNTED = (
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 
-COUNTED_CASES = 4
+COUNTED_CASES = 6
 """Cases of a test that count: a table of a hundred reaches hardly more than its first rows."""
 
 _COUNTED = pytest.StashKey[bool]()
