@@ -191,7 +191,8 @@ class BrowseApp(SearchingApp):
     def on_frame_list_selected(self, message: FrameList.Selected) -> None:
         """Show the details of a frame."""
         self._row = message.row
-        self.details.show(message.row)
+        for pane in self.query(DetailPane):  # none when the screen closes meanwhile
+            pane.show(message.row)
 
     def action_bytes(self) -> None:
         """Show the bytes of the frame, or its fields again."""

@@ -16,6 +16,7 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.browse.details import lane_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
+from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.pages import Lanes, frame_of, table_of
 from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
 from pulsarscope.cli.index import IndexRequest, index
@@ -418,6 +419,14 @@ def test_messages_have_a_page_with_values_which_leads_to_their_frames(captures: 
         assert app.list.row.command in {"SEND", "MESSAGE"}
 
     on_screen(steps, captures / "java-schemas.pcap")
+
+
+def test_a_frame_that_is_selected_while_the_screen_closes_is_shown_nowhere(captures: Path) -> None:
+    async def steps(app: Any, _: Any) -> None:
+        await app.details.remove()
+        app.on_frame_list_selected(FrameList.Selected(app._row))
+
+    on_screen(steps, captures / "quickstart.pcapng")
 
 
 @pytest.mark.slow
