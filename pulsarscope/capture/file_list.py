@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_local
-from pulsarscope.model.errors import CaptureError, UsageError
+from pulsarscope.model.errors import CaptureError, UsageError, system_reason
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.text import plural, printable
 
@@ -104,7 +104,7 @@ class _Expansion:
         try:
             files, named = list_uri(uri)
         except OSError as error:
-            self._note("file-unreadable", uri, f"cannot be read: {_reason(error)}")
+            self._note("file-unreadable", uri, f"cannot be read: {system_reason(error)}")
             return
         for path, size in files:
             self._file(path, size, path, named=named)
@@ -124,7 +124,7 @@ class _Expansion:
             status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             elsewhere = " (only pipeline reads from URIs: mount it, or copy it here)" if "://" in path else ""
-            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}{elsewhere}")
+            self._note("file-unreadable", path, f"cannot be read: {system_reason(error)}{elsewhere}")
             return
         if stat.S_ISREG(status.st_mode):
             self._file(path, status.st_size, os.path.realpath(path), named=named)
@@ -140,7 +140,7 @@ class _Expansion:
         try:
             entries = sorted(entry.path for entry in os.scandir(path))
         except OSError as error:
-            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}")
+            self._note("file-unreadable", path, f"cannot be read: {system_reason(error)}")
             return
         for entry in entries:
             self._path(entry, named=False)
@@ -158,10 +158,6 @@ class _Expansion:
     def _note(self, code: str, path: str, problem: str) -> None:
         name = printable(path)
         self.findings.append(CAPTURE_CODES[code].at(f"{name} {problem}.", {"path": name}))
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:

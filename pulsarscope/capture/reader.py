@@ -15,6 +15,7 @@ from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.capture.formats.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.formats.signatures import looks_like
 from pulsarscope.capture.portions import Portion
+from pulsarscope.model.errors import system_reason
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import HEAP_KEPT_BYTES, READ_BLOCK_BYTES, READ_BLOCK_FLOW_PACKETS, READ_BLOCK_MAX_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.text import plural, printable
@@ -143,7 +144,7 @@ class BlockReader:
         except NotACaptureError as error:
             last = self._only_block("not-a-capture", f"{self.name} is {error}.")
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = system_reason(error)
             if self._decoder is None or not self._decoder.recognised:
                 last = self._only_block("file-unreadable", f"{self.name} cannot be read: {reason}.")
             else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from pulsarscope import __version__
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError
+from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, system_reason
 from pulsarscope.model.text import escape
 
 NAME = "pulsarscope"
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0  # Wireshark has enough
     except OSError as error:
-        warn(f"cannot capture: {error.strerror or error}")
+        warn(f"cannot capture: {system_reason(error)}")
         return OutputError.exit_code
     warn("Wireshark starts this program; pulsarscope live captures without it")
     return UsageError.exit_code

@@ -18,7 +18,7 @@ from pulsarscope.cli.options import CommandRequest, Files, JobsOption, QuietOpti
 from pulsarscope.cli.progress import with_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError, system_reason
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.arrow import require_pyarrow
@@ -128,4 +128,4 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
             prune(place.parent)
             return writer.frames
     except OSError as error:
-        raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error
+        raise OutputError(f"{place} cannot be written: {system_reason(error)}") from error

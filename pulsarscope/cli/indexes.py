@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError, system_reason
 from pulsarscope.model.limits import INDEX_CACHE_MAX_BYTES
 from pulsarscope.model.records import FrameRow
 
@@ -109,7 +109,7 @@ class IndexKeeper:
         try:
             yield
         except OSError as error:
-            self.failure = error.strerror or str(error)
+            self.failure = system_reason(error)
             self.abandon()
 
 
@@ -128,7 +128,7 @@ def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
         return IndexKeeper(IndexWriter(place, identity))
     except OSError as error:
         if beside:
-            raise OutputError(f"{place} cannot be written: {error.strerror or error}") from error
+            raise OutputError(f"{place} cannot be written: {system_reason(error)}") from error
         return None
 
 

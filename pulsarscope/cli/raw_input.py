@@ -13,7 +13,7 @@ from pulsarscope import __version__
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.inputs.hex_dumps import Turn, turns_in
 from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
-from pulsarscope.model.errors import CaptureError, OutputError, UsageError
+from pulsarscope.model.errors import CaptureError, OutputError, UsageError, system_reason
 from pulsarscope.model.text import printable
 from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW, SegmentHead, plain_packet
@@ -57,7 +57,7 @@ def _content(file: str) -> bytes:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as stream:
             data = stream.read(RAW_INPUT_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise CaptureError(f"{printable(file)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise CaptureError(f"{printable(file)} cannot be read: {system_reason(error)}") from None
     if len(data) > RAW_INPUT_MAX_BYTES:
         raise UsageError(f"{printable(file)} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
     return data

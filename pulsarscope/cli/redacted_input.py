@@ -19,7 +19,7 @@ from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.row_batch import RowBatch
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError, system_reason
 
 if TYPE_CHECKING:
     from pulsarscope.engine.local import PacketBatch
@@ -65,7 +65,7 @@ def shared_input(
             with output.interrupts.deferred():  # a folder that nobody knows of yet is not removed
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-")))
         except OSError as error:
-            raise OutputError(f"cannot keep redacted copies: {error.strerror or error}") from error
+            raise OutputError(f"cannot keep redacted copies: {system_reason(error)}") from error
         chosen = None if row_filter is None else _choose(request, files, row_filter, options(request))
         run, paths = _copy(request, files, key, folder)
         output.protect(request, run.inputs.paths)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pulsarscope.cli.signals import Interrupts
-from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.errors import CaptureError, system_reason
 
 _STANDARD_INPUT = "-"
 
@@ -53,6 +53,6 @@ def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
             shutil.copyfileobj(stream, copy)
     except OSError as error:
         raise CaptureError(
-            f"{name_of(file)} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}"
+            f"{name_of(file)} must be read twice, and a temporary copy of it cannot be made: {system_reason(error)}"
         ) from error
     return str(place)

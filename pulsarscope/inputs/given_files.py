@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.limits import NAMES_MAX, NAMES_MAX_BYTES, SCHEMA_MAX_BYTES
 
 Schema = TypeVar("Schema")
@@ -37,7 +37,7 @@ def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str)
             return first_of(readers, topics, name, None, "")
         except ValueError as problem:
             types = f"; {problem}" if name.isidentifier() else ""
-        raise UsageError(f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}") from None
+        raise UsageError(f"the schema {name} of {topics} cannot be read: {system_reason(error)}{types}") from None
     try:
         return first_of(readers, topics, name, data, message_name)
     except ValueError as problem:
@@ -54,11 +54,7 @@ def given_names(files: Iterable[str], names_readers: Callable[[], Sequence[ReadN
     readers = names_readers() if paths else ()
     names: dict[str, str] = {}
     for path in paths:
-        try:
-            with Path(path).open("rb") as file:
-                content = file.read(NAMES_MAX_BYTES + 1)
-        except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
-            raise UsageError(f"the names {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        content = read_start(path, f"the names {path}", NAMES_MAX_BYTES + 1)
         if len(content) > NAMES_MAX_BYTES:
             raise UsageError(f"the names {path} are too large: more than {NAMES_MAX_BYTES:,} bytes")
         try:
@@ -80,3 +76,12 @@ def first_of(readers: Sequence[Callable[..., Given]], *arguments: Any) -> Given:
             with suppress(ValueError):
                 return other(*arguments)
         raise
+
+
+def read_start(path: str, description: str, size: int) -> bytes:
+    """Return up to so many bytes of a file, which may be a pipe. Raises UsageError, with the description, when it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(size)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{description} cannot be read: {system_reason(error)}") from None

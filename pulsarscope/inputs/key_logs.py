@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.findings import TLS_CODES, Finding
 from pulsarscope.model.limits import KEY_LOG_LINE_MAX_BYTES, TLS_SECRETS_MAX
 from pulsarscope.model.text import plural, printable
@@ -122,9 +122,8 @@ def key_log_lines(path: str) -> Iterator[bytes]:
         with Path(path).open("rb") as log:
             while line := log.readline(KEY_LOG_LINE_MAX_BYTES):
                 yield line
-    except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"the TLS key log {printable(path)} cannot be read: {reason}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the TLS key log {printable(path)} cannot be read: {system_reason(error)}") from error
 
 
 def add_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from pulsarscope.inputs.given_files import read_start
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import PRIVATE_KEY_MAX_BYTES
 
@@ -35,11 +35,7 @@ def read_key_files(paths: Iterable[str], noun: str = "private key") -> tuple[Key
     """Read the files, each once, so that they may be pipes. Raises UsageError when a file cannot be read, or is too large for a key."""
     files = []
     for path in map(str, paths):
-        try:
-            with Path(path).open("rb") as file:
-                content = file.read(PRIVATE_KEY_MAX_BYTES + 1)
-        except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
-            raise UsageError(f"the {noun} {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        content = read_start(path, f"the {noun} {path}", PRIVATE_KEY_MAX_BYTES + 1)
         if len(content) > PRIVATE_KEY_MAX_BYTES:
             raise UsageError(f"the {noun} {path} is too large: it has more than {PRIVATE_KEY_MAX_BYTES:,} bytes")
         files.append(KeyFile(path, content))

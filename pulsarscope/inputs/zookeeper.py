@@ -26,7 +26,7 @@ import msgspec
 from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
 from pulsarscope.inputs.xerial import decompress_xerial
 from pulsarscope.inputs.zookeeper_files import LOG_MAGIC, SNAPSHOT_MAGIC, Change, DamageError, read_log, read_snapshot
-from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.errors import CaptureError, system_reason
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
 
@@ -144,9 +144,8 @@ def _read(path: str, decompress: Decompress) -> tuple[bytes, Finding | None]:
                 data += piece
                 if len(data) > REGISTRY_MAX_BYTES:
                     raise too_large
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise CaptureError(f"{_name_of(path)} cannot be read: {reason}") from None
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{_name_of(path)} cannot be read: {system_reason(error)}") from None
     return bytes(data), decompression.damage
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RECEIVED, RING, SHORTENED, PacketQueue
 from pulsarscope.live.packet_source import PacketSource, PacketWriter
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.limits import KEY_LOG_READ_MAX_BYTES
 from pulsarscope.model.text import printable
 from pulsarscope.output.export.pcapng import secrets_block
@@ -49,7 +49,7 @@ def _check(path: Path) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        raise UsageError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(f"{name} cannot be read: {system_reason(error)}") from error
 
 
 def _new_lines(log: _Log) -> bytes:

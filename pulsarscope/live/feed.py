@@ -15,6 +15,7 @@ from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop, 
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
 from pulsarscope.live.packet_source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
+from pulsarscope.model.errors import system_reason
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import READ_BLOCK_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.live_limits import LIVE_QUEUE_MAX_BYTES
@@ -176,7 +177,7 @@ class LiveFeed:
         yield from self._report(at_end=True)
         last = self._step(skipped=skipped, last=True)
         if (error := self.state.source_error) is not None:
-            text = f"{self.name} is gone: {error.strerror or error}."
+            text = f"{self.name} is gone: {system_reason(error)}."
             last.findings = [CAPTURE_CODES["interface-gone"].at(text, {"interface": self.name}, file=0)]
         yield last
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from pulsarscope.live.packet_source import CaptureHealth
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.live_limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX, METRICS_TIMEOUT_SECONDS
 from pulsarscope.model.platform import install_command
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
@@ -268,7 +268,7 @@ def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
         server_class = type("Server", (_Server,), {"address_family": family})
         server: Any = make_server(str(address[0]), port, make_wsgi_app(metrics.registry), server_class, _Handler)
     except OSError as error:
-        raise UsageError(f"--metrics {host}:{port}: {error.strerror or error}") from error
+        raise UsageError(f"--metrics {host}:{port}: {system_reason(error)}") from error
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:

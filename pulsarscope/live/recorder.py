@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from pulsarscope.live.packet_source import CapturedPackets
-from pulsarscope.model.errors import OutputError, output_error
+from pulsarscope.model.errors import OutputError, output_error, system_reason
 from pulsarscope.model.live_limits import LIVE_TRIGGER_MAX_BYTES
 from pulsarscope.model.units import SECOND
 
@@ -166,7 +166,7 @@ class Recorder:
                 os.ftruncate(file.fileno(), self._size)
             with suppress(OutputError):
                 self._close()
-            raise OutputError(f"cannot write {self._name}: {error.strerror or error}; it has the packets before") from error
+            raise OutputError(f"cannot write {self._name}: {system_reason(error)}; it has the packets before") from error
         self._size += len(data)
 
 

@@ -18,7 +18,7 @@ from pulsarscope.live.interfaces import ANY, NetworkInterface, all_interfaces, f
 from pulsarscope.live.packet_source import PacketSource
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.live_limits import LIVE_RING_BYTES
 
 STANDARD_INPUT = "-"
@@ -76,7 +76,7 @@ def open_source(
     except OSError as error:
         if error.errno in NO_RING:
             return open_sniffer(name, capture_filter or expression(ports))
-        raise UsageError(f"cannot capture on {name}: {error.strerror or error}") from error
+        raise UsageError(f"cannot capture on {name}: {system_reason(error)}") from error
 
 
 def _awaited(name: str, notify: Callable[[str], object]) -> NetworkInterface:

@@ -39,9 +39,14 @@ class OutputError(PulsarscopeError):
     exit_code = 5
 
 
+def system_reason(error: OSError | ValueError) -> str:
+    """Return the reason that the system gives for a file that cannot be read or written; a NUL in a path is a ValueError."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def output_error(name: str, error: OSError, action: str = "write") -> OutputError:
     """Say what the system gave as the reason why a result could not be written, or that its folder is missing."""
-    reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else error.strerror or error
+    reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else system_reason(error)
     return OutputError(f"cannot {action} {name}: {reason}")
 
 

@@ -13,7 +13,7 @@ import msgspec
 from pulsarscope.engine.local import PacketBatch, packets
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import RowBatch
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError, system_reason
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.output.export.pcapng import PcapngWriter
@@ -84,7 +84,7 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
                             watch(packet_batch)
                         following = next(by_file, None)
     except OSError as error:
-        raise OutputError(f"cannot keep redacted copies: {error.strerror or error}") from error
+        raise OutputError(f"cannot keep redacted copies: {system_reason(error)}") from error
     return RedactedCopies(paths, list(redaction.notes()))
 
 

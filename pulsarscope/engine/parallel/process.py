@@ -13,7 +13,7 @@ from typing import Any
 from pulsarscope.engine.parallel.channel import receive, send, unpack, widen
 from pulsarscope.engine.parallel.spool import Spool
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe, Raised
-from pulsarscope.model.errors import InternalError, OutputError
+from pulsarscope.model.errors import InternalError, OutputError, system_reason
 
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from pulsarscope.engine.parallel.worker import serve; serve()"
 
@@ -36,7 +36,7 @@ class Process:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
         except OSError as error:
-            message = f"cannot start a decoding process: {error.strerror or error}"
+            message = f"cannot start a decoding process: {system_reason(error)}"
             raise OutputError(message) from error
         widen(self._process.stdout)  # type: ignore[arg-type]
         self._spool = Spool()
