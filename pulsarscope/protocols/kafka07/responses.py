@@ -124,8 +124,10 @@ def possible_commands(data: bytes, start: int, end: int) -> dict[str, int]:
 
     When it is none with whole message sets, it is one with damaged sets: a fetch from within a message brings them in whole frames.
     """
-    damaged = [command for command in (FETCH_RESPONSE, MULTIFETCH_RESPONSE) if _is_framed_as(command, data, start, end)]
-    return {command: len(read_response(command, data, start, end, (), []).sets) for command in _fitting(data, start, end) or damaged}
+    possible = _fitting(data, start, end)
+    if not possible:
+        possible = [command for command in (FETCH_RESPONSE, MULTIFETCH_RESPONSE) if _is_framed_as(command, data, start, end)]
+    return {command: len(read_response(command, data, start, end, (), []).sets) for command in possible}
 
 
 def _fitting(data: bytes, start: int, end: int) -> Sequence[str]:

@@ -20,7 +20,7 @@ ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 """Errors that the key rules of this theme report."""
 
 FENCED = "fenced"
-"""What a broker says to a SEND for a topic that it is about to close; the client sends it again when its producer is back."""
+"""Refusal of a SEND for a topic that the broker is about to close; the client sends it again when its producer is back."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 AGAIN = "again"

@@ -1,4 +1,4 @@
-"""What is published against what a subscription gets: a backlog that grows, and messages that are passed over."""
+"""Backlogs that grow, and messages that a subscription never gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -54,14 +53,18 @@ Course = list[tuple[int, int]]
 def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report subscriptions that fall behind or pass over what was published."""
     subscriptions: dict[tuple[Any, Any], list[Fact]] = {}
+    published: dict[Any, list[Fact]] = {}
+    skipped: dict[Any, list[Fact]] = {}
     for fact in facts:
         if fact.what == "delivered":
             subscriptions.setdefault((fact.values["subscription"], fact.values["server"]), []).append(fact)
-    published = [fact for fact in facts if fact.what == "published"]
+        elif fact.what == "published":
+            published.setdefault(fact.values["server"], []).append(fact)
+        elif fact.what == SKIPPED:
+            skipped.setdefault(fact.values["subscription"], []).append(fact)
     for (subscription, server), delivered in subscriptions.items():
-        here = [fact for fact in published if fact.values["server"] == server]
-        skipped = [fact for fact in facts if fact.what == SKIPPED and fact.values["subscription"] == subscription]
-        if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped) and here:
+        here = published.get(server, ())
+        if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped.get(subscription, ())) and here:
             _report_growth(topic, here, delivered, report, thresholds)
 
 
@@ -145,13 +148,7 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
     earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < where.time]
     within = [fact for fact in earlier if tuple(fact.values["position"]) > before]
     known = within or (earlier if values["sent"] else ())  # published within the capture: nobody had them before it
-    own = skipped.where.connection, values["consumer_id"]
-    had_before = (  # by others, or by a consumer of the same id that subscribed before
-        tuple(fact.values["position"]) > before
-        for fact in delivered
-        if fact.where.time < where.time + ((fact.where.connection, fact.values["consumer_id"]) != own)
-    )
-    if not known or any(had_before):
+    if not known or any(_had_before(fact, before, skipped) for fact in delivered):
         return False
     count = after[1] - before[1] - 1
     skipped_text = "the entry" if count == 1 else f"the {count:,} entries"
@@ -175,5 +172,12 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
     return True
 
 
-def _name(position: Position | Sequence[int]) -> str:
+def _had_before(fact: Fact, before: Sequence[int], skipped: Fact) -> bool:
+    """Return True for a delivery behind the entry `before`, by another consumer, or one of the same id that subscribed earlier."""
+    is_own = (fact.where.connection, fact.values["consumer_id"]) == (skipped.where.connection, skipped.values["consumer_id"])
+    time, until = fact.where.time, skipped.values["time"]
+    return tuple(fact.values["position"]) > tuple(before) and (time < until if is_own else time <= until)
+
+
+def _name(position: Sequence[int]) -> str:
     return f"{position[0]}:{position[1]}"

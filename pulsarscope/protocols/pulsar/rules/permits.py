@@ -120,7 +120,7 @@ class PermitState(ConsumerState):
     switched: bool = False
     """It was told that it is active, or standby, and got nothing since."""
     metadata: dict[str, Any] | None = None
-    """That of the furthest message."""
+    """Metadata of the furthest message."""
     reported: bool = False
 
     def act(self, now: int) -> None:

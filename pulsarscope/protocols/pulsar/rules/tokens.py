@@ -15,6 +15,7 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.frame.tokens import shown_expiry
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
+from pulsarscope.protocols.pulsar.rules.waiting import NOWHERE
 from pulsarscope.protocols.pulsar.text.formatting import date, duration, error_text, host
 
 CODES = table(
@@ -66,7 +67,7 @@ class TokenRule(ConnectionRule):
         self._refreshes = 0
         self._challenge: Where | None = None
         """Challenge on an open connection that is not answered."""
-        self._answered_at = (-1, 0)
+        self._answered_at = NOWHERE
         """File and packet of the latest answer."""
         self._error: tuple[str, str] | None = None
         """Error in answer to a token, and its frame."""
