@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::caught;
 use crate::json::{self, Times};
+use crate::tables::Range;
 use crate::wire::Bytes;
 
 const MILLISECOND: i64 = 1_000_000;
@@ -33,7 +34,6 @@ const NULL_KEY: u64 = 80;
 const KEY: u64 = 10;
 const VALUE: u64 = 18;
 
-type Range = (u32, u32);
 
 #[derive(Default)]
 struct Message {

@@ -393,7 +393,7 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
 
 def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
     """Return True when the messages of an entry are written together: rows are neither read nor counted."""
-    if row_filter is not None or not request.limit is request.tail is None:
+    if row_filter is not None or request.limit is not None or request.tail is not None:
         return False
     in_lines = output_name(request, kinds) == "ndjson" and request.columns is None
     return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)

@@ -47,8 +47,9 @@ TEXTS_MAX = 4096
 
 
 _MARK = msgspec.Raw(b"\x01")
-"""What the compiled reader puts the values of a column in the place of; no text has it as it is."""
+"""Placeholder that the compiled reader replaces by the values of a column; no text has it unescaped."""
 
+_MESSAGE_TIMES = frozenset(TIME_COLUMNS[MessageRow.kind])
 _AS_JSON = frozenset({"properties", "value", "ordering_key"})
 """Columns of messages that are neither texts nor numbers, nor times."""
 
@@ -74,6 +75,8 @@ class JsonLines:
         self._base = 0
         self._second = "1970-01-01T00:00:00.%09dZ"
         self._several = tuple(kinds) != ("frame",)
+        self._together = MessageRow.kind in kinds and names is None
+        """True when `EntryMessages` may be among the rows."""
         self._texts = _TimeTexts()
         self._encode = msgspec.json.Encoder().encode_lines
         chosen = {} if names is None else choose_columns(names, kinds)
@@ -82,7 +85,7 @@ class JsonLines:
 
     def encode(self, rows: list[Any]) -> bytes:
         """Return the lines of rows, or `EntryMessages` among them, with line ends. The times in the rows become text."""
-        if EntryMessages in set(map(type, rows)):
+        if self._has_entries(rows):
             parts = groupby(rows, lambda row: type(row) is EntryMessages)
             return b"".join([b"".join(map(self._entry, part)) if together else self.encode([*part]) for together, part in parts])
         if self._subsets:
@@ -93,7 +96,7 @@ class JsonLines:
 
     def lines(self, rows: list[Any]) -> list[bytes]:
         """Encode each row to a line (see `LineEncoder`), `EntryMessages` to several."""
-        if EntryMessages in set(map(type, rows)):
+        if self._has_entries(rows):
             return [self.encode([row]) for row in rows]
         return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
 
@@ -134,6 +137,9 @@ class JsonLines:
                 if times.count(None) < len(times):
                     deque(map(setattr, of_class, repeat(name), map(self._texts.__getitem__, times)), maxlen=0)
 
+    def _has_entries(self, rows: list[Any]) -> bool:
+        return self._together and EntryMessages in set(map(type, rows))
+
     def _entry(self, entry: EntryMessages) -> bytes:
         """Return the lines of the messages of an entry, of which the compiled reader makes one after the other."""
         native, _ = load_native()
@@ -147,10 +153,10 @@ class JsonLines:
 
     def _values(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
         """Return the values of a column of messages as the compiled reader takes them."""
-        if not isinstance(values, list) or name not in _AS_JSON | {*TIME_COLUMNS[MessageRow.kind]}:
-            return values
-        if name not in _AS_JSON:
+        if isinstance(values, list) and name in _MESSAGE_TIMES:
             return [*map(self._texts.__getitem__, values)]
+        if not isinstance(values, list) or name not in _AS_JSON:
+            return values
         lines = escape_json(self._encode(values)).split(b"\n")  # JSON text has no raw line end
         return [None if value is None else line for value, line in zip(values, lines, strict=False)]
 
