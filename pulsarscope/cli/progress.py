@@ -107,7 +107,7 @@ def with_progress(inputs: Inputs, parts: Iterable[AnyPart], *, quiet: bool) -> I
 @cache
 def _warn_of_reader() -> None:
     """Say once why long work takes longer than it must: an installed compiled reader is of another version than this package."""
-    if (reason := refused_native()) is not None:
+    if reason := refused_native():
         warn(f"the compiled reader is not used: {reason}")
 
 

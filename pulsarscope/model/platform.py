@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from hashlib import blake2b
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -26,8 +25,6 @@ NATIVE = "PULSARSCOPE_NATIVE"
 
 NATIVE_CONTRACT = 12
 """Number of the agreement with pulsarscope-native: its classes and functions, their arguments, and what they return."""
-
-_ABSENT = "pulsarscope-native is not installed"
 
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 
@@ -120,25 +117,38 @@ def load_native() -> tuple[Any, str]:
         return None, f"Python ({NATIVE} is off)"
     if choice not in {"auto", "require"}:
         raise UsageError(f"{NATIVE} is {choice!r}; choose auto, off or require")
-    try:
-        import pulsarscope_native as native  # noqa: PLC0415 - optional
-    except ModuleNotFoundError:
-        reason = f"{_ABSENT}; {NATIVE_HINT}"
-    except ImportError as error:
-        reason = f"pulsarscope-native cannot be loaded: {error}"
-    else:
-        if native.CONTRACT == NATIVE_CONTRACT:
-            return native, f"compiled (pulsarscope-native {native.__version__})"
-        reason = f"pulsarscope-native {native.__version__} has contract {native.CONTRACT}, not {NATIVE_CONTRACT}; {NATIVE_HINT}"
+    native, refusal = _import_native()
+    if native is not None:
+        return native, f"compiled (pulsarscope-native {native.__version__})"
+    reason = refusal or f"pulsarscope-native is not installed; {NATIVE_HINT}"
     if choice == "require":
         raise UsageError(f"{NATIVE} is require, but {reason}")
     return None, f"Python ({reason})"
 
 
+def refused_native() -> str | None:
+    """Return the reason why an installed pulsarscope-native cannot be used; None for none, and where the user turned it off."""
+    return None if os.environ.get(NATIVE) == "off" else _import_native()[1] or None
+
+
+def _import_native() -> tuple[Any, str]:
+    """Return the module of pulsarscope-native, or None, and the reason why an installed one cannot be used."""
+    try:
+        import pulsarscope_native as native  # noqa: PLC0415 - optional
+    except ModuleNotFoundError:
+        return None, ""
+    except ImportError as error:
+        return None, f"pulsarscope-native cannot be loaded: {error}"
+    if native.CONTRACT == NATIVE_CONTRACT:
+        return native, ""
+    return None, f"pulsarscope-native {native.__version__} has contract {native.CONTRACT}, not {NATIVE_CONTRACT}; {NATIVE_HINT}"
+
+
 @cache
 def modules_mark() -> str:
     """Return a hash of the package's modules: what is kept of a run has the form that they give it, also between two releases."""
-    from importlib import resources  # noqa: PLC0415 - for what is kept
+    from hashlib import blake2b  # noqa: PLC0415 - for what is kept
+    from importlib import resources  # noqa: PLC0415 - as above
 
     mark = blake2b(digest_size=4)
     root = resources.files("pulsarscope")
@@ -154,10 +164,3 @@ def _modules(folder: Traversable, path: str = "") -> Iterator[tuple[str, Travers
             yield from _modules(entry, f"{path}{entry.name}/")
         elif entry.name.endswith(".py"):
             yield path + entry.name, entry
-
-
-def refused_native() -> str | None:
-    """Return why pulsarscope-native, which is installed, is not used, unless the user turned it off; None for any other case."""
-    module, described = load_native()
-    wanted = module is None and os.environ.get(NATIVE) != "off" and _ABSENT not in described
-    return described.removeprefix("Python (").removesuffix(")") if wanted else None

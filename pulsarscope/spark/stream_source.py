@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -253,13 +253,15 @@ def _locked(checkpoint: Checkpoint, identity: Mapping[str, Any] | None) -> ExitS
     has it.
     """
     lock, deadline = ExitStack(), time.monotonic() + LOCK_SECONDS
-    while time.monotonic() < deadline:
-        with suppress(UsageError):
+    while True:
+        try:
             lock.enter_context(checkpoint.lock(identity))
+        except UsageError:  # noqa: PERF203 - it is awaited
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(LOCK_SECONDS / 20)
+        else:
             return lock
-        time.sleep(LOCK_SECONDS / 20)
-    lock.enter_context(checkpoint.lock(identity))
-    return lock
 
 
 class _States:
