@@ -37,7 +37,7 @@ class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
     findings: Annotated[
         bool,
         typer.Option(
-            "--findings", help="Run the rules, too, and tell their findings in comments; always with --records finding and --fail-on."
+            "--findings", help="Run the rules too, and put their findings into comments; --records finding and --fail-on imply it."
         ),
     ] = False
     redact: RedactOption = False

@@ -578,7 +578,7 @@ complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Keep it beside
 complete -c pulsarscope -n '__pulsarscope_of index' -l into -d 'Keep it in this folder: indexLocation of the data source of Spark.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l records -d 'Record kinds to search; by default frame with -Y, else connection.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l context -d 'Include the packets that open and close the connections.'
-complete -c pulsarscope -n '__pulsarscope_of extract' -l findings -d 'Run the rules, too, and tell their findings in comments; always with --records finding and --fail-on.'
+complete -c pulsarscope -n '__pulsarscope_of extract' -l findings -d 'Run the rules too, and put their findings into comments; --records finding and --fail-on imply it.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, differently in each copy.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -s q -l quiet -d 'Omit progress, warnings and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l payload -d 'Include the payloads of messages.' -x -a 'base64 hex text'
