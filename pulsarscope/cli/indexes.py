@@ -51,9 +51,10 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
 
 def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index | None, Identity | None]:
     """Return the index of captures, if one can be trusted, and their identity, if they may have one. Says why others cannot."""
+    from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
     from pulsarscope.index.identity import identity_of, is_there, places_of  # noqa: PLC0415 - as above
 
-    identity = identity_of(inputs.paths, options)
+    identity = identity_of(inputs.paths, options, __version__)
     if identity is None or find_spec("pyarrow") is None:
         return None, None
     places = [place for place in places_of(identity, os.environ) if is_there(place)]

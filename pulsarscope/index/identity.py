@@ -11,12 +11,13 @@ from pathlib import Path
 import msgspec
 
 from pulsarscope.engine.options import Options
-from pulsarscope.model.platform import modules_mark
 
 ENDS_BYTES = 1 << 16
 """Bytes at the head and at the tail of a capture that are compared: a capture that grew, was cut or replaced differs in them."""
 
 SUFFIX = ".psidx"
+
+OTHERWISE_MADE = "was made with other options, or by another version"
 
 
 class CaptureMark(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     captures: tuple[CaptureMark, ...]
     reading: str
-    """Hash of the options that decide the rows, and of the modules that make them."""
+    """Hash of the options that decide the rows, and of the version."""
 
     @property
     def place(self) -> str:
@@ -47,7 +48,7 @@ class Identity(msgspec.Struct, frozen=True):
     def difference(self, other: Identity) -> str | None:
         """Return in words what another identity has different; None when it is the same. Time alone is no difference in content."""
         if self.reading != other.reading:
-            return "was made with other options, or by another version"
+            return OTHERWISE_MADE
         if len(self.captures) != len(other.captures):
             return "is of other captures"
         for mine, its in zip(self.captures, other.captures, strict=True):
@@ -58,8 +59,8 @@ class Identity(msgspec.Struct, frozen=True):
         return None
 
 
-def identity_of(paths: Sequence[str], options: Options) -> Identity | None:
-    """Return the identity of captures, read so by these modules of the package.
+def identity_of(paths: Sequence[str], options: Options, version: str) -> Identity | None:
+    """Return the identity of captures, read so by this version of the package.
 
     None where no index may be: of pipes, and with secrets of the user's, which it would keep.
     """
@@ -69,7 +70,7 @@ def identity_of(paths: Sequence[str], options: Options) -> Identity | None:
     if None in marks:
         return None
     chosen = (
-        modules_mark(),
+        version,
         sorted(options.ports),
         sorted(options.decode_as.items()),
         options.source_by,

@@ -13,10 +13,11 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture.portions import Portion
-from pulsarscope.index.identity import Identity, is_there
-from pulsarscope.index.writer import IDENTITY, PORTION, SCHEMA, TABLE, TOTALS, IndexTotals
+from pulsarscope.index.identity import OTHERWISE_MADE, Identity, is_there
+from pulsarscope.index.writer import IDENTITY, MODULES, PORTION, SCHEMA, TABLE, TOTALS, IndexTotals
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import INDEX_CHUNKS_CACHED, INDEXED_FRAMES_PER_CHUNK
+from pulsarscope.model.platform import modules_mark
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.model.text import printable
 
@@ -37,14 +38,17 @@ class Index:
         self._open = opener
         try:
             self._arrow = pa.ipc.open_file(opener(str(path)))
-            self.identity = msgspec.json.decode((self._arrow.schema.metadata or {}).get(IDENTITY, b""), type=Identity)
+            metadata = self._arrow.schema.metadata or {}
+            self.identity = msgspec.json.decode(metadata.get(IDENTITY, b""), type=Identity)
             if not self._arrow.schema.equals(SCHEMA) or not self._arrow.num_record_batches:
                 raise IndexUnusable("is none of this version")
             self._read_others(_validated(self._arrow.get_batch(self._arrow.num_record_batches - 1)).to_pylist())
         except _DAMAGE as error:
             raise IndexUnusable("is damaged, or cut") from error
-        if identity is not None and (difference := self.identity.difference(identity)) is not None:
-            raise IndexUnusable(difference)
+        if identity is not None:
+            of_others = metadata.get(MODULES) != modules_mark().encode()
+            if (difference := OTHERWISE_MADE if of_others else self.identity.difference(identity)) is not None:
+                raise IndexUnusable(difference)
         self.chunks = -(-self._count // INDEXED_FRAMES_PER_CHUNK)
         """Number of chunks of frames."""
         self.packet_chunks = range(self.chunks, self._arrow.num_record_batches - 1)

@@ -16,6 +16,7 @@ from pulsarscope.engine.local import PacketBatch
 from pulsarscope.engine.row_batch import Totals
 from pulsarscope.index.identity import Identity
 from pulsarscope.model.limits import INDEX_PORTION_BYTES, INDEXED_FRAMES_PER_CHUNK, INDEXED_PACKETS_PER_CHUNK
+from pulsarscope.model.platform import modules_mark
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 PACKET, PORTION, TABLE, TOTALS = "packet", "portion", "table", "totals"
@@ -52,6 +53,9 @@ SCHEMA = pa.schema(_FIELDS)
 IDENTITY = b"pulsarscope"
 """Key of the identity in the metadata."""
 
+MODULES = b"modules"
+"""Key of the mark of the modules that made the rows: their form may change between two releases."""
+
 
 class IndexTotals(msgspec.Struct):
     """Totals of a run, known at its end."""
@@ -78,7 +82,7 @@ class IndexWriter:
         self._unfinished = path.with_name(f"{path.name}.{os.getpid()}.incomplete")
         descriptor = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
         self._file = os.fdopen(descriptor, "wb")
-        schema = SCHEMA.with_metadata({IDENTITY: msgspec.json.encode(identity)})
+        schema = SCHEMA.with_metadata({IDENTITY: msgspec.json.encode(identity), MODULES: modules_mark()})
         self._arrow = pa.ipc.new_file(self._file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
         self._waiting: list[FrameRow] = []
         self._others: list[tuple[Any, ...]] = []

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
+from pulsarscope import __version__
 from pulsarscope.capture import Inputs
 from pulsarscope.engine.options import Options
 from pulsarscope.index.candidates import DISPLAY_COLUMNS, Mask, filter_mask, joined, passing
@@ -50,7 +51,7 @@ def usable_index(options: SourceOptions, inputs: Inputs) -> UsableIndex | None:
     """
     if options.kind not in SERVED or options.window or inputs.findings:
         return None
-    if (identity := identity_of(inputs.paths, options.engine)) is None:
+    if (identity := identity_of(inputs.paths, options.engine, __version__)) is None:
         return None
     folder = [Path(options.index_location, identity.place)] if options.index_location else []
     index, refusals = open_index([*folder, *places_beside(identity)], identity)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pulsarscope.engine.options import Options
+from pulsarscope.index import reader
 from pulsarscope.index.candidates import DISPLAY_COLUMNS
 from pulsarscope.index.identity import Identity, identity_of
 from pulsarscope.index.reader import Index, IndexUnusable, open_index
@@ -26,7 +27,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def identity(path: Path, options: Options = INDEX_OPTIONS) -> Identity:
-    found = identity_of([str(path)], options)
+    found = identity_of([str(path)], options, "1")
     assert found is not None
     return found
 
@@ -62,6 +63,15 @@ def test_a_damaged_index_never_ends_in_anything_else(capture: Path, tmp_path: Pa
             assert index.columns(number, DISPLAY_COLUMNS).to_pylist()
 
 
+def test_an_index_of_other_modules_is_not_used(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "i"
+    indexed(capture, place)
+    monkeypatch.setattr(reader, "modules_mark", lambda: "0123")
+    index, refusals = open_index([place], identity(capture))
+    assert index is None
+    assert refusals == [f"the index {place} was made with other options, or by another version"]
+
+
 def test_another_arrow_file_is_no_index(capture: Path, tmp_path: Path) -> None:
     place = tmp_path / "i"
     with pa.OSFile(str(place), "wb") as file, pa.ipc.new_file(file, pa.schema([("a", pa.int64())])) as writer:
@@ -83,6 +93,6 @@ def test_a_newer_another_and_an_otherwise_read_capture_are_noticed(capture: Path
 
 
 def test_captures_read_with_secrets_and_pipes_have_no_identity(capture: Path) -> None:
-    assert identity_of(["-"], INDEX_OPTIONS) is None
-    assert identity_of([str(capture)], Options(show_secrets=True)) is None
-    assert identity_of([str(capture.parent / "missing")], INDEX_OPTIONS) is None
+    assert identity_of(["-"], INDEX_OPTIONS, "1") is None
+    assert identity_of([str(capture)], Options(show_secrets=True), "1") is None
+    assert identity_of([str(capture.parent / "missing")], INDEX_OPTIONS, "1") is None

@@ -19,7 +19,7 @@ INDEX_OPTIONS = Options(records=SERVED, rules=True, dissectors=make_dissectors)
 def indexed(path: Path, place: Path) -> Index:
     """The index of a capture."""
     inputs = expand_inputs([str(path)])
-    identity = identity_of(inputs.paths, INDEX_OPTIONS)
+    identity = identity_of(inputs.paths, INDEX_OPTIONS, "1")
     assert identity is not None
     run, writer = local.run([str(path)], INDEX_OPTIONS), IndexWriter(place, identity)
     for batch in run:
