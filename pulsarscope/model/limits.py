@@ -316,7 +316,7 @@ STREAM_FINDINGS_MAX = 25
 """Findings of one code reported individually per stream; the others are one finding with counts (Zeek samples weirds from 25 on)."""
 
 RESET_WINDOW_BYTES = OUT_OF_ORDER_MAX_BYTES
-"""Distance from the bytes seen of a stream beyond which a RST is not accepted; window scaling is not tracked."""
+"""Distance from the bytes seen of a stream beyond which no RST or acknowledgment is believed; window scaling is not tracked."""
 
 FILTER_MAX_CHARACTERS = 16_384
 """Longest display filter: sets of several hundred ids fit."""

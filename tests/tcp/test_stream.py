@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from pulsarscope.model.limits import OUT_OF_ORDER_MAX_BYTES, SEQUENCE_JUMP_MAX_BYTES, STREAM_FINDINGS_MAX
-from tests.tcp.tape import ACK, CLIENT, FIN, SECOND, SERVER, SYN, Tape
+from pulsarscope.model.limits import OUT_OF_ORDER_MAX_BYTES, RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES, STREAM_FINDINGS_MAX
+from tests.tcp.tape import ACK, CLIENT, FIN, RST, SECOND, SERVER, SYN, Tape
 
 
 class Sent(NamedTuple):
@@ -300,6 +300,26 @@ def test_bytes_missing_before_a_fin_are_a_gap() -> None:
     outcome = tape.only()
     assert outcome.shape(CLIENT) == [b"ab", 3]
     assert outcome.evidence(GAP)["size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("ahead", "gap"),
+    [(-1, 0), (0, 0), (1, 0), (2, 2), (1448, 1448), (RESET_WINDOW_BYTES, RESET_WINDOW_BYTES), (RESET_WINDOW_BYTES + 1, 0)],
+)
+@pytest.mark.parametrize("flags", [ACK, RST | ACK, 0])
+@pytest.mark.parametrize("first", [0, 5_000, 0xFFFF_FFF0])
+def test_bytes_that_only_an_acknowledgment_proves_are_a_gap_at_the_end(ahead: int, gap: int, flags: int, first: int) -> None:
+    """One may be a FIN; a RST need not acknowledge, and what is too far ahead is believed of nobody."""
+    tape = Tape((1_000, first))
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(CLIENT, 3, ack=first + 6)
+    tape.send(CLIENT, 3, flags=flags, ack=first + 6 + ahead)
+    (outcome,) = tape.run()
+    assert outcome.shape(SERVER) == [b"answer", *([gap] if gap and flags == ACK else [])]
+    (apart,) = tape.run_apart()
+    assert apart.facts() == outcome.facts()
 
 
 def test_data_on_a_syn_begins_the_stream() -> None:

@@ -21,7 +21,7 @@ CODES = table(
     ),
     SESSION.warning(
         "messages-skipped",
-        "A consumer goes on behind messages that its subscription never got.",
+        "A consumer got messages behind others that its subscription never got.",
         "Someone skipped or cleared the backlog, its messages expired (TTL), or a backlog quota evicted them: see the policies of topic "
         "and namespace, and the broker's log.",
     ),
