@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice, product
 
+from pulsarscope.dissect.longer_streams import longer_gzip, longer_snappy, longer_zlib
 from pulsarscope.model.masked_names import MaskedNames
 
-Compress = Callable[[bytes], bytes]
+Compress = Callable[[bytes, int], bytes]
+"""Content, wanted size → the compressed content, of that size if the format allows to say it at such length."""
 
 Area = tuple[int, int]
 """Start and end of a payload."""
@@ -25,6 +27,12 @@ CALL_BYTES = 4_096
 
 DISTINCT_BYTES = (16, 4, 0)
 """Bytes by which messages of different contents differ. What was compressed well has no room for many."""
+
+LEVELS = (6, 9, 1, 0)
+"""Levels of zlib, the most usual first."""
+
+GZIP_WBITS = 16 + zlib.MAX_WBITS
+"""Value of `wbits` that makes zlib write a gzip header (RFC 1952)."""
 
 _SHORT, _LONG = bytes(byte & 0x7F for byte in range(256)), bytes(byte | 0x90 for byte in range(256))
 """Bytes with a short and with a long code in the fixed Huffman table (RFC 1951, 3.2.6)."""
@@ -62,7 +70,7 @@ def fitted(
             noise = noise.translate(_LONG if variant % 3 == 1 else _SHORT)
         sizes: list[int] = []
         for first, last in islice(_counts(room, size, sizes), tries):
-            found = compress(_with_noise(content, areas, noise, first, last))
+            found = compress(_with_noise(content, areas, noise, first, last), size)
             budget.spend(len(content))
             sizes.append(len(found))
             tries -= 1
@@ -115,9 +123,27 @@ def _counts(room: int, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, i
             yield first, last
 
 
-def deflations(wbits: int = zlib.MAX_WBITS, *, ends: bool = True) -> list[Compress]:
-    """Return the ways to compress with zlib in a format, perhaps without the last block: one may reach a size that another cannot."""
-    return [partial(_deflated, level=level, wbits=wbits, ends=ends) for level in (6, 9, 1)]
+def lengthened(compress: Callable[[bytes], bytes], lengthen: Callable[[bytes, int, bytes], bytes | None]) -> Compress:
+    """Return a way to compress that makes a stream longer when it is shorter than wanted."""
+
+    def compress_to(content: bytes, size: int) -> bytes:
+        stream = compress(content)
+        return (lengthen(stream, size - len(stream), content) if len(stream) < size else None) or stream
+
+    return compress_to
+
+
+def deflations(*, gzip: bool = False, ends: bool = True) -> list[Compress]:
+    """Return the ways to compress with zlib or gzip, perhaps without the last block: one may reach a size that another cannot."""
+    wbits = GZIP_WBITS if gzip else zlib.MAX_WBITS
+    return [lengthened(partial(_deflated, level=level, wbits=wbits, ends=ends), longer_gzip if gzip else longer_zlib) for level in LEVELS]
+
+
+def snappy_blocks() -> list[Compress]:
+    """Return the way to compress to one block of Snappy."""
+    import cramjam  # noqa: PLC0415 - heavy, only when something compressed is redacted
+
+    return [lengthened(lambda content: bytes(cramjam.snappy.compress_raw(content)), longer_snappy)]
 
 
 def _deflated(data: bytes, level: int, wbits: int, *, ends: bool) -> bytes:

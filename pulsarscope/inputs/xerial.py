@@ -5,9 +5,9 @@ from __future__ import annotations
 MAGIC = b"\x82SNAPPY\x00"
 """First bytes; two versions follow, then blocks."""
 
-_BLOCKS_AT = len(MAGIC) + 8
-_SIZE_BYTES = 4
-_BLOCK_BYTES = 32_768
+BLOCKS_AT = len(MAGIC) + 8
+SIZE_BYTES = 4
+BLOCK_BYTES = 32_768
 """Bytes of a block, by default."""
 
 
@@ -16,11 +16,11 @@ def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None
     import cramjam  # noqa: PLC0415 - heavy, only when something is compressed
 
     output = bytearray()
-    position = _BLOCKS_AT
+    position = BLOCKS_AT
     if len(data) < position:
         return b"", "it ends too soon"
     while position < len(data):
-        start = position + _SIZE_BYTES
+        start = position + SIZE_BYTES
         size = int.from_bytes(data[position:start], "big", signed=True)
         if size < 0:
             return bytes(output), f"a block of {size} bytes cannot be"
@@ -41,5 +41,5 @@ def compress_xerial(data: bytes, head: bytes) -> bytes:
     """Compress to blocks of Snappy, as SnappyOutputStream does, behind the versions of what begins with `head`."""
     import cramjam  # noqa: PLC0415 - as above
 
-    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + _BLOCK_BYTES])) for at in range(0, len(data), _BLOCK_BYTES)]
-    return head[:_BLOCKS_AT] + b"".join(len(block).to_bytes(_SIZE_BYTES, "big") + block for block in blocks)
+    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + BLOCK_BYTES])) for at in range(0, len(data), BLOCK_BYTES)]
+    return head[:BLOCKS_AT] + b"".join(len(block).to_bytes(SIZE_BYTES, "big") + block for block in blocks)

@@ -64,6 +64,19 @@ def test_records_are_those_of_a_copy(name: str, extracted: Path) -> None:
     assert list(ps.open(CAPTURES / name, redact=KEY).records()) == list(ps.open(extracted).records())
 
 
+@pytest.mark.parametrize(
+    "name", ["java-chunk-interleaved.pcap.zst", "kafka07-broker/sync.pcap.zst", "kafka07-broker/nested.pcap.zst", "snaplen200.pcap"]
+)
+def test_messages_in_chunks_and_in_sets_keep_number_size_and_codec(name: str, tmp_path: Path) -> None:
+    def seen(path: Path) -> list[tuple[Any, ...]]:
+        return [(row.packet, row.payload_size, row.compression, row.batch_index, row.batch_size) for row in ps.open(path).messages()]
+
+    original = run([str(CAPTURES / name)], options_to_copy(Options(dissectors=make_dissectors)))
+    copies = write_copies(original, KEY, tmp_path, lambda _: None)
+    assert copies.notes == []
+    assert seen(Path(copies.paths[0])) == seen(CAPTURES / name)
+
+
 @pytest.mark.slow
 def test_every_command_and_format_shows_the_same(key: str, tmp_path: Path) -> None:
     share = str(tmp_path / "share.pcapng")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import islice
 from zlib import crc32
@@ -16,9 +16,13 @@ from pulsarscope.dissect.blank_content import (
     deflations,
     filler,
     fitted,
+    lengthened,
+    snappy_blocks,
 )
+from pulsarscope.dissect.longer_streams import longer_snappy
+from pulsarscope.inputs.xerial import BLOCK_BYTES, BLOCKS_AT, compress_xerial
 from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
-from pulsarscope.inputs.xerial import compress_xerial
+from pulsarscope.inputs.xerial import SIZE_BYTES as BLOCK_SIZE_BYTES
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
@@ -37,7 +41,6 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.messages import (
     CRC_AT,
     CRC_BYTES,
-    GZIP_WBITS,
     LARGEST_MESSAGE_BYTES,
     LEAST_MESSAGE_BYTES,
     MAGIC_1,
@@ -49,6 +52,9 @@ from pulsarscope.protocols.kafka07.responses import shape
 
 UNREADABLE = b"\xff"
 """Bytes that begin neither a message nor anything else."""
+
+_EMPTY_BLOCK = b"\0\0\0\1\0"
+"""Block of Snappy without content, behind its size."""
 
 _NO_SIZE, _NO_MAGIC = b"\x7f\xff\xff\xff", b"\xff"
 """Size and magic of no message, in the place of others that are none: those bytes are from within one."""
@@ -96,8 +102,8 @@ class Kafka07Redaction:
         writer.put(UNREADABLE * (len(data) - writer.position))
         return bytes(writer.out), self._kept
 
-    def _set(self, data: bytes, depth: int = 0) -> bytes:
-        """Return a message set, redacted; what is no message any more is blank."""
+    def _set(self, data: bytes, depth: int = 0, distinct: int = DISTINCT_BYTES[0]) -> bytes:
+        """Return a message set, redacted, with at most so many bytes by which sets in it differ; what is no message any more is blank."""
         out = bytearray(len(data))
         for start, stop, crc_at in _messages(data):
             head = crc_at + CRC_BYTES if crc_at else SIZE_BYTES + 1
@@ -106,7 +112,7 @@ class Kafka07Redaction:
                 continue
             payload = data[start + head : stop]
             number = data[start + crc_at - 1] & CODEC_BITS if data[start + SIZE_BYTES] == MAGIC_1 else 0
-            made = self._payload(CODECS.get(number, ""), payload, depth)
+            made = self._payload(CODECS.get(number, ""), payload, depth, distinct)
             if made is None:  # a blank message that is not compressed
                 self._kept = False
                 out[start + crc_at - 1] &= ~CODEC_BITS & 0xFF
@@ -119,7 +125,7 @@ class Kafka07Redaction:
         out[begins : begins + len(ends)] = ends
         return bytes(out)
 
-    def _payload(self, codec: str, payload: bytes, depth: int) -> bytes | None:
+    def _payload(self, codec: str, payload: bytes, depth: int, most: int) -> bytes | None:
         """Return a payload of the same size that holds as many blank messages of the same sizes; None when that is not possible."""
         if codec not in ("GZIP", "SNAPPY"):
             return filler(self._names, payload)
@@ -133,8 +139,8 @@ class Kafka07Redaction:
             return None
         bad = {start for start, end in _blank_areas(opened) if crc32(opened[start:end]) != _number(opened[start - CRC_BYTES : start])}
         compressors = [_behind(partial(_with_checksums, bad=bad), compress) for compress in _compressors(codec, payload)]
-        for distinct in DISTINCT_BYTES:
-            content = bytearray(self._set(opened, depth + 1))
+        for distinct in (each for each in DISTINCT_BYTES if each <= most):
+            content = bytearray(self._set(opened, depth + 1, distinct))
             areas = _blank_areas(content)
             for start, end in areas:
                 content[start + distinct : end] = bytes(max(end - start - distinct, 0))
@@ -224,8 +230,8 @@ def _with_checksums(content: bytes, bad: Collection[int]) -> bytes:
     return bytes(out)
 
 
-def _behind(first: Compress, second: Compress) -> Compress:
-    return lambda content: second(first(content))
+def _behind(first: Callable[[bytes], bytes], second: Compress) -> Compress:
+    return lambda content, size: second(first(content), size)
 
 
 def _number(value: bytes) -> int:
@@ -235,9 +241,21 @@ def _number(value: bytes) -> int:
 def _compressors(codec: str, payload: bytes) -> list[Compress]:
     """Return the ways to compress as a payload is."""
     if codec == "GZIP":
-        return deflations(GZIP_WBITS)
+        return deflations(gzip=True)
     if payload.startswith(XERIAL_MAGIC):
-        return [partial(compress_xerial, head=payload)]
-    import cramjam  # noqa: PLC0415 - heavy, only when a set is opened
+        return [lengthened(partial(compress_xerial, head=payload), _longer_xerial)]
+    return snappy_blocks()
 
-    return [lambda content: bytes(cramjam.snappy.compress_raw(content))]
+
+def _longer_xerial(stream: bytes, lacks: int, content: bytes) -> bytes | None:
+    """Add blocks of nothing, and make one of the others longer by what is left."""
+    count, rest = divmod(lacks, len(_EMPTY_BLOCK))
+    behind = stream + _EMPTY_BLOCK * count
+    position = BLOCKS_AT
+    for at in range(0, len(content), BLOCK_BYTES) if rest else ():
+        start = position + BLOCK_SIZE_BYTES
+        end = start + _number(stream[position:start])
+        if (longer := longer_snappy(stream[start:end], rest, content[at : at + BLOCK_BYTES])) is not None:
+            return stream[:position] + len(longer).to_bytes(BLOCK_SIZE_BYTES, "big") + longer + behind[end:]
+        position = end
+    return None if rest else behind

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from pulsarscope.dissect.blank_content import DISTINCT_BYTES, Area, Compress, CompressionBudget, deflations, filler, fitted
+from pulsarscope.dissect.blank_content import (
+    DISTINCT_BYTES,
+    Area,
+    Compress,
+    CompressionBudget,
+    deflations,
+    filler,
+    fitted,
+    lengthened,
+    snappy_blocks,
+)
+from pulsarscope.dissect.longer_streams import longer_framed_snappy, longer_zstd
+from pulsarscope.model.limits import DECOMPRESSED_MAX_BYTES
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.compression import decompress
@@ -27,6 +39,9 @@ BLANK = b"x"
 
 UNREADABLE = b"\xff"
 """Bytes from which no message of protobuf is read, as from what they stand for: a varint that does not end."""
+
+INTERLEAVED = 4
+"""Chunked messages whose compressed form is kept, for chunks of several may alternate."""
 
 _AUTH_METHODS = frozenset({b"", b"none", b"token", b"tls", b"basic", b"athenz", b"sasl", b"kerberos", b"oauth2"})
 _TEXTS = frozenset({"message", "error_message"})
@@ -52,6 +67,7 @@ class PulsarRedaction:
         self._decoder = decoder
         self._single_plan = single_plan
         self._names = names
+        self._whole = lru_cache(INTERLEAVED)(self._chunked)
         self._masks: dict[str, Mask] = {
             **dict.fromkeys(_TEXTS, names.text),
             **dict.fromkeys(_VERSIONS, names.version),
@@ -106,7 +122,7 @@ class PulsarRedaction:
         if position < len(data):
             payload = data[position:]
             masked = self._payload(metadata, payload) if reads else None
-            kept = masked is not None
+            kept = masked is not None or not reads
             if masked is None:
                 masked = filler(self._names, payload)
                 self._call_uncompressed(metadata, data, head, position, out)
@@ -180,6 +196,8 @@ class PulsarRedaction:
         codec = metadata.get("compression", "NONE")
         if metadata.get("encryption_keys") or (codec == "NONE" and not batched):
             return filler(self._names, payload)
+        if "chunk_id" in metadata and codec != "NONE":
+            return self._part(metadata, payload)
         opened = decompress(codec, payload, metadata.get("uncompressed_size", 0))
         if opened.data is None:
             return None
@@ -192,6 +210,24 @@ class PulsarRedaction:
             if codec == "NONE":
                 return bytes(content)
             if (found := fitted(self._names, compressors, bytes(content), areas, len(payload), CompressionBudget())) is not None:
+                return found
+        return None
+
+    def _part(self, metadata: dict[str, Any], payload: bytes) -> bytes | None:
+        """Return the payload of a chunk: a part of a blank message that is compressed as a whole. All chunks but the last have one size."""
+        size, total, number = (metadata.get(name, 0) for name in ("uncompressed_size", "total_chunk_msg_size", "chunk_id"))
+        if not (0 < size <= DECOMPRESSED_MAX_BYTES and 0 < total <= DECOMPRESSED_MAX_BYTES):
+            return None
+        is_last = number + 1 == metadata.get("num_chunks_from_msg")
+        start = total - len(payload) if is_last else number * len(payload)
+        whole = self._whole(metadata["compression"], metadata.get("uuid", ""), size, total)
+        return None if whole is None or start < 0 or start + len(payload) > total else whole[start : start + len(payload)]
+
+    def _chunked(self, codec: str, uuid: str, size: int, total: int) -> bytes | None:
+        """Return a blank message of a size, compressed to `total` bytes; others for other messages."""
+        for distinct in DISTINCT_BYTES:
+            content = self._names.noise(uuid.encode(), min(distinct, size)).ljust(size, b"\0")
+            if (found := fitted(self._names, _compressors(codec, None), content, [(0, size)], total, CompressionBudget())) is not None:
                 return found
         return None
 
@@ -224,19 +260,21 @@ def _compressors(codec: str, note: tuple[str, str] | None) -> list[Compress]:
     if codec == "LZ4":
         import lz4.block  # noqa: PLC0415 - for this codec only
 
-        return [partial(lz4.block.compress, store_size=False), partial(lz4.block.compress, store_size=False, mode="high_compression")]
+        usual = partial(lz4.block.compress, store_size=False)
+        return [lambda content, _: usual(content), lambda content, _: usual(content, mode="high_compression")]
     if codec == "ZLIB":
         return deflations(ends=note is None)
     if codec == "ZSTD":
         import zstandard  # noqa: PLC0415 - as above
 
-        return [zstandard.ZstdCompressor(level=level).compress for level in (3, 19, 1)]
-    if codec == "SNAPPY":
+        plain = [zstandard.ZstdCompressor(level=level) for level in (3, 19, 1)]
+        odd = zstandard.ZstdCompressor(write_checksum=True), zstandard.ZstdCompressor(write_content_size=False)
+        return [lengthened(compressor.compress, longer_zstd) for compressor in (*plain, *odd)]
+    if codec == "SNAPPY" and note is not None:
         import cramjam  # noqa: PLC0415 - as above
 
-        compress = cramjam.snappy.compress_raw if note is None else cramjam.snappy.compress
-        return [lambda data: bytes(compress(data))]
-    return []
+        return [lengthened(lambda data: bytes(cramjam.snappy.compress(data)), longer_framed_snappy)]
+    return snappy_blocks() if codec == "SNAPPY" else []
 
 
 __all__ = ["PulsarRedaction"]
