@@ -65,7 +65,7 @@ def test_records_are_those_of_a_copy(name: str, extracted: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["java-chunk-interleaved.pcap.zst", "kafka07-broker/sync.pcap.zst", "kafka07-broker/nested.pcap.zst", "snaplen200.pcap"]
+    "name", ["java-chunk-interleaved.pcap.zst", "kafka07-broker/sync.pcap.zst", "kafka07-broker/nested.pcap", "snaplen200.pcap"]
 )
 def test_messages_in_chunks_and_in_sets_keep_number_size_and_codec(name: str, tmp_path: Path) -> None:
     def seen(path: Path) -> list[tuple[Any, ...]]:
