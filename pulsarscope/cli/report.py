@@ -27,7 +27,7 @@ TABLE_ROWS = 300
 """Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
 
 AnonymizeOption = Annotated[
-    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses and topics, different ones in each report.")
+    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses, topics and names of clients, other ones in each report.")
 ]
 AnonymizeKeyOption = Annotated[
     str | None,

@@ -137,6 +137,11 @@ def test_anonymized_pages_have_no_address_and_no_topic(captures: Path, tmp_path:
                 assert host not in page
         for topic in names_of(path):
             assert topic not in page
+        for frame in ps.open(path).frames():
+            for called in filter(None, (frame.subscription, frame.producer_name, (frame.fields or {}).get("consumer_name"))):
+                assert f">{called}<" not in page
+                assert f'"{called}"' not in page
+                assert f"subscription {called} " not in page
         assert path.name not in page
         assert "are pseudonyms" in page
 

@@ -21,6 +21,9 @@ from pulsarscope.output.html.tables import LEFT
 
 _PACKAGE = "pulsarscope.output.html"
 
+_OWN_WORDS = frozenset({"severity", "code", "layer", "command", "direction", "request", "dissector", "state", "type", "closed", "status"})
+"""Keys whose values are words of ours or of the protocol."""
+
 
 def require_jinja() -> None:
     """Raise UsageError with the way to install jinja2 when it is missing."""
@@ -65,14 +68,17 @@ def printable(value: Any, change: Callable[[str], str] = str, *, named: bool = F
     """Return a plain value whose texts have been through `change` and have nothing invisible or active in them.
 
     Keys are our own words, which a topic may have for its name, but for those inside the values of evidence, which may be names:
-    `named` changes them, too.
+    `named` changes them, too. So are the values of some keys.
     """
     if isinstance(value, str):
         return escape(change(value))
     if isinstance(value, Mapping):
         if named:
             return {escape(change(name)): printable(item, change, named=True) for name, item in value.items()}
-        return {escape(name): (_evidence if name == "evidence" else printable)(item, change) for name, item in value.items()}
+        return {
+            escape(name): (_evidence if name == "evidence" else printable)(item, str if name in _OWN_WORDS else change)
+            for name, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [printable(item, change, named=named) for item in value]
     return value

@@ -1,9 +1,12 @@
-"""Pseudonyms for addresses and topics: the same name always has the same one under a key, and it tells nothing without the key."""
+"""Pseudonyms for addresses, topics, and names of producers, consumers and subscriptions.
+
+The same name always has the same one under a key, and it tells nothing without the key.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hmac import digest
 from ipaddress import ip_address
 
@@ -25,12 +28,25 @@ _NAME = re.compile(
 
 _ENDS = ".,:;!?"
 
+_WORD_CHARACTERS = 3
+"""Characters of a name that is none of the words of a sentence; shorter ones are known by the word before them."""
+
 
 class Pseudonyms:
     """Pseudonyms under a key."""
 
-    def __init__(self, key: bytes, topics: Iterable[str], short: Callable[[str], str] = str, base: Callable[[str], str] = str) -> None:
-        """Know the `topics` of a run; `short` and `base` give the short name of one, and the partitioned topic of a partition."""
+    def __init__(
+        self,
+        key: bytes,
+        topics: Iterable[str],
+        short: Callable[[str], str] = str,
+        base: Callable[[str], str] = str,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        """Know the `topics` of a run; `short` and `base` give the short name of one, and the partitioned topic of a partition.
+
+        `names` has what else is to be replaced: name → what it is of, such as "subscription".
+        """
         self._key = key
         self._base = base
         self._known: dict[str, str] = {}
@@ -38,6 +54,15 @@ class Pseudonyms:
             name = self.topic(topic)
             for form in filter(None, (topic, short(topic), base(topic), short(base(topic)))):  # Kafka 0.7 has a topic without a name
                 self._known.setdefault(form, name if form in (topic, short(topic)) else self.topic(base(topic)))
+        self._short: dict[str, str] = {}
+        for name, kind in (names or {}).items():
+            if name and not name.isdecimal():  # a number in a sentence may be any
+                known = self._known if len(name) >= _WORD_CHARACTERS else self._short
+                known.setdefault(name, self.named(kind, name))
+        words = "|".join(map(re.escape, sorted(self._short, key=len, reverse=True)))
+        self._behind_its_word = (
+            re.compile(rf"(\b(?:subscription|consumer|producer|of) |\()({words})(?![\w-])", re.IGNORECASE) if words else None
+        )
         odd = sorted((name for name in self._known if not _TOKEN.fullmatch(name) or name[-1:] in _ENDS), key=len, reverse=True)
         self._odd = re.compile("|".join(map(re.escape, odd))) if odd else None
 
@@ -51,12 +76,18 @@ class Pseudonyms:
         """Return the pseudonym of an address or host name."""
         return f"host-{self._digits(name.lower())}"
 
+    def named(self, kind: str, name: str) -> str:
+        """Return the pseudonym of a name of a producer, consumer or subscription, as `kind` says."""
+        return f"{kind}-{self._digits(name)}"
+
     def text(self, text: str) -> str:
-        """Return a text with the pseudonyms of all topics and addresses in it."""
+        """Return a text with the pseudonyms of all topics, addresses and names in it."""
         if (known := self._known.get(text)) is not None:
             return known
         if self._odd is not None:
             text = self._odd.sub(lambda match: self._known[match[0]], text)
+        if self._behind_its_word is not None:
+            text = self._behind_its_word.sub(lambda match: match[1] + self._short.get(match[2], match[2]), text)
         return _TOKEN.sub(lambda match: self._token(match[0]), text)
 
     def _token(self, token: str) -> str:

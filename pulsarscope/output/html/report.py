@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -95,6 +96,20 @@ _SECTIONS = {
 }
 """Title, note and columns by section of statistics."""
 
+_NAMES = {
+    "producer_name": "producer",
+    "consumer": "consumer",
+    "consumer_name": "consumer",
+    "consumers": "consumer",
+    "subscription": "subscription",
+    "subscriptions": "subscription",
+    "group": "group",
+}
+"""Fields of records whose values are names, and of what."""
+
+_NO_NAME = re.compile(r"|\d+:\d+/\d+")
+"""No name, and what stands for that of a consumer without one."""
+
 _AFTER = "producers"
 """Section after which the tables of protocols come: theirs are of consumers first."""
 
@@ -113,7 +128,7 @@ class PageOptions(msgspec.Struct, frozen=True):
     base_topic: Callable[[str], str] = str
     """The partitioned topic of a partition."""
     key: bytes | None = None
-    """Key of the pseudonyms that addresses and topics have in the page; None: they have none."""
+    """Key of the pseudonyms that addresses, topics and names have in the page; None: they have none."""
 
 
 def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes:
@@ -125,20 +140,21 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
     counts = diagnosis.severities
     level = ERROR if counts[ERROR] else WARNING if counts[WARNING] else "healthy" if diagnosis.coverage.healthy else "unknown"
     records = {**statistics.sections(_SECTIONS), **overview.table_records(options.outer_of)}
-    change = str if options.key is None else _pseudonyms(options.key, [*chain.from_iterable(records.values()), *groups], options)
-    clean = printable(
-        {
-            "state": state(diagnosis, packets),
-            "not_judged": [part["text"] for part in not_judged(diagnosis)],
-            "charts": charts(overview, zero, records["connections"], _troubled(groups), several_files=len(options.files) > 1),
-            "journeys": _journeys(overview.lanes(), statistics.end or 0),
-            "tables": records,
-            "samples": [group["samples"] for group in groups],
-            "topics": [group["topics"] for group in groups],
-            "note": options.note,
-        },
-        change,
-    )
+    shown = {
+        "state": state(diagnosis, packets),
+        "not_judged": [part["text"] for part in not_judged(diagnosis)],
+        "charts": charts(overview, zero, records["connections"], _troubled(groups), several_files=len(options.files) > 1),
+        "journeys": _journeys(overview.lanes(), statistics.end or 0),
+        "tables": records,
+        "samples": [group["samples"] for group in groups],
+        "topics": [group["topics"] for group in groups],
+        "note": options.note,
+    }
+    if options.key is None:
+        clean = printable(shown)
+    else:
+        pseudonyms = _pseudonyms(options.key, [*chain.from_iterable(records.values()), *groups], options)
+        clean = printable(_with_pseudonyms(shown, pseudonyms), pseudonyms.text)
     for course in (*clean["charts"]["courses"], *(lane for journeys in clean["journeys"] for lane in journeys["lanes"])):
         course["topic"] = options.short_topic(course["topic"] or "")
     for group, samples, topics in zip(groups, clean["samples"], clean["topics"], strict=True):
@@ -168,10 +184,33 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
     return page("report.html", data, clean["charts"])
 
 
-def _pseudonyms(key: bytes, records: Iterable[ReportRecord], options: PageOptions) -> Callable[[str], str]:
-    """Return what puts pseudonyms for all addresses and topics into a text; it knows the topics of the records."""
-    topics = {topic for record in records for topic in (record.get("topic"), *record.get("topics", ())) if isinstance(topic, str)}
-    return Pseudonyms(key, sorted(topics), options.short_topic, options.base_topic).text
+def _pseudonyms(key: bytes, records: Iterable[ReportRecord], options: PageOptions) -> Pseudonyms:
+    """Return the pseudonyms for all addresses, topics and names; they know the topics and names of the records."""
+    topics: set[str] = set()
+    names: dict[str, str] = {}
+    for record in records:
+        topics |= {topic for topic in (record.get("topic"), *record.get("topics", ())) if isinstance(topic, str)}
+        for place in (record, *(sample["evidence"] for sample in record.get("samples", ()))):
+            for field, kind in _NAMES.items():
+                value = place.get(field)
+                for name in value if isinstance(value, (list, tuple)) else (value,):
+                    if isinstance(name, str) and not _NO_NAME.fullmatch(name):
+                        names.setdefault(name, kind)
+    return Pseudonyms(key, sorted(topics), options.short_topic, options.base_topic, names)
+
+
+def _with_pseudonyms(value: Any, pseudonyms: Pseudonyms, names: Mapping[str, str] = _NAMES, kind: str | None = None) -> Any:
+    """Return a plain value with pseudonyms in the fields that hold names: field → kind of name. `kind`: texts here are such names."""
+    if isinstance(value, str):
+        if kind is None or _NO_NAME.fullmatch(value):
+            return value
+        return ", ".join(pseudonyms.named(kind, name) for name in value.split(", "))
+    if isinstance(value, Mapping):
+        return {
+            field: _with_pseudonyms(item, pseudonyms, {**names, "name": "name"} if field == "evidence" else names, names.get(field))
+            for field, item in value.items()
+        }
+    return [_with_pseudonyms(item, pseudonyms, names, kind) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _troubled(groups: Iterable[ReportRecord]) -> dict[str, str]:

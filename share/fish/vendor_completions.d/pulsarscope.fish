@@ -563,7 +563,7 @@ complete -c pulsarscope -n '__pulsarscope_of diagnose' -l baseline -d 'Leave out
 complete -c pulsarscope -n '__pulsarscope_of diagnose compare' -s q -l quiet -d 'Show only the verdict.'
 complete -c pulsarscope -n '__pulsarscope_of report' -s Y -l filter -d 'Only records that match, as in \'topic matches "orders"\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of report' -l limit -d 'Rows of each table, the busiest; 300 by default.' -x
-complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseudonyms instead of addresses and topics, different ones in each report.'
+complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseudonyms instead of addresses, topics and names of clients, other ones in each report.'
 complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize-key -d 'As --anonymize, with the same pseudonyms wherever this file is the key.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of compare findings' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson'
 complete -c pulsarscope -n '__pulsarscope_of compare' -l fail-on -d 'Exit with code 1 if something got slower, or there are more errors or warnings.' -x -a 'regression never'

@@ -81,3 +81,14 @@ def test_a_topic_without_a_name_is_nowhere_in_a_text() -> None:
     names = Pseudonyms(b"k" * 32, ["", "orders"])
     assert names.text("") == ""
     assert names.text("3 messages of orders") == f"3 messages of {names.topic('orders')}"
+
+
+def test_names_are_found_in_sentences_as_they_stand_there() -> None:
+    names = Pseudonyms(
+        KEY, [TOPIC], names={"billing": "subscription", "s": "subscription", "b": "consumer", "7": "producer", "two words": "consumer"}
+    )
+    told = names.text(f"Consumer 0 (b) of subscription s on {TOPIC} waits 7 s; a of billing, two words.")
+    assert told == (
+        f"Consumer 0 ({names.named('consumer', 'b')}) of subscription {names.named('subscription', 's')} on {names.topic(TOPIC)} "
+        f"waits 7 s; a of {names.named('subscription', 'billing')}, {names.named('consumer', 'two words')}."
+    )
