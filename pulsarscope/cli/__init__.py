@@ -60,9 +60,10 @@ def _interrupted() -> OutputError:
 def command_of(name: str) -> Any:
     """Return a command with its options; its module is imported."""
     from pulsarscope.cli.options import typer_command  # noqa: PLC0415 - the list of commands stays quick without it
+    from pulsarscope.cli.typed_command import TypedCommand  # noqa: PLC0415 - as above
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-    single.command(name)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), name)))
+    single.command(name, cls=TypedCommand)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), name)))
     return typer.main.get_command(single)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pulsarscope.model.errors import UsageError
@@ -19,6 +20,9 @@ _ELSEWHERE = {
     "-E": "--format csv separates by commas; -q leaves out the heading",
 }
 """Options that other commands or options stand for."""
+
+_NEGATIVE = re.compile(r"-\d+")
+"""A number below zero, or tshark's -2."""
 
 _TIMES = {"a": "local", "ad": "local", "d": "delta", "dd": "delta", "e": "epoch", "r": "relative", "u": "utc", "ud": "utc"}
 _FORMATS = {"fields": None, "text": None, "json": "json", "ek": "ndjson"}
@@ -46,6 +50,8 @@ def from_tshark(arguments: Sequence[str]) -> list[str]:
                 out += ["--format", known] if known else []
             case "-n":
                 pass  # no name is ever looked up
+            case _ if _NEGATIVE.fullmatch(option) and out and (out[-1] == "-j" or out[-1].startswith("--")):
+                out.append(option)  # a number for the option before it, which says itself what it takes
             case _ if option[:2] in _ELSEWHERE and not option.startswith("--"):
                 raise UsageError(f"{option[:2]} is an option of tshark; here, {_ELSEWHERE[option[:2]]}")
             case _:

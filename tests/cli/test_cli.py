@@ -79,6 +79,25 @@ def test_wrong_usage_is_two(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("decode a.pcap --limit x", "'--limit': x: give a whole number from 1 on."),
+        ("decode a.pcap --jobs -2", "'--jobs': -2: give a whole number from 0 to 256."),
+        ("decode a.pcap -j -2", "'--jobs': -2: give a whole number from 0 to 256."),
+        ("decode a.pcap --port 70000", "'--port': 70000: give a whole number from 1 to 65535."),
+        ("pipeline a.pcap --every x", "'--every': x: give a number from 0.1 on."),
+        ("live -i lo --duration 3", "(Possible options: --for)"),
+        ("decode a.pcap --threads 3", "(Possible options: --jobs)"),
+    ],
+)
+def test_wrong_options_are_explained_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, said: str
+) -> None:
+    assert run(monkeypatch, *arguments.split()) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_usage_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "decode", "x", "--records", "frames") == 2
     assert capsys.readouterr().err == 'pulsarscope: unknown record kind "frames"; did you mean frame?\n'

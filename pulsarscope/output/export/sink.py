@@ -17,6 +17,12 @@ STANDARD_OUTPUT = "standard output"
 PARTIAL = ".partial"
 """Suffix of the name of a file until it is complete, behind a random part: runs with one output never meet."""
 
+GZIP_LEVEL = 6
+"""Level of gzip's own program."""
+
+NOT_WRITTEN = frozenset({".bz2", ".lz4", ".xz"})
+"""Suffixes of what is read, but not written."""
+
 FileIdentity = tuple[int, int]
 """Device and inode of a file."""
 
@@ -90,8 +96,24 @@ class Sink:
         """Remove an unusable result."""
 
 
+def _compressing(stream: BinaryIO, suffix: str) -> BinaryIO:
+    """Return what compresses into a file, by the suffix of its name; the file itself for others."""
+    if suffix == ".gz":
+        import gzip  # noqa: PLC0415 - only for this suffix
+
+        return gzip.GzipFile("", "wb", GZIP_LEVEL, stream, mtime=0)  # type: ignore[return-value]
+    if suffix == ".zst":
+        import zstandard  # noqa: PLC0415 - as above
+
+        return zstandard.ZstdCompressor().stream_writer(stream, closefd=False)
+    return stream
+
+
 class FileSink(Sink):
-    """A file that is written beside its place and renamed when complete. It keeps the mode of the file that it replaces."""
+    """A file that is written beside its place and renamed when complete. It keeps the mode of the file that it replaces.
+
+    One whose name ends in .gz or .zst is compressed.
+    """
 
     def __init__(self, path: str, inputs: Collection[FileIdentity] = ()) -> None:
         """Create the unfinished file. Raises UsageError when the place is a link or one of the inputs, or OutputError."""
@@ -104,16 +126,19 @@ class FileSink(Sink):
             mode = self._place.stat().st_mode & 0o7777 if self._place.exists() else None
             if identity(path) in inputs:
                 raise UsageError(f"{path} is one of the inputs: name another file with -o")
+            if self._place.suffix.lower() in NOT_WRITTEN:
+                raise UsageError(f"{path}: outputs are compressed as .gz or .zst, not as {self._place.suffix}")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            super().__init__(os.fdopen(os.open(self._partial, flags, 0o666 if mode is None else mode & 0o600), "wb"), path)
+            self._whole = os.fdopen(os.open(self._partial, flags, 0o666 if mode is None else mode & 0o600), "wb")
+            super().__init__(_compressing(self._whole, self._place.suffix.lower()), path)
             if mode is not None:
                 self._partial.chmod(mode)
 
     def finish(self) -> None:
         """Give the file its name."""
         try:
+            self._close()
             with write_errors(self.name):
-                self.file.close()
                 self._partial.replace(self._place)
         except OutputError:
             self.abandon()
@@ -121,8 +146,7 @@ class FileSink(Sink):
 
     def keep(self) -> str | None:
         """Keep the file under its incomplete name."""
-        with write_errors(self.name):
-            self.file.close()
+        self._close()
         return self.unfinished
 
     @property
@@ -130,10 +154,16 @@ class FileSink(Sink):
         """See `Sink`."""
         return str(Path(self.name).with_name(self._partial.name))
 
+    def _close(self) -> None:
+        with write_errors(self.name):
+            self.file.close()
+            self._whole.close()
+
     def abandon(self) -> None:
         """Remove the file."""
-        with suppress(OSError):
-            self.file.close()
+        for stream in (self.file, self._whole):
+            with suppress(OSError):
+                stream.close()
         with suppress(OSError):
             self._partial.unlink()
 

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import zstandard
 
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.output.export.sink import StandardOutput, identity, open_sink, write_errors
@@ -24,6 +27,26 @@ def test_a_file_takes_its_name_when_it_is_complete(tmp_path: Path) -> None:
     sink.finish()
     assert path.read_text() == "new"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
+
+
+def unzstd(data: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+
+
+@pytest.mark.parametrize(("suffix", "opened"), [(".gz", gzip.decompress), (".ZST", unzstd)])
+def test_a_file_is_compressed_by_its_suffix(tmp_path: Path, suffix: str, opened: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / f"out.ndjson{suffix}"
+    sink = open_sink(str(path))
+    sink.write(b"rows" * 1_000)
+    sink.finish()
+    assert opened(path.read_bytes()) == b"rows" * 1_000
+    again = open_sink(str(path))
+    again.write(b"others")
+    again.abandon()
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(UsageError, match=r"compressed as \.gz or \.zst, not as \.xz"):
+        open_sink(str(tmp_path / "out.ndjson.xz"))
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_abandoned_file_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""A command whose complaints about options are in plain words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+_REFUSED = re.compile(r"(?P<value>.*) is not (?:a valid (?:int|float) range|in the range .*)\.")
+"""What typer says of a value for a number with bounds."""
+
+ALSO_CALLED = {
+    "--count": "--limit",
+    "--duration": "--for",
+    "--filename": "--output",
+    "--out": "--output",
+    "--outfile": "--output",
+    "--processes": "--jobs",
+    "--seconds": "--for",
+    "--threads": "--jobs",
+    "--timeout": "--for",
+    "--workers": "--jobs",
+}
+"""Options of other programs, and ours for the same."""
+
+
+class TypedCommand(TyperCommand):
+    """A command of the command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; say what number an option takes, and which option is meant by the name of another program's."""
+        try:
+            parsed: list[str] = super().parse_args(ctx, args)
+        except Exception as error:  # the classes of typer are its own, or click's, by its version
+            self._explain(error)
+            raise
+        return parsed
+
+    def _explain(self, error: Any) -> None:
+        ours = ALSO_CALLED.get(getattr(error, "option_name", ""))
+        if ours is not None and any(ours in parameter.opts for parameter in self.params):
+            error.possibilities = [ours]
+        elif isinstance(error, typer.BadParameter) and error.param is not None and (found := _REFUSED.fullmatch(error.message)):
+            error.message = f"{found['value'].strip(chr(39))}: give {_number(error.param.type)}."
+
+
+def _number(bounds: Any) -> str:
+    """Return the numbers that a range of typer allows, in words."""
+    kind = "a number" if "Float" in type(bounds).__name__ else "a whole number"
+    if bounds.max is None:
+        return f"{kind} from {bounds.min:g} on"
+    return f"{kind} from {bounds.min:g} to {bounds.max}"
