@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.analysis.live_traffic import Endpoints, FindingGroup, LiveTraffic, Snapshot
 from pulsarscope.analysis.tally import ReportRecord, Tally
 from pulsarscope.dissect.capabilities import ReportTable
-from pulsarscope.model.connection_name import connection_label
+from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import WARNING
 from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
@@ -299,10 +299,15 @@ def _findings(report: TextReport, snapshot: Snapshot, most: int) -> None:
     for group in snapshot.findings[:most]:
         head = f"{group.count:,} {escape(group.code)}"
         room = max(report.width - cell_width(head) - 4, 0)
-        text = clip(escape(group.latest[-1].text), room, report.symbols.ellipsis)
+        text = clip(_finding_line(group.latest[-1].text), room, report.symbols.ellipsis)
         report.lines.append(f"  {report.severity(group.severity, head)}  {text}")
     if most and len(snapshot.findings) > most:
         report.paragraph(f"and findings of {len(snapshot.findings) - most} more codes (f shows all)", 2, report.palette.dim)
+
+
+def _finding_line(text: str) -> str:
+    """Return the text of a finding with names of connections as all screens have them."""
+    return with_labels(escape(text), several_files=False)
 
 
 def _finding(report: TextReport, group: FindingGroup, *, latest: int) -> None:
@@ -310,6 +315,6 @@ def _finding(report: TextReport, group: FindingGroup, *, latest: int) -> None:
     head = f"{group.severity} {escape(group.code)}, {plural(group.count, 'time')}"
     report.lines.append(f"  {report.severity(group.severity, head)}")
     for row in [*group.latest][-latest:][::-1]:
-        report.paragraph(escape(row.text), 4)
+        report.paragraph(_finding_line(row.text), 4)
     if group.hint:
         report.paragraph(f"try: {escape(group.hint)}", 4, report.palette.dim)

@@ -124,11 +124,13 @@ def test_while_paused_nothing_moves_and_all_is_counted() -> None:
 
 def test_findings_are_told_in_full_with_what_to_try() -> None:
     screen, _ = running()
-    text = "A long text. " * 30 + "The end."
+    text = "Connection 0:1 ended. " + "A long text. " * 30 + "The end."
     screen.write([FindingRow(code="producer-busy", severity="error", text=text, hint="Close the other one.", connection="0:1")])
     shown = pressed(screen, "f")
     assert re.search(r"^> error +1 +producer-busy", shown, re.MULTILINE)
     assert "The end." in shown
+    assert "Connection #1 ended." in shown
+    assert "0:1" not in shown
     assert "try: Close the other one." in shown
     assert "connection #1" in pressed(screen, "enter")
     assert "The end." not in pressed(screen, "escape f")
