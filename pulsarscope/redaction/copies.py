@@ -33,7 +33,9 @@ def options_to_copy(options: Options) -> Options:
     if options.source_by != "none":
         raise UsageError("redacted records have no vantage points: leave out --source-by")
     kinds = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind})
-    return msgspec.structs.replace(options, records=kinds, payloads=False, rules=False, raw=True, show_secrets=True, rows_max=ROWS_MAX)
+    return msgspec.structs.replace(
+        options, records=kinds, payloads=False, rules=False, raw=True, show_secrets=True, places=True, rows_max=ROWS_MAX
+    )
 
 
 def options_of_copies(options: Options) -> Options:

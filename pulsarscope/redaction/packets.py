@@ -20,16 +20,17 @@ from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.redacted_packet import SegmentHead, redacted_packet
+from pulsarscope.redaction.plain_streams import PlainStream, plain_segment
 
 if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
 
 COMMENT = (
     "Redacted: credentials, payloads, properties, keys and schemas are blank, addresses and names are masked, checksums are made right "
-    "again. Bytes of no frame, link layers, tunnels and packets of no known protocol are left out."
+    "again. Bytes of no frame, TLS around what was said, link layers, tunnels and packets of no known protocol are left out."
 )
 
-_IN_TLS = "inside TLS"
+_IN_TLS = "inside TLS that was not read"
 
 _TOO_LARGE = b"\x7f\xff\xff\xff"
 """Length field of a frame that is longer than any may be."""
@@ -51,9 +52,6 @@ class RecognisedConnections(Protocol):
     def dissector_of(self) -> Mapping[str, str]:
         """Name of the dissector of each."""
 
-    def preamble(self, connection: str) -> tuple[int, int]:
-        """As `FramePlaces.preamble`: bytes inside which there is TLS."""
-
 
 class Redaction:
     """Redaction of a run's connections, in three steps: what may be selected, the frames, the packets."""
@@ -63,18 +61,18 @@ class Redaction:
         self._names = MaskedNames(key)
         self._redact = {name: self._redact_of(dissector) for name, dissector in run.dissectors.items()}
         self._streams = RedactedStreams(file)
+        self._plain: dict[str, dict[str, PlainStream]] = {}
+        """By connection inside TLS and endpoint of the sender."""
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
 
     def allows(self, row: Row, run: RecognisedConnections) -> bool:
         """Return True when the packets of a row can be redacted; connections that cannot are counted."""
         if isinstance(row, ConnectionRow):
-            if row.tls is not None:
-                self._left_out[_IN_TLS] += 1
-            elif row.dissector is None:
-                if not row.client_bytes + row.server_bytes:
+            if row.dissector is None:
+                if row.tls is None and not row.client_bytes + row.server_bytes:
                     return True
-                self._left_out["of no known protocol"] += 1
+                self._left_out["of no known protocol" if row.tls is None else _IN_TLS] += 1
             elif self._redact[row.dissector] is None:
                 self._left_out[f"of {row.dissector}"] += 1
             else:
@@ -83,7 +81,7 @@ class Redaction:
         name = row.connection
         if name is None or name not in run.dissector_of:
             return True  # its packets carry no frame that is kept
-        return self._redact[run.dissector_of[name]] is not None and not any(run.preamble(name))
+        return self._redact[run.dissector_of[name]] is not None
 
     def add(self, batch: RowBatch, run: AnyRun, carries: Callable[[str | None], bool]) -> None:
         """Redact the frames of the connections that `carries` names, in a batch with a `RawFrame` behind each frame. Raises OutputError."""
@@ -107,28 +105,41 @@ class Redaction:
         for record, place in batch.packets:
             if place is not None and record.number in segments:
                 key, (_, _, sequence, acknowledgment, flags, window, content, missing, identification, rest) = segments[record.number]
-                try:
-                    payload = self._streams.read(place.connection, place.source, place.start, place.end)
-                except OSError as error:
-                    raise OutputError(f"cannot read redacted frames from a temporary file: {error.strerror}") from error
-                if place.start == 0 and (header := masked_proxy_header(content, self._names)):
-                    payload = header + payload[len(header) :]
-                payload = payload.ljust(len(content), b"\0")[: len(content)]
                 head = SegmentHead(key, sequence, acknowledgment, flags, window, missing, identification, rest[4:])
+                if (plain := self._plain.get(place.connection)) is None:
+                    payload = self._read(place.connection, place.source, place.start, place.end)
+                    if place.start == 0 and (header := masked_proxy_header(content, self._names)):
+                        payload = header + payload[len(header) :]
+                    payload = payload.ljust(len(content), b"\0")[: len(content)]
+                else:
+                    receiver = next((stream for end, stream in plain.items() if end != place.source), PlainStream())
+                    head, within = plain_segment(head, (place.start, place.end), plain[place.source], receiver)
+                    payload = self._read(place.connection, place.source, *within)
                 yield RedactedPacket(record.number, *redacted_packet(head, payload, self._names))
+
+    def _read(self, connection: str, source: str, start: int, end: int) -> bytes:
+        try:
+            return self._streams.read(connection, source, start, end)
+        except OSError as error:
+            raise OutputError(f"cannot read redacted frames from a temporary file: {error.strerror}") from error
 
     def notes(self) -> Iterator[str]:
         """Yield what a user must know of the copy."""
         for kind, count in sorted(self._left_out.items()):
-            reason = "a copy has no TLS, with its secrets or not" if kind == _IN_TLS else "only what is decoded can be redacted"
-            yield f"{plural(count, 'connection')} {kind} left out: {reason}"
+            yield f"{plural(count, 'connection')} {kind} left out: only what is decoded can be redacted"
+        if self._plain:
+            yield f"{plural(len(self._plain), 'connection')} inside TLS copied without it: what was said, redacted, in plain packets"
         if self._blank_frames:
             yield f"{plural(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
 
     def _keep(self, frame: FrameRow, data: bytes, run: AnyRun) -> None:
         client, server = run.endpoints[frame.connection]
+        sender = client if frame.direction == CLIENT else server
+        if run.in_tls(frame.connection):
+            streams = self._plain.setdefault(frame.connection, {client: PlainStream(), server: PlainStream()})
+            streams[sender].add(*run.place(frame), frame.offset, frame.offset + len(data))
         try:
-            self._streams.add(frame.connection, client if frame.direction == CLIENT else server, frame.offset, data)
+            self._streams.add(frame.connection, sender, frame.offset, data)
         except OSError as error:
             raise OutputError(f"cannot keep redacted frames in a temporary file: {error.strerror}") from error
 
