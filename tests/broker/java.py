@@ -50,7 +50,9 @@ def class_path(folder: Path) -> str:
 
 def java(path: str, *arguments: str, heap: str = "1g") -> list[str]:
     """Return the command of a program, its class or source first, with this class path."""
-    command = [str(shutil.which("java")), f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", "-Dio.netty.tryReflectionSetAccessible=true"]
+    limits = (f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g")
+    start = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # half of the processor time of a program that runs for seconds
+    command = [str(shutil.which("java")), *limits, *start, "-Dio.netty.tryReflectionSetAccessible=true"]
     for package in OPENED_PACKAGES:
         command += ["--add-opens", f"{package}=ALL-UNNAMED"]
     return [*command, "-cp", path, *arguments]

@@ -8,24 +8,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.broker.standalone import CLIENTS, CLIENTS_SECONDS, missing, running
+from tests.broker.standalone import CLIENTS, CLIENTS_SECONDS, missing
 from tests.scenarios.loopback import needs_capturing
 
 pytestmark = [pytest.mark.broker, needs_capturing, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 SENT = ("topic", "payload_sha256", "payload_size", "key", "properties", "event_time", "producer_name", "sequence_id", "ledger", "entry")
 GOT = ("topic", "subscription", "payload_sha256", "payload_size", "key", "properties", "event_time", "producer_name", "ledger", "entry")
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with running(tmp_path_factory.mktemp("broker")) as port:
-        yield port
 
 
 @pytest.fixture(scope="module")
