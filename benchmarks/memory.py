@@ -167,9 +167,9 @@ def varint(number: int) -> bytes:
 
 
 SHAPES = {
-    "dense-batches": Shape(dense_batches, 4, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
+    "dense-batches": Shape(dense_batches, 2, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
     "wide-batches": Shape(wide_batches, 8, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
-    "batches": Shape(batches, 60, ("messages {}", "decode {} -V --records frame,message")),
+    "batches": Shape(batches, 30, ("messages {}", "decode {} -V --records frame,message")),
     "unfinished-frames": Shape(unfinished_frames, 80, ("decode {} -f ndjson", "diagnose {}")),
     "unfinished-chunks": Shape(unfinished_chunks, 8, ("messages {} -f ndjson", "diagnose {}")),
     "idle-connections": Shape(idle_connections, 50_000, ("decode {} -f ndjson", "diagnose {}", "stats {}")),

@@ -61,7 +61,7 @@ UNCOUNTED = (
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 
-COUNTED_CASES = 6
+COUNTED_CASES = 2
 """Cases of a test that count: a table of a hundred reaches hardly more than its first rows."""
 
 _COUNTED = pytest.StashKey[bool]()
@@ -82,8 +82,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 _tracer: Any = None
 
 
-def pytest_collection_finish() -> None:
-    """Have the collector leave out all tests and modules; of these the import counts, then no more than what a test reaches."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Import all modules, which counts, before tests are read: then no more counts than what a test reaches."""
     global _tracer  # noqa: PLW0603 - one of the process
     _tracer = sys.gettrace()
     if _tracer is not None:  # else a module counted only where a counted test is the first to import it
@@ -91,6 +92,10 @@ def pytest_collection_finish() -> None:
             if not module.name.startswith(("pulsarscope.__main__", "pulsarscope.spark")):
                 import_module(module.name)
         sys.settrace(None)
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector leave out all tests and modules."""
     gc.freeze()
 
 
