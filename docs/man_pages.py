@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import pulsarscope
 from docs.command_tree import FLAG, PROGRAM, Command, Parameter, commands, findings
 
+_DATE = "2026-11-27"
+"""When the pages were last looked through: readers of man pages expect a date."""
+
 _EXIT_CODES = (
     ("0", "Done."),
     ("1", "There is a finding of the severity of --fail-on, or worse."),
@@ -35,7 +38,7 @@ def pages() -> dict[str, str]:
 
 
 def _page(name: str, lines: Iterable[str]) -> str:
-    heading = f'.TH {name.upper().replace("-", chr(92) + "-")} 1 "" "pulsarscope {pulsarscope.__version__}" "User Commands"'
+    heading = f'.TH {name.upper().replace("-", chr(92) + "-")} 1 "{_DATE}" "pulsarscope {pulsarscope.__version__}" "User Commands"'
     return "\n".join(['.\\" Made of the commands by docs/make_share.py: not to be edited.', heading, *lines, ""])
 
 

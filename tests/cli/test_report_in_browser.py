@@ -1,8 +1,9 @@
-"""Pages of reports in Chromium: that of playwright, or the one that PULSARSCOPE_CHROMIUM names."""
+"""Pages of reports in Chromium: the one that PULSARSCOPE_CHROMIUM names, that of the system, or that of playwright."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,9 @@ def chromium() -> Iterator[Any]:
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with playwright.sync_playwright() as driver:
         try:
-            browser = driver.chromium.launch(executable_path=os.environ.get("PULSARSCOPE_CHROMIUM"), args=arguments)
+            browser = driver.chromium.launch(
+                executable_path=os.environ.get("PULSARSCOPE_CHROMIUM") or shutil.which("chromium"), args=arguments
+            )
         except playwright.Error as error:
             pytest.skip(f"no Chromium here: {error.message.splitlines()[0]}")
         yield browser

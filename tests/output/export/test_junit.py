@@ -50,3 +50,29 @@ def test_without_findings_one_case_passes() -> None:
 def test_any_text_is_well_formed(text: str) -> None:
     group = {**GROUP, "code": text, "meaning": text, "hint": text, "samples": [{"text": text, "places": [text]}]}
     assert suite_of(group).get("failures") == "1"
+
+
+SCHEMA = {
+    "testsuites": ({"testsuite"}, {"name", "time", "tests", "failures", "disabled", "errors"}),
+    "testsuite": (
+        {"properties", "testcase", "system-out", "system-err"},
+        {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"},
+    ),
+    "testcase": ({"skipped", "error", "failure", "system-out", "system-err"}, {"name", "classname", "time"}),
+    "failure": (set(), {"message", "type"}),
+    "skipped": (set(), {"message", "type"}),
+    "system-out": (set(), set()),
+}
+"""Elements with what may be in them, by junit-10.xsd of Jenkins' xUnit plug-in, as far as we write them."""
+
+
+def test_elements_and_attributes_are_those_of_the_schema() -> None:
+    data = junit_bytes([GROUP, {**GROUP, "code": "slow-requests", "severity": "warning"}], "a.pcap", ("error",), UNJUDGED)
+    root = ET.fromstring(data)  # noqa: S314 - our own
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        children, attributes = SCHEMA[element.tag]
+        assert {child.tag for child in element} <= children
+        assert set(element.attrib) <= attributes
+    assert {element.tag for element in root.iter()} == set(SCHEMA)
+    assert all(suite.get("name") and str(suite.get("tests")).isdecimal() for suite in root)
