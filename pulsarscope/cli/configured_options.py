@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from pulsarscope.cli.command_names import COMMANDS
+from pulsarscope.cli.typed_command import in_plain_words
 from pulsarscope.inputs.config_files import ConfigFile, Setting, existing_paths, read_config_file, settings
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for, printable
@@ -113,7 +114,7 @@ def _value(parameter: Any, option: str, setting: Setting) -> Any:
     except Exception as error:
         if (message := getattr(error, "message", None)) is None:
             raise
-        raise UsageError(f"{setting.origin}: {option}: {printable(message)}") from None
+        raise UsageError(f"{setting.origin}: {option}: {printable(in_plain_words(message, parameter.type))}") from None
     return given
 
 

@@ -42,8 +42,14 @@ class TypedCommand(TyperCommand):
         ours = ALSO_CALLED.get(getattr(error, "option_name", ""))
         if ours is not None and any(ours in parameter.opts for parameter in self.params):
             error.possibilities = [ours]
-        elif isinstance(error, typer.BadParameter) and error.param is not None and (found := _REFUSED.fullmatch(error.message)):
-            error.message = f"{found['value'].strip(chr(39))}: give {_number(error.param.type)}."
+        elif isinstance(error, typer.BadParameter) and error.param is not None:
+            error.message = in_plain_words(error.message, error.param.type)
+
+
+def in_plain_words(message: str, kind: Any) -> str:
+    """Return what typer says of a value, with the numbers that an option of this kind takes."""
+    found = _REFUSED.fullmatch(message)
+    return message if found is None else f"{found['value'].strip(chr(39))}: give {_number(kind)}."
 
 
 def _number(bounds: Any) -> str:

@@ -60,7 +60,7 @@ def test_without_files_none_is_set(monkeypatch: pytest.MonkeyPatch, capsys: Capt
     ("text", "arguments", "reason"),
     [
         ("colums = 'a'", (), 'no command has the option "colums"; did you mean columns?'),
-        ("[decode]\nlimit = 'x'", (), "limit: 'x' is not a valid"),
+        ("[decode]\nlimit = 'x'", (), "limit: x: give a whole number"),
         ("", ("--profile", "q"), 'unknown profile "q"'),
         ("", ("decod",), 'unknown command "decod"; did you mean decode?'),
     ],
