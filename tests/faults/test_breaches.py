@@ -28,7 +28,7 @@ from tests.scenarios.commands import (
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
-from tests.scenarios.frames import command_frame
+from tests.scenarios.frames import PUBLISH_TIME_MS, command_frame
 
 REQUEST, PRODUCER, CONSUMER, RETRY = "request-id-reused", "producer-id-reused", "consumer-id-reused", "retry-without-close"
 EARLY, NEW, HOMELESS = "command-before-connect", "command-too-new", "send-without-producer"
@@ -234,6 +234,49 @@ def test_sends_without_a_producer_are_named(tmp_path: Path, why: str, sends: int
     row, evidence = diagnosis.only(HOMELESS)
     assert (evidence["count"], diagnosis.commands(row)[-1]) == (sends, "SEND")
     assert found(diagnosis) == {HOMELESS}
+
+
+def closed_at(before: int, pause: int, sends: int, lag: int, *, stamped: bool = True, step: int = 20, delay: int = 3) -> Conversation:
+    """A producer that the broker closes, and SENDs whose first was published `pause` ms later, and came `lag` ms after that."""
+    talk = begun().client(producer()).server(created())
+    now = PUBLISH_TIME_MS  # the client's clock is wrong
+    times = [now + step * number for number in range(before)]
+    closed = times[-1] + step if times else now
+    times += [closed + pause + step * number for number in range(sends)]
+    start = talk.time_ns
+    for number, published in enumerate(times):
+        late = lag if number >= before else 0
+        if number == before:
+            talk.wait(max(start + (closed + delay - now) * MILLISECOND - talk.time_ns, 0)).server(close_producer())
+        talk.wait(max(start + (published + delay + late - now) * MILLISECOND - talk.time_ns, 0))
+        talk.client(send(1, number, metadata={"publish_time": published} if stamped else {}))
+        if number < before:
+            talk.server(receipt(1, number, entry=number))
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("before", "pause", "sends", "stamped", "end"), [*product((2, 70), (400, 500, 900), (1, 8), (False, True), ("open", "fin"))]
+)
+def test_sends_that_were_made_after_the_broker_closed_their_producer_are_named(
+    tmp_path: Path, before: int, pause: int, sends: int, stamped: bool, end: str
+) -> None:
+    """The publish time tells, or, where it is always the same, the pause before them."""
+    diagnosis = ended(tmp_path, closed_at(before, pause, sends, 0, stamped=stamped), end)
+    row, evidence = diagnosis.only(HOMELESS)
+    assert diagnosis.commands(row)[:2] == ["CLOSE_PRODUCER", "SEND"]
+    assert evidence["count"] == sends if stamped else 1 <= evidence["count"] <= sends
+
+
+@pytest.mark.parametrize(
+    ("before", "pause", "lag", "stamped"),
+    [
+        *product((2, 70), (0, 50, 200), (0, 100), (False, True)),  # within a round trip
+        *product((2, 70), (0, 50), (400, 800), (True,)),  # they waited behind others, as their publish time tells
+    ],
+)
+def test_sends_that_were_on_their_way_are_right(tmp_path: Path, before: int, pause: int, lag: int, stamped: bool) -> None:
+    assert found(ended(tmp_path, closed_at(before, pause, 5, lag, stamped=stamped), "fin")) == set()
 
 
 @pytest.mark.parametrize(("why", "sends", "end"), [*product(("midstream", "gap", "on its way", "again"), (1, 5), ENDS)])

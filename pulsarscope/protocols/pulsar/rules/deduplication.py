@@ -10,8 +10,9 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
+from pulsarscope.protocols.pulsar.rules.send_marks import has_same_bytes
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
-from pulsarscope.protocols.pulsar.rules.stored_twice import COPY, has_same_bytes, report_copies
+from pulsarscope.protocols.pulsar.rules.stored_twice import COPY, report_copies
 from pulsarscope.protocols.pulsar.text.formatting import listing
 from pulsarscope.protocols.pulsar.topics import named_topic
 
@@ -71,6 +72,9 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
         topics = [session.values["topic"] for session in sessions if session.values["topic"]]
         if len(topics) < len(sessions) or copies:
             report_copies(topics[0] if topics else topic, name, sessions if len(topics) < len(sessions) else (), copies, report)
+        for session in sessions:
+            if session.values["topic"] is None:
+                _report_regressions(ProducerReport(topic, name, report), session, deduplicates=False)
         return
     report_copies(topic, name, sessions, copies, report)
     producer = ProducerReport(topic, name, report)
@@ -101,17 +105,17 @@ def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
 
 def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates: bool) -> None:
     values = session.values
-    # Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates.
     again = _sent_again(session)
+    lower = _lower_count(session, deduplicates=deduplicates)
     regressions = [
         (frame, number, highest)
-        for frame, number, highest in values["regressions"]
-        if number not in again and (deduplicates or number == highest)
+        for frame, number, highest, is_reused in values["regressions"]
+        if number not in again and (number == highest or (lower and (is_reused or lower > values["reused_count"])))
     ]
     if not regressions:
         return
     _, number, highest = regressions[0]
-    times = (0 if again else values["repeated_count"]) + (values["lower_count"] if deduplicates else 0)
+    times = (0 if again else values["repeated_count"]) + lower
     ids = listing([f"{sent} after {highest_before}" for _, sent, highest_before in regressions])
     text = f" sent {plural(times, 'message')} with a sequence id that is not above those before: {ids}"
     producer.add(
@@ -125,12 +129,30 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
     )
 
 
+def _lower_count(session: Fact, *, deduplicates: bool) -> int:
+    """Return how many messages have an id below those before that tells something.
+
+    Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates; they use no id again. A
+    replicator sends the ids of others, and behind missing bytes a producer may have begun anew.
+    """
+    values = session.values
+    if deduplicates:
+        lower: int = values["lower_count"]
+    elif values["uncertain"]:
+        lower = 0
+    elif values["interleaves"]:
+        lower = values["reused_count"]
+    else:
+        lower = values["lower_count"] - values["again_count"]
+    return lower
+
+
 def _sent_again(session: Fact) -> set[int]:
     """Return the ids that were sent twice in a row, and dropped the second time; none when a producer repeats most of its ids."""
     values = session.values
     if values["repeated_count"] * 2 > values["sent"]:
         return set()
-    twice = {number for _, number, highest in values["regressions"] if number == highest}
+    twice = {number for _, number, highest, _ in values["regressions"] if number == highest}
     return twice if twice <= {number for _, number in values["dropped"]} else set()
 
 

@@ -53,6 +53,13 @@ THRESHOLDS = (
         "After the broker has closed a producer SENDs may have been on their way; those behind a close of the client never are.",
         ("send-without-producer",),
     ),
+    Threshold(
+        "send-without-producer-known-seconds",
+        0.35,
+        SECONDS,
+        "The same where the publish time of the SEND, or the pause before it, shows that it was not on its way: more than a round trip.",
+        ("send-without-producer",),
+    ),
     Threshold("batching-unused-messages", 100, "messages", "Each sent on its own.", ("batching-unused",), 2),
     Threshold("batching-unused-rate", 50, "messages/s", "Less costs next to nothing.", ("batching-unused",)),
     Threshold("batching-unused-seconds", 0.5, SECONDS, "A short burst may be all that there is.", ("batching-unused",)),
@@ -64,6 +71,8 @@ THRESHOLDS = (
 
 PRODUCERS_MAX = 10_000
 """Producers of one connection whose compression is counted, and closed ones that are remembered."""
+
+MILLISECOND_NS = 1_000_000
 
 EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
 """Size of the longest compressed form of nothing."""
@@ -100,8 +109,10 @@ class Gone(msgspec.Struct):
 
     where: Where
     what: str
-    until: int
-    """Time until which its SENDs may have been on their way."""
+    closed_at: int = 0
+    """Time at which the broker closed it; 0 when its client did, or it was refused: then none of its SENDs were on their way."""
+    latest: int = 0
+    """Time of the latest SEND that may have been on its way."""
 
 
 class SentForm:
@@ -118,6 +129,10 @@ class SentForm:
         """SENDs without a producer: by whether its close or refusal is in the capture."""
         self.batched: set[int] = set()
         """Ids of producers that sent a batch, or what cannot be in one."""
+        self._delay = 0
+        """Least time from publish time to capture, in nanoseconds."""
+        self._published: tuple[int, int] | None = None
+        """Earliest and latest publish time, in milliseconds."""
 
     def check(self, row: FrameRow, fields: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """Check a SEND that is more than one plain message."""
@@ -158,8 +173,7 @@ class SentForm:
         """Note the end of a producer: its CLOSE_PRODUCER, or the ERROR that refuses it."""
         by_broker = row.direction != CLIENT and row.command == "CLOSE_PRODUCER"
         what = "the broker had closed that" if by_broker else "that was refused" if row.command == "ERROR" else "it had closed that"
-        grace = self._context.thresholds.ns("send-without-producer-seconds") if by_broker else 0
-        remember(self._gone, number, Gone(where_of(row), what, row.time + grace), PRODUCERS_MAX)
+        remember(self._gone, number, Gone(where_of(row), what, row.time if by_broker else 0), PRODUCERS_MAX)
 
     def opened(self, number: int) -> None:
         """Note that a PRODUCER asks for an id."""
@@ -169,7 +183,7 @@ class SentForm:
     def homeless(self, row: FrameRow, number: int) -> bool:
         """Note a SEND of an id that has no producer as far as the capture shows. Return True when its producer is known to be gone."""
         gone = self._gone.get(number)
-        if gone is not None and row.time <= gone.until:
+        if gone is not None and gone.closed_at and self._may_be_late(row, gone):
             return True
         sends = self._homeless.get(gone is not None)
         if sends is None:
@@ -180,6 +194,26 @@ class SentForm:
         sends.count += 1
         add_sample(sends.frames, where_of(row).name)
         return gone is not None
+
+    def note_time(self, row: FrameRow, metadata: Mapping[str, Any]) -> None:
+        """Note when a SEND was published by the client's clock."""
+        published = metadata.get("publish_time", 0)
+        delay = row.time - published * MILLISECOND_NS
+        self._delay = delay if self._published is None else min(self._delay, delay)
+        first, latest = self._published or (published, published)
+        self._published = min(first, published), max(latest, published)
+
+    def _may_be_late(self, row: FrameRow, gone: Gone) -> bool:
+        """Return True when a SEND may have been on its way when the broker closed its producer."""
+        thresholds = self._context.thresholds
+        known = thresholds.ns("send-without-producer-known-seconds")
+        if row.time - gone.closed_at > thresholds.ns("send-without-producer-seconds"):
+            return False
+        pause, gone.latest = row.time - max(gone.latest, gone.closed_at), row.time
+        if self._published is None or self._published[0] == self._published[1]:  # all the same, or none to compare with
+            return pause <= known
+        published = (row.metadata or {}).get("publish_time", 0) * MILLISECOND_NS
+        return bool(published + self._delay - gone.closed_at <= known)
 
     def counts_homeless(self, number: int) -> bool:
         """Return True when SENDs of an id without a producer are only counted: enough of them are listed."""

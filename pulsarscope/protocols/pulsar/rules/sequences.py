@@ -12,6 +12,8 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.send_marks import has_same_bytes, mark_of
 from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 
@@ -61,6 +63,8 @@ class ProducerSession(msgspec.Struct):
     first_frame: str = ""
     highest: int = -1
     """Highest sequence id sent; that of a batch is its last message's."""
+    ranges: bool = False
+    """It sent a batch that says which ids it has."""
     chunk: int | None = None
     """Sequence id of the chunked message that is being sent."""
     confirmed: int = -1
@@ -68,10 +72,14 @@ class ProducerSession(msgspec.Struct):
     sent: int = 0
     resending: bool = False
     """True after a refused SEND, when the client sends again all that waits."""
-    regressions: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
-    """SENDs whose id is not above the highest before: frame, id, that highest."""
+    regressions: list[tuple[str, int, int, bool]] = msgspec.field(default_factory=list)
+    """SENDs whose id is not above the highest before: frame, id, that highest, and whether an earlier one of this id had other bytes."""
     lower_count: int = 0
     """Number of those whose id is below that highest."""
+    again_count: int = 0
+    """Number of these that repeat a SEND, byte for byte, or are chunks."""
+    reused_count: int = 0
+    """Number of these whose id an earlier SEND with other bytes has."""
     repeated_count: int = 0
     """Number of those whose id is that highest."""
     dropped: list[tuple[str, int]] = msgspec.field(default_factory=list)
@@ -105,12 +113,6 @@ class ProducerSession(msgspec.Struct):
     def kept(self, receipts: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return receipts as facts have them: sequence id, message id, SEND and its mark."""
         return [(number, f"{ledger}:{entry}", send, self.marks.get(number)) for number, ledger, entry, send in receipts]
-
-
-def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | None:
-    """Return what tells whether two SENDs of one sequence id carry the same bytes."""
-    checksum = row.checksum
-    return None if checksum is None or not checksum.stored else (checksum.stored, metadata.get("publish_time", 0), row.payload_size or 0)
 
 
 class SequenceRule(ConnectionRule):
@@ -162,25 +164,34 @@ class SequenceRule(ConnectionRule):
         number = fields.get("sequence_id", -1)
         is_chunk = fields.get("is_chunk") or "chunk_id" in metadata
         session.sent = sent = session.sent + 1
+        known = session.marks.get(number)
         if sent <= KEPT_MAX or not sent % KEPT_MAX:
             session.measured += 1
             session.size += row.payload_size or 0
             session.sent_at = row.time
+            self._form.note_time(row, metadata)
             if sent <= KEPT_MAX:
                 session.marks[number] = mark_of(row, metadata)
         if session.first is None:
             session.first, session.first_sent = number, where_of(row)
             session.first_frame = session.first_sent.name
-        if number <= session.highest and not (is_chunk and number == session.chunk) and not session.resending:
+        is_next_chunk = is_chunk and (number == session.chunk or metadata.get("chunk_id", 0) > 0)
+        if number <= session.highest and not is_next_chunk and not session.resending:
             repeated = number == session.highest
+            is_again = is_chunk or has_same_bytes(known, mark_of(row, metadata))
+            is_reused = known is not None and not is_again
             if self._admit_sample(session.repeated_count if repeated else session.lower_count):
-                session.regressions.append((where_of(row).name, number, session.highest))
+                session.regressions.append((where_of(row).name, number, session.highest, is_reused))
             session.repeated_count += repeated
             session.lower_count += not repeated
-            if not is_chunk and len(session.repeated) < SAMPLES_MAX:
+            session.again_count += not repeated and is_again
+            session.reused_count += not repeated and is_reused
+            if not is_chunk and not is_reused and len(session.repeated) < SAMPLES_MAX:
                 session.repeated[number] = None
         session.chunk = number if is_chunk else None
-        session.highest = max(session.highest, number, fields.get("highest_sequence_id", -1))
+        last = fields.get("highest_sequence_id", -1)
+        session.ranges = session.ranges or last > number
+        session.highest = max(session.highest, number, last)
 
     def _receipt(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -272,6 +283,10 @@ class SequenceRule(ConnectionRule):
             "sent": session.sent,
             "regressions": session.regressions,
             "lower_count": session.lower_count,
+            "again_count": session.again_count,
+            "reused_count": session.reused_count,
+            "interleaves": session.ranges or number in self._form.batched,
+            "uncertain": session.name.startswith(REPLICATOR) or may_lack(self._context, session.where.time, until.time),
             "repeated_count": session.repeated_count,
             "dropped": session.dropped,
             "dropped_marks": [(sent, session.marks.get(sent)) for _, sent in session.dropped],

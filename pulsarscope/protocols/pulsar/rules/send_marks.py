@@ -1,0 +1,52 @@
+"""What tells whether two SENDs of one sequence id carry the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.frame.payload_head import crc32c
+
+RESTAMPED_MAX_BYTES, METADATA_MAX_BYTES = 1 << 20, 256
+"""Largest payload, and bytes of metadata behind the publish time, of messages that are compared but for that time."""
+
+
+def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | None:
+    """Return what tells whether two SENDs of one sequence id carry the same bytes."""
+    checksum = row.checksum
+    return None if checksum is None or not checksum.stored else (checksum.stored, metadata.get("publish_time", 0), row.payload_size or 0)
+
+
+def is_restamped(mark: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return True when two SENDs differ in nothing but their publish time.
+
+    Their checksums differ by that of the difference of the two times, at its distance from the end of the payload: CRC32-C is linear.
+    What of the metadata follows the time is not known, so that each distance is tried.
+    """
+    times = _varint(mark[1]), _varint(other[1])
+    if mark[2] != other[2] or mark[2] > RESTAMPED_MAX_BYTES or mark[1] == other[1] or len(times[0]) != len(times[1]):
+        return False
+    wanted = int(mark[0], 16) ^ int(other[0], 16)
+    zeros = bytes(mark[2])
+    difference = crc32c(bytes(a ^ b for a, b in zip(*times, strict=True)) + zeros)
+    nothing = crc32c(bytes(len(times[0])) + zeros)
+    for _ in range(METADATA_MAX_BYTES):
+        if difference ^ nothing == wanted:
+            return True
+        difference, nothing = crc32c(b"\0", difference), crc32c(b"\0", nothing)
+    return False
+
+
+def has_same_bytes(mark: Sequence[Any] | None, other: Sequence[Any] | None) -> bool:
+    """Return True when two SENDs carry the same bytes, but perhaps for their publish time."""
+    return mark is not None and other is not None and (mark == other or is_restamped(mark, other))
+
+
+def _varint(number: int) -> bytes:
+    """Return a number as protobuf writes it."""
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])
