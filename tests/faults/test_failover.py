@@ -64,7 +64,7 @@ def test_one_that_takes_over_again_and_again_is_named(tmp_path: Path, visits: in
         again.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=True)).client(close_consumer(number))
     diagnosis = diagnose(tmp_path, stays, *(talks if fresh else [again]))
     _, evidence = diagnosis.only(FLAPPING)
-    assert evidence["changes"] == visits - 1
+    assert evidence["changes"] == 2 * (visits - 1)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,48 @@ def test_what_one_held_that_left_and_another_gets_is_named(tmp_path: Path, held:
     first = min(held, acked)
     after = wait_until(member("a", SECOND // 2, 40001).server(told(active=False)), 2 * SECOND).server(told(active=True), delivery(first))
     assert len(diagnose(tmp_path, before, after).of(BOTH)) == (acked < held)
+
+
+@pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
+def test_one_that_is_told_again_and_again_that_it_is_active_was_not_in_between(tmp_path: Path, visits: int, pause: int) -> None:
+    """Brokers wait a second before they tell, and then only who is active."""
+    stays, talks = member("b", 0, 40000), []
+    for number in range(visits):
+        begin = (number + 1) * pause * MILLISECOND
+        talks.append(wait_until(member("a", begin, 40100 + number), begin + pause * MILLISECOND // 2).client(close_consumer()).close())
+        wait_until(stays, begin + pause * MILLISECOND * 3 // 4).server(told(active=True))
+    _, evidence = diagnose(tmp_path, stays, *talks).only(FLAPPING)
+    assert (evidence["changes"], evidence["consumers"]) == (2 * (visits - 1), ["b", "a"])
+
+
+@pytest.mark.parametrize(("times", "pause"), [*product((2, 5, 9), (5, 600, 2000))])
+def test_the_only_member_that_is_told_again_does_not_flap(tmp_path: Path, times: int, pause: int) -> None:
+    talk = member("a", 0, 40000)
+    for _ in range(times):
+        talk.wait(pause * MILLISECOND).server(told(active=True))
+    assert FLAPPING not in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
+def test_one_of_several_that_comes_again_as_standby_and_takes_over_is_named(tmp_path: Path, visits: int, pause: int) -> None:
+    """Two on one connection each, that leave in turn; only the second one is told."""
+    one, two = connected(40000), connected(40001, start=MILLISECOND)
+    for number in range(visits):
+        begin = (number + 1) * pause * MILLISECOND
+        wait_until(one, begin).client(subscribe(number, "a", 100 + number, "Failover")).server(success(100 + number))
+        wait_until(two, begin + 20 * MILLISECOND).client(subscribe(number, "b", 100 + number, "Failover")).server(success(100 + number))
+        two.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=False))
+        wait_until(one, begin + 100 * MILLISECOND).client(close_consumer(number, 500 + number))
+        wait_until(two, begin + 150 * MILLISECOND).server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=True))
+        wait_until(two, begin + pause * MILLISECOND // 2).client(close_consumer(number, 500 + number))
+    assert diagnose(tmp_path, one, two).only(FLAPPING)[1]["changes"] == 2 * (visits - 1)
+
+
+@pytest.mark.parametrize(("visits", "pause"), [*product((4, 9), (600, 2000))])
+def test_a_member_that_comes_again_beside_its_own_dead_connection_does_not_flap(tmp_path: Path, visits: int, pause: int) -> None:
+    """Until the broker sees that it is dead, it is told that it is standby."""
+    talks = []
+    for number in range(visits):
+        talk = member("a", number * pause * MILLISECOND, 40000 + number).server(told(active=number == 0))
+        talks.append(talk if not number else talk.wait(100 * MILLISECOND).server(told(active=True)))
+    assert FLAPPING not in diagnose(tmp_path, *talks).codes

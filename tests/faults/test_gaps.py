@@ -126,12 +126,13 @@ def test_each_hole_excuses_what_was_asked_before_it(early: int, late: int, tmp_p
     assert not UNANSWERED & set(problem_codes(findings_of(tmp_path, talk)))
 
 
-def behind_a_loss(acks: list[bytes], *, before: bool = False, close: bool = False) -> Conversation:
+def behind_a_loss(acks: list[bytes], *, before: bool = False, close: bool = False, kind: str = "Shared") -> Conversation:
     """A consumer whose ACKs, and its close, are read before the ten messages, which stand behind lost bytes.
 
     `before`: the ACKs came before those.
     """
-    talk = subscribed(connected()).client(flow(1000)).wait(10 * MILLISECOND).server(delivery(0)).client(ack(0)).wait(MILLISECOND)
+    talk = subscribed(connected(), kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
+    talk.server(delivery(0)).client(ack(0)).wait(MILLISECOND)
     if before:
         talk.client(*acks).wait(MILLISECOND)
     talk.lose("server", 34).server(*[delivery(entry) for entry in range(1, 11)]).wait(20 * MILLISECOND)
@@ -146,7 +147,7 @@ def behind_a_loss(acks: list[bytes], *, before: bool = False, close: bool = Fals
 @pytest.mark.parametrize("acks", [[ack(*range(1, 11))], [ack(entry) for entry in range(10, 0, -1)], [ack(10, kind="Cumulative")]])
 @pytest.mark.parametrize("close", [False, True])
 def test_acks_of_messages_behind_a_loss_count(acks: list[bytes], close: bool, tmp_path: Path) -> None:
-    assert problem_codes(findings_of(tmp_path, behind_a_loss(acks, close=close))) == ["stream-gap"]
+    assert problem_codes(findings_of(tmp_path, behind_a_loss(acks, close=close, kind="Exclusive"))) == ["stream-gap"]
 
 
 @pytest.mark.parametrize(("acks", "before"), [([], False), ([ack(*range(1, 4))], False), ([ack(*range(1, 11))], True)])

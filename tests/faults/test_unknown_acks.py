@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.faults.consumers import publishing
 from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
@@ -95,3 +97,50 @@ def test_acks_that_cannot_be_judged_or_are_right_are_not_named(tmp_path: Path, h
     elif how == "latest":
         talk.client(acknowledging((1 << 63) - 1, (1 << 63) - 1), acknowledging((1 << 64) - 1, (1 << 64) - 1))
     assert diagnose(tmp_path, ended(talk, end)).of(UNKNOWN) == []
+
+
+def idle(pause: int, *acks: bytes, kind: str = "Shared", flows: bool = True, midstream: bool = False, **fields: Any) -> Conversation:
+    """A consumer that gets nothing, and acknowledges after so many ms."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected(start=2 * SECOND)
+    talk = talk if midstream else subscribed(talk, kind=kind, **fields)
+    return talk.client(flow(1000) if flows else flow(1, 9)).wait(pause * MILLISECOND).client(*acks).wait(SECOND)
+
+
+@pytest.mark.parametrize(("ident", "kind", "pause", "count"), [*product(((7, 3), (99, 0)), ("Shared", "Exclusive"), (450, 3000), (1, 4))])
+def test_an_ack_of_one_that_has_permits_and_got_nothing_is_named(
+    tmp_path: Path, ident: tuple[int, int], kind: str, pause: int, count: int
+) -> None:
+    acks = [acknowledging(ident[0], ident[1] + number) for number in range(count)]
+    for end in ("open", "fin"):
+        diagnosis = diagnose(tmp_path, ended(idle(pause, *acks, kind=kind), end))
+        row, evidence = diagnosis.only(UNKNOWN)
+        assert (len(evidence["message_ids"]), {*diagnosis.commands(row)}) == (count, {"ACK"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "flows"), [*product((0, 5, 500), ("Shared", "Exclusive", "Failover", "Key_Shared"), (False, True))]
+)
+def test_an_ack_of_what_is_published_meanwhile_and_sent_to_nobody_is_named(tmp_path: Path, entry: int, kind: str, flows: bool) -> None:
+    talk = idle(100, acknowledging(7, entry), kind=kind, flows=flows)
+    diagnose(tmp_path, publishing(10, 20 * MILLISECOND), talk).only(UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("why", "kind", "pause"),
+    [
+        *product(("at once",), ("Shared", "Exclusive", "Failover", "Key_Shared"), (0, 100, 300)),  # of its former connection
+        *product(("no permits", "midstream", "reader"), ("Shared", "Exclusive"), (100, 3000)),
+        *product(("standby",), ("Failover", "Key_Shared"), (500, 3000)),
+    ],
+)
+def test_an_ack_that_may_be_of_something_from_before_is_right(tmp_path: Path, why: str, kind: str, pause: int) -> None:
+    fields = {"durable": False} if why == "reader" else {}
+    talk = idle(pause, acknowledging(7, 3), kind=kind, flows=why != "no permits", midstream=why == "midstream", **fields)
+    assert UNKNOWN not in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize(("kind", "end", "pause"), [*product(("Shared", "Exclusive"), ("fin", "rst"), (100, 3000))])
+def test_an_ack_of_what_a_former_connection_or_another_got_is_right(tmp_path: Path, kind: str, end: str, pause: int) -> None:
+    former = consuming(0, 8, port=40007, kind=kind, end=end)
+    talk = idle(pause, acknowledging(7, 7), acknowledging(7, 3), kind=kind)
+    assert UNKNOWN not in diagnose(tmp_path, publishing(10, 20 * MILLISECOND), former, talk).codes

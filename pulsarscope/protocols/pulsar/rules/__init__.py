@@ -47,7 +47,9 @@ from pulsarscope.protocols.pulsar.rules import (
     seeks,
     sent,
     sequences,
+    shares,
     sizes,
+    spans,
     stored_twice,
     storms,
     stuck,
@@ -143,6 +145,7 @@ RULES = Rules(
         redelivery.RedeliveryRule,
         failover.FailoverRule,
         key_shared.KeySharedRule,
+        shares.ShareRule,
         journey.JourneyRule,
         resends.ResendRule,
         publishing.PublishRule,
@@ -177,9 +180,11 @@ RULES = Rules(
     ),
     messages=False,
     needs_both=_NEED_BOTH,
-    unread=(reach.REACH, idle_redirects.REDIRECTS),
+    unread=(reach.REACH, transactions.CONNECTIONS),
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
-    thresholds=tuple(threshold for theme in (*THEMES, subscription_limit, poison, seeks) for threshold in getattr(theme, "THRESHOLDS", ())),
+    thresholds=tuple(
+        threshold for theme in (*THEMES, subscription_limit, poison, seeks, spans) for threshold in getattr(theme, "THRESHOLDS", ())
+    ),
 )

@@ -31,6 +31,11 @@ CODES = table(
         "An ACK came for a consumer that was closed: the broker ignores it, and the messages are delivered again.",
         "Wait for outstanding acknowledgements before the consumer is closed; after an unload, receive again what was not acknowledged.",
     ),
+    SESSION.warning(
+        "ack-cumulative-shared",
+        "A consumer of a Shared or Key_Shared subscription acknowledged cumulatively: the broker ignores it.",
+        "Other consumers have messages in between: acknowledge each on its own. The broker's log says so, too; nothing tells the client.",
+    ),
     SESSION.error(
         "consumer-corrupt",
         "A consumer acknowledged a message because it could not read it: the application never sees it.",
@@ -55,6 +60,9 @@ class AckState(ConsumerState):
     closed: Where | None = None
     late: int = 0
     late_frames: list[str] = msgspec.field(default_factory=list)
+    cumulative: int = 0
+    """Cumulative ACKs, which a Shared or Key_Shared subscription ignores."""
+    cumulative_frames: list[Where] = msgspec.field(default_factory=list)
 
 
 class AckRule(ConsumerRule[AckState]):
@@ -68,6 +76,20 @@ class AckRule(ConsumerRule[AckState]):
         self._unanswered: dict[tuple[str | None, str | None], list[Where]] = {}
         """First unanswered ACKs by topic and subscription."""
         self._unanswered_counts: Counter[tuple[str | None, str | None]] = Counter()
+
+    def review(self, consumer: AckState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - the contract's
+        """Report the cumulative ACKs of a consumer at its end."""
+        if ending and consumer.cumulative:
+            first = consumer.cumulative_frames[0]
+            acks = plural(consumer.cumulative, "cumulative ACK")
+            text = f"{consumer.title} is {consumer.kind} and sent {acks}: the broker ignores these."
+            evidence = {
+                "frames": [where.name for where in consumer.cumulative_frames],
+                **consumer.evidence,
+                "count": consumer.cumulative,
+                "act": "client",
+            }
+            self.context.report("ack-cumulative-shared", first, text, evidence)
 
     def opened(self, consumer: AckState) -> None:
         """Report the late ACKs of the consumer that had this id before."""
@@ -107,6 +129,9 @@ class AckRule(ConsumerRule[AckState]):
         number = fields.get("consumer_id", -1)
         if (error := fields.get("validation_error")) is not None:
             self._report_corrupt(row, fields, error)
+        if (consumer := self.find(row)) is not None and consumer.ignores(fields):
+            consumer.cumulative += 1
+            add_sample(consumer.cumulative_frames, where_of(row))
         if (consumer := self._closed.get(number)) is None or consumer.closed is None or number in self.consumers:
             return
         if may_lack(self.context, consumer.closed.time, row.time):

@@ -21,6 +21,7 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
+from pulsarscope.protocols.pulsar.rules.spans import WITHHELD, evaluate_spans
 from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
@@ -88,7 +89,9 @@ class PublicationRule(ConnectionRule):
             self._delayed += 1
             emit_sent(self._context, row)
         if is_exempt and len(self._exempt) < PRODUCERS_MAX:
-            self._exempt.add(fields.get("producer_id", -1))
+            if (number := fields.get("producer_id", -1)) not in self._exempt and row.topic is not None:
+                self._context.emit_fact(BACKLOG, row.topic, where_of(row), WITHHELD, {})
+            self._exempt.add(number)
 
     def _receipt(self, row: FrameRow) -> None:
         topic, fields = row.topic, row.fields or {}
@@ -173,8 +176,9 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_dropped(facts, report, thresholds)
     evaluate_beginnings(topic, facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
-    evaluate_unknown(topic, facts, report)
+    evaluate_unknown(topic, facts, report, thresholds)
     evaluate_lag(topic, facts, report, thresholds)
+    evaluate_spans(topic, facts, report, thresholds)
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

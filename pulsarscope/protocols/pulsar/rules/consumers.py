@@ -6,6 +6,7 @@ connection.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -67,6 +68,10 @@ class ConsumerState(msgspec.Struct):
     def persistent(self) -> bool:
         """True when the broker keeps messages for it until they are acknowledged."""
         return self.durable and not (self.topic or "").startswith("non-persistent://")
+
+    def ignores(self, ack: Mapping[str, Any]) -> bool:
+        """Return True for the fields of an ACK without effect: cumulative, where several consumers have what is before it."""
+        return ack.get("ack_type") == "Cumulative" and self.kind in SHARED_TYPES
 
 
 State = TypeVar("State", bound=ConsumerState)

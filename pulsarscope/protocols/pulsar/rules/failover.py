@@ -7,8 +7,8 @@ restart of each member, make few of these.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
@@ -49,9 +49,10 @@ THRESHOLDS = (
         "Longer between two changes: restarts by hand, or of a scheduler.",
         ("failover-flapping",),
     ),
+    Threshold("failover-switch-seconds", 0.1, SECONDS, "Within this time a broker tells all members of a change.", ("failover-flapping",)),
 )
 
-FAILOVER, ACTIVE, STANDBY, RELEASED, TOOK = "failover", "active", "standby", "released", "took"
+FAILOVER, JOIN, LEAVE, ACTIVE, STANDBY, RELEASED, TOOK = "failover", "join", "leave", "active", "standby", "released", "took"
 
 SUBSCRIPTION_IDLE_NS = 600_000_000_000
 """Time without facts after which a subscription is evaluated."""
@@ -62,6 +63,15 @@ class FailoverRule(ConsumerRule[ConsumerState]):
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, ConsumerState)
+
+    def opened(self, consumer: ConsumerState) -> None:
+        """Emit who asks to be a member."""
+        emit_change(self.context, consumer, self.context.last, JOIN)
+
+    def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - the contract's
+        """Emit who is a member no longer."""
+        if ending and not self.open:
+            emit_change(self.context, consumer, self.context.last, LEAVE)
 
     def _change(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -87,38 +97,82 @@ def emit_change(
 
 def evaluate_failover(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report an active consumer that changes again and again, and messages delivered to two."""
-    _evaluate_changes([fact for fact in facts if fact.what in (ACTIVE, STANDBY)], report, thresholds)
+    _evaluate_changes([fact for fact in facts if fact.what in (JOIN, LEAVE, ACTIVE, STANDBY)], report, thresholds)
     _evaluate_deliveries(facts, report)
 
 
-def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    changes: list[Fact] = []
-    runs: list[list[Fact]] = [[]]
-    """Changes that follow each other soon."""
-    beside = False
-    """Another member was told meanwhile that it is not the active one."""
+class ActiveChange(NamedTuple):
+    """A consumer that became the active one."""
+
+    name: str
+    fact: Fact
+    """What shows it: it was told so, or it must have been, as the one after it took over from another."""
+
+
+def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
+    """Return the changes of the active consumer, also those of which the broker tells nobody.
+
+    It tells a consumer nothing that is alone, or for the moment: but one that is told twice that it is active was not in between.
+    """
+    changes: list[ActiveChange] = []
+    joined: dict[str, None] = {}
+    """All that were members so far, the latest one last."""
+    members: dict[str, tuple[str, int]] = {}
+    """Those that have not left."""
+    other: str | None = None
+    """Another member, that was beside the active one."""
+    told: Fact | None = None
     for fact in facts:
-        is_same = bool(changes) and fact.values["name"] == changes[-1].values["name"]
-        if fact.what == STANDBY:
-            beside = beside or not is_same
-            continue
-        if is_same and not (beside and _identity(fact) != _identity(changes[-1])):
-            continue  # the same consumer, or the only one
-        beside = False
-        if changes and fact.where.time - changes[-1].where.time > thresholds.ns("failover-flapping-pause-seconds"):
+        name = fact.values["name"]
+        active = changes[-1] if changes else None
+        if fact.what == JOIN:
+            joined.pop(name, None)
+            joined[name], members[name] = None, _identity(fact)
+        elif fact.what == LEAVE:
+            if members.get(name) == _identity(fact):
+                del members[name]
+        elif fact.what == STANDBY:
+            other, told = (name if active is None or name != active.name else _beside(name, members) or other), fact
+        elif active is None or active.name != name:
+            changes.append(ActiveChange(name, fact))
+            other = told.values["name"] if told is not None and _is_within(told, fact, switch_ns) else None
+        elif _identity(active.fact) == _identity(fact):
+            if (beside := _beside(name, joined)) is not None and not _is_within(active.fact, fact, switch_ns):
+                changes += [ActiveChange(beside, fact), ActiveChange(name, fact)]
+        elif other is not None and other != name:
+            changes += [ActiveChange(other, fact), ActiveChange(name, fact)]
+            other = other if told is not None and told.values["name"] != name and _is_within(told, fact, switch_ns) else None
+    return changes
+
+
+def _beside(name: str, members: Iterable[str]) -> str | None:
+    """Return the latest of the other members."""
+    return next((member for member in reversed([*members]) if member != name), None)
+
+
+def _is_within(before: Fact, after: Fact, time: int) -> bool:
+    return after.where.time - before.where.time <= time
+
+
+def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    runs: list[list[ActiveChange]] = [[]]
+    """Changes that follow each other soon."""
+    pause = thresholds.ns("failover-flapping-pause-seconds")
+    for change in _changes(facts, thresholds.ns("failover-switch-seconds")):
+        if runs[-1] and change.fact.where.time - runs[-1][-1].fact.where.time > pause:
             runs.append([])
-        changes.append(fact)
-        runs[-1].append(fact)
+        runs[-1].append(change)
     run = max(runs, key=len)
-    names = list(dict.fromkeys(fact.values["name"] for fact in run))
+    names = list(dict.fromkeys(change.name for change in run))
     returns = len(run) - len(names)
     if returns < thresholds["failover-flapping-returns"]:
         return
-    values, span = run[0].values, run[-1].where.time - run[0].where.time
+    first = run[0].fact
+    values, span = first.values, run[-1].fact.where.time - first.where.time
     text = f"The active consumer of subscription {values['subscription']} on {values['topic']} changed {len(run) - 1} times in "
     text += f"{duration(span)}, between {listing(names)}."
     evidence = {
-        "frames": frame_names(fact.where.name for fact in run),
+        "frames": frame_names(change.fact.where.name for change in run),
         "topic": values["topic"],
         "subscription": values["subscription"],
         "consumers": names[:10],
@@ -127,7 +181,7 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
         "span_ns": span,
         **thresholds.evidence("failover-flapping-returns", "failover-flapping-pause-seconds"),
     }
-    report("failover-flapping", run[0].where, text, evidence)
+    report("failover-flapping", first.where, text, evidence)
 
 
 def _identity(fact: Fact) -> tuple[str, int]:

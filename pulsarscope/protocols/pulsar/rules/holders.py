@@ -17,6 +17,9 @@ ERRORS = frozenset({"ProducerBusy", "ProducerFenced", "ConsumerBusy"})
 
 PRODUCERS, CONSUMERS = "producers-of-topic", "consumers-of-subscription"
 
+QUEUED = "queued"
+"""Kind of a fact of a topic: a producer waited for exclusive access to the end of its connection, or of the capture."""
+
 REQUESTS_MAX = 1_000
 """Requests kept until their answer; clients have a few on the way."""
 
@@ -35,6 +38,8 @@ class HolderRule(ConnectionRule):
         """Values of requests by name of the frame."""
         self._holders: dict[tuple[str, int], str] = {}
         """Key of the facts, by key rule and id."""
+        self._queued: list[tuple[str, Where, dict[str, Any]]] = []
+        """Topic, request and values of producers that wait for exclusive access."""
         self._pinged: int | None = None
         """Time in nanoseconds of the first PING of the broker that the client has not answered."""
 
@@ -53,6 +58,11 @@ class HolderRule(ConnectionRule):
         fields = row.fields or {}
         self._request(row, id=fields.get("consumer_id", -1), name=bounded_name(fields.get("consumer_name")), mode=fields.get("subType", ""))
 
+    def _producer_success(self, row: FrameRow) -> None:
+        """Note that a producer has to wait for its turn."""
+        if (row.fields or {}).get("producer_ready") is False and (request := self._requests.get(row.request or "")) is not None:
+            request["told"] = where_of(row).name
+
     def _request(self, row: FrameRow, **values: Any) -> None:
         remember(self._requests, where_of(row).name, values | {"client": self._context.client}, REQUESTS_MAX)
 
@@ -62,6 +72,8 @@ class HolderRule(ConnectionRule):
         rule = _KEY_RULES[row.request or ""]
         if request is None or row.topic is None:
             return
+        if row.status == "unanswered" and "told" in request and len(self._queued) < REQUESTS_MAX:
+            self._queued.append((row.topic, where, request))
         key = row.topic if rule == PRODUCERS else f"{row.topic}\n{row.subscription}"
         # A producer may wait long for its turn: the time of its final answer decides.
         values = request | {"response": response_name(row), "answered": where.time + (row.latency_ns or 0)}
@@ -85,7 +97,11 @@ class HolderRule(ConnectionRule):
         self._context.report("producer-fenced", where, f"{text} with {error}.", evidence)
 
     def _close_producer(self, row: FrameRow) -> None:
-        self._close(row, PRODUCERS, (row.fields or {}).get("producer_id", -1))
+        number = (row.fields or {}).get("producer_id", -1)
+        self._close(row, PRODUCERS, number)
+        for request in self._requests.values():
+            if "told" in request and request["id"] == number:
+                request["until"] = row.time
 
     def _close_consumer(self, row: FrameRow) -> None:
         self._close(row, CONSUMERS, (row.fields or {}).get("consumer_id", -1))
@@ -110,9 +126,13 @@ class HolderRule(ConnectionRule):
         for (rule, number), key in self._holders.items():
             values = {"id": number, "last_active": last.time, "dead_since": dead_since, "until": until}
             self._context.emit_fact(rule, key, last, "gone", values)
+        for topic, where, request in self._queued:
+            values = {"until": end, "lost": self._context.lost, **request, "since": where.time}
+            self._context.emit_fact(PRODUCERS, topic, where._replace(time=end), QUEUED, values)
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _producer,
+        "PRODUCER_SUCCESS": _producer_success,
         "SUBSCRIBE": _subscribe,
         "CLOSE_PRODUCER": _close_producer,
         "CLOSE_CONSUMER": _close_consumer,

@@ -12,6 +12,7 @@ from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.addresses import may_be, told_addresses
+from pulsarscope.protocols.pulsar.rules.transactions import CONNECTIONS, TRANSACTION, evaluate_idle
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
 CODES = table(
@@ -32,8 +33,6 @@ THRESHOLDS = (
     ),
 )
 
-
-REDIRECTS = "redirects-of-client"
 
 FORGET_NS = 24 * 3600 * 1_000_000_000
 """Time without facts for which connections are remembered: a redirect may lead to one that was opened long before."""
@@ -81,7 +80,7 @@ class RedirectRule(ConnectionRule):
         self._emit(where_of(row), ENDED, values if self._redirect is None else {**values, "redirect": self._redirect})
 
     def _emit(self, where: Where, what: str, values: dict[str, Any]) -> None:
-        self._context.emit_fact(REDIRECTS, host(self._context.client), where, what, {"server": self._context.server, **values})
+        self._context.emit_fact(CONNECTIONS, host(self._context.client), where, what, {"server": self._context.server, **values})
 
     frames: ClassVar[Handlers] = {
         "LOOKUP_RESPONSE": _answer,
@@ -94,10 +93,18 @@ def _is_redirected(fact: Fact) -> bool:
     return "redirect" in fact.values
 
 
-def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the redirects behind which this client (a host) opened no connection, and had none with the broker that they name."""
+def _evaluate_client(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report what a client (a host) left undone, as far as all its connections show."""
     if len(facts) >= FACTS_PER_KEY_MAX:
         return  # that on the connection with which the client went on may have been dropped
+    evaluate_idle(facts, max((fact.values["end"] for fact in facts if fact.what == ENDED), default=0), report, thresholds)
+    connections = [fact for fact in facts if fact.what != TRANSACTION]
+    if any(map(_is_redirected, connections)):
+        _evaluate_redirects(client, connections, report, thresholds)
+
+
+def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the redirects behind which this client opened no connection, and had none with the broker that they name."""
     ends = {fact.where.connection: fact.values["end"] for fact in facts if fact.what != OPEN}
     end = max(ends.values(), default=0)
     latest = max(fact.where.time for fact in facts if fact.what != OPEN or fact.where.connection not in ends)
@@ -123,4 +130,8 @@ def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFindin
             report("redirect-unseen", where, text, evidence)
 
 
-KEYS = (KeyRule(REDIRECTS, FORGET_NS, _evaluate_redirects, decides=_is_redirected),)
+def _decides(fact: Fact) -> bool:
+    return _is_redirected(fact) or fact.what == TRANSACTION
+
+
+KEYS = (KeyRule(CONNECTIONS, FORGET_NS, _evaluate_client, decides=_decides),)

@@ -175,7 +175,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         self.context.report("key-out-of-order", where, text, evidence)
 
     def _ack(self, row: FrameRow) -> None:
-        if (consumer := self._find_ordered(row)) is not None:
+        if (consumer := self._find_ordered(row)) is not None and not consumer.ignores(row.fields or {}):
             for message_id in (row.fields or {}).get("message_id") or ():
                 position = position_of(message_id)
                 if not message_id.get("ack_set") and not self._settle(consumer, position, row.time):

@@ -9,8 +9,8 @@ from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
-from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
+from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names, gap_note
+from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS, QUEUED
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
 CODES = table(
@@ -24,6 +24,11 @@ CODES = table(
         "producer-fenced",
         "A producer lost its topic to another with exclusive access.",
         "What it sent since is not stored: let only one application take the topic with ExclusiveWithFencing.",
+    ),
+    SESSION.note(
+        "producer-waiting",
+        "A producer waited for exclusive access to its topic, and did not get it.",
+        "A standby waits so on purpose. Else look at the producer that holds the topic: whether it is still needed, and lives.",
     ),
     SESSION.error(
         "consumer-busy",
@@ -41,6 +46,7 @@ THRESHOLDS = (
         "A client that does not answer a PING for so long counts as dead: round trips and pauses are shorter.",
         ("producer-busy", "consumer-busy"),
     ),
+    Threshold("producer-waiting-seconds", 1, SECONDS, "A holder that leaves makes room within a second.", ("producer-waiting",)),
 )
 
 HOLDING_NS = 24 * 3_600 * 1_000_000_000
@@ -109,7 +115,7 @@ def _tenures(facts: Sequence[Fact]) -> list[Tenure]:
         holder = fact.where.connection, values["id"]
         if fact.what == "held":
             open_tenures[holder] = Tenure(fact.where, values, None, None, None)
-        elif fact.what != "refused" and holder in open_tenures:
+        elif fact.what not in ("refused", QUEUED) and holder in open_tenures:
             tenure = open_tenures.pop(holder)
             end = {"until": values["until"], "last_active": values.get("last_active"), "dead_since": values.get("dead_since")}
             tenures.append(tenure._replace(**end))
@@ -171,8 +177,8 @@ def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
     return list(groups.values())
 
 
-def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report refused producers of a topic, and those that ExclusiveWithFencing drove out."""
+def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report refused producers of a topic, those that wait in vain, and those that ExclusiveWithFencing drove out."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         request = refused[0]
@@ -180,6 +186,8 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
         code = "producer-fenced" if is_fenced else "producer-busy"
         _report_refused(code, refused, _obstacles(_holders(tenures, request), request), "producer", f"topic {topic}", report)
     for fact in facts:
+        if fact.what == QUEUED and fact.values["until"] - fact.values["since"] >= thresholds.ns("producer-waiting-seconds"):
+            _report_waiting(topic, fact, tenures, report)
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
             losers = [tenure for tenure in _holders(tenures, fact) if tenure.request["name"] != fact.values["name"]]
             if losers:
@@ -192,6 +200,28 @@ def _obstacles(holders: Sequence[Tenure], request: Fact) -> list[Tenure]:
     namesakes = [tenure for tenure in holders if name and tenure.request["name"] == name]
     exclusive = [tenure for tenure in holders if tenure.request["mode"] != "Shared"]
     return namesakes or exclusive or ([] if mode == "Shared" else [*holders])
+
+
+def _report_waiting(topic: str, queued: Fact, tenures: Sequence[Tenure], report: ReportFinding) -> None:
+    values, where = queued.values, queued.where._replace(time=queued.values["since"])
+    until, waited = values["until"], values["until"] - where.time
+    asked = queued._replace(where=where, values={**values, "answered": until})
+    holders = _obstacles(_holders(tenures, asked), asked)
+    held = "; ".join(
+        f"{holder.title('producer')} has held it for {duration(holder.held_ns(until))} and {holder.liveness(until)}"
+        for holder in holders[:HOLDERS_MAX]
+    )
+    name = f"Producer {values['name']}" if values["name"] else "A producer without a name"
+    text = f"{name} ({values['mode']}) of {values['client']} waited {duration(waited)} for topic {topic} and did not get it: "
+    evidence = {
+        "frames": frame_names([where.name, values["told"], *(holder.where.name for holder in holders[:HOLDERS_MAX])]),
+        "topic": topic,
+        "producer_name": values["name"],
+        "waited_ns": waited,
+        "holders": [holder.summary for holder in holders[:HOLDERS_MAX]],
+    }
+    text += held or "its holder is not in the capture"
+    report("producer-waiting", where, f"{text}{gap_note(lost=values['lost'])}.", evidence)
 
 
 def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding) -> None:

@@ -35,6 +35,9 @@ THRESHOLDS = (
     Threshold("redelivery-storm-quick-seeks", 20, "times", "The same when it seeks sooner.", ("redelivery-storm",), 1),
 )
 
+QUICK_FACTOR = 2
+"""So many times as often must a client seek that is quick, for the same note."""
+
 SUBSCRIPTIONS_MAX = 1_000
 """Subscriptions of one connection that were sought back."""
 
@@ -116,7 +119,7 @@ class Replays:
             if times_held < thresholds["redelivery-storm-seeks"]:
                 if replay.again >= thresholds["redelivery-storm-quick-seeks"]:
                     deciding = ("redelivery-storm-quick-seeks",)
-                elif times_held >= thresholds["consumer-undecided-seeks"]:
+                elif max(times_held, replay.again // QUICK_FACTOR) >= thresholds["consumer-undecided-seeks"]:
                     code, deciding = "consumer-undecided", ("consumer-undecided-seeks",)
                 else:
                     continue

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
+
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack, response_name
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, gap_note, may_lack, response_name
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, host, listing
 
 CODES = table(
     SESSION.warning(
@@ -26,6 +28,16 @@ CODES = table(
         "A step of a transaction was refused.",
         "Abort it and start again. After a conflict, look for another consumer of the same messages; after TransactionNotFound, "
         "check the timeout.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "txn-open-idle-seconds",
+        3,
+        SECONDS,
+        "Without any step at the end of the capture, and three times as long as between two steps or as others took: clients work on.",
+        ("txn-open",),
     ),
 )
 
@@ -49,6 +61,12 @@ STEPS = frozenset(
 
 TRANSACTIONS = "transactions"
 
+CONNECTIONS = "ends-of-client"
+"""Key rule of a client's host, with the end of each of its connections."""
+
+TRANSACTION = "transaction"
+"""Kind of a fact of a client: the steps of a transaction that was not ended on a connection."""
+
 FORGET_NS = 3_600_000_000_000
 """Time without facts after which a transaction is evaluated; it lasts a minute by default, and one left open has a fact at its end."""
 
@@ -57,6 +75,9 @@ REQUESTS_MAX = 1_000
 
 EVIDENCE_STEPS_MAX = 30
 """Steps of one transaction that the evidence lists, half of them from the end."""
+
+ENDED_MAX = 100
+"""Ends of transactions on one connection that did not begin there, and are told to the rule of its client."""
 
 ITEMS_MAX = 10
 """Partitions or subscriptions of one step that its fact lists."""
@@ -77,6 +98,28 @@ def is_transaction_error(row: ExchangeRow) -> bool:
     return row.error in ERRORS or (row.request in STEPS and row.error not in AUTHORIZATION_ERRORS)
 
 
+class Steps(msgspec.Struct):
+    """The steps of a transaction on one connection."""
+
+    first: int
+    latest: int
+    """Times of the first and the latest one."""
+    pause: int = 0
+    """Longest time between two, in nanoseconds."""
+    count: int = 0
+    topics: list[str] = []
+    frames: list[str] = []
+
+    def add(self, now: int, topics: Sequence[str], frame: str) -> None:
+        """Add a step."""
+        self.count += 1
+        self.pause, self.latest = max(self.pause, now - self.latest), now
+        add_sample(self.frames, frame)
+        for topic in topics:
+            if topic not in self.topics:
+                add_sample(self.topics, topic)
+
+
 class TransactionRule(ConnectionRule):
     """Source of the facts on the transactions of one connection."""
 
@@ -86,6 +129,12 @@ class TransactionRule(ConnectionRule):
         """Transaction, and time to live of a new one in nanoseconds, by name of the request's frame."""
         self._open: dict[str, tuple[Where, int]] = {}
         """NEW_TXN_RESPONSE and time to live in nanoseconds of the transactions that began here."""
+        self._steps: dict[str, Steps] = {}
+        """Of transactions of which no END_TXN came here."""
+        self._ended = 0
+        """Transactions that were ended, but not begun here."""
+        self._longest = 0
+        """Longest time from NEW_TXN_RESPONSE to END_TXN, in nanoseconds."""
 
     def _remember(self, row: FrameRow, transaction: str | None, ttl: int = 0) -> None:
         remember(self._requests, where_of(row).name, (transaction, ttl), REQUESTS_MAX)
@@ -108,7 +157,12 @@ class TransactionRule(ConnectionRule):
         transaction = transaction_of(fields)
         self._remember(row, transaction)
         if transaction is not None:
-            self._open.pop(transaction, None)
+            if (begun := self._open.pop(transaction, None)) is not None:
+                self._longest = max(self._longest, row.time - begun[0].time)
+            elif self._ended < ENDED_MAX:  # it may have begun on another connection
+                self._ended += 1
+                self._context.emit_fact(CONNECTIONS, host(self._context.client), where_of(row), TRANSACTION, {"txn": transaction})
+            self._steps.pop(transaction, None)
             action = fields.get("txn_action", "COMMIT")
             self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "ending", {"command": "END_TXN", "about": action})
 
@@ -127,6 +181,10 @@ class TransactionRule(ConnectionRule):
             )
         step = {"command": row.command, "about": about, "topics": [name for name in named[:ITEMS_MAX] if isinstance(name, str)]}
         self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "step", step)
+        if (steps := self._steps.get(transaction)) is None:
+            steps = Steps(row.time, row.time)
+            remember(self._steps, transaction, steps, REQUESTS_MAX)
+        steps.add(row.time, step["topics"], where_of(row).name)
 
     def _exchange(self, row: ExchangeRow) -> None:
         if not self._requests and row.status != "error":
@@ -157,6 +215,23 @@ class TransactionRule(ConnectionRule):
                 "unseen": may_lack(self._context, where.time, end),
             }
             self._context.emit_fact(TRANSACTIONS, transaction, last, "open", values)
+        for transaction, steps in self._steps.items():
+            begun = self._open.get(transaction)
+            values = {
+                "txn": transaction,
+                "begun": None if begun is None else [*begun[0]],
+                "ttl": 0 if begun is None else begun[1],
+                "longest": self._longest,
+                "first": steps.first,
+                "latest": steps.latest,
+                "pause": steps.pause,
+                "count": steps.count,
+                "topics": steps.topics,
+                "frames": steps.frames,
+                "decided": row.closed != "open",
+                "unseen": may_lack(self._context, steps.first if begun is None else begun[0].time, end),
+            }
+            self._context.emit_fact(CONNECTIONS, host(self._context.client), last, TRANSACTION, values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Pass over what is outside transactions; see `ConnectionRule.batch`."""
@@ -266,6 +341,33 @@ def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFi
     )
     evidence = history.evidence([begun.name, *(step["frame"] for step in history.steps)])
     report("txn-open", begun, text, evidence | {"age_ns": age, "ttl_ns": values["ttl"], "closed_by": values["closed"]})
+
+
+def evaluate_idle(facts: Sequence[Fact], end: int, report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the transactions of a client (a host) that rest when it was last seen, at `end`, on connections that are open."""
+    transactions: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.what == TRANSACTION:
+            transactions.setdefault(fact.values["txn"], []).append(fact)
+    for transaction, parts in transactions.items():
+        begin = next((part for part in parts if part.values.get("begun") is not None), None)
+        if begin is None or begin.values["decided"] or any(part.values.get("unseen", True) for part in parts):
+            continue
+        values, begun = begin.values, Where(*begin.values["begun"])
+        latest = max(part.values["latest"] for part in parts)
+        rest, age = end - latest, end - begun.time
+        usual = max(values["longest"], *(part.values["pause"] for part in parts))
+        if rest < max(thresholds.ns("txn-open-idle-seconds"), 3 * usual) or 0 < values["ttl"] < age:
+            continue
+        topics = list(dict.fromkeys(topic for part in parts for topic in part.values["topics"]))
+        count = sum(part.values["count"] for part in parts)
+        on_topics = f" on {listing(topics)}" if topics else ""
+        text = f"Transaction {transaction}{on_topics} has no END_TXN after {duration(age)}, and no step for the last {duration(rest)}: "
+        text += f"its {plural(count, 'step')} stay without effect, and consumers wait behind it."
+        frames = [begun.name, *(frame for part in parts for frame in part.values["frames"])]
+        evidence = {"frames": frame_names(frames), "txn": transaction, "topic": next(iter(topics), None)}
+        evidence |= {"age_ns": age, "rest_ns": rest, "ttl_ns": values["ttl"], "closed_by": None}
+        report("txn-open", begun, text, evidence | thresholds.evidence("txn-open-idle-seconds"))
 
 
 KEYS = (KeyRule(TRANSACTIONS, FORGET_NS, _evaluate_transaction),)

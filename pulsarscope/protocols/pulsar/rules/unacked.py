@@ -28,7 +28,7 @@ from pulsarscope.protocols.pulsar.rules.pauses import Turns, report_pause, repor
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
-from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, UnknownAcks
+from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
@@ -80,7 +80,6 @@ THRESHOLDS = (
 ENTRIES_MAX = 200_000
 """Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
 
-
 RHYTHM_ACKS = 10
 """ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
 
@@ -119,6 +118,7 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages in its latest fact."""
     unknown: UnknownAcks | None = None
     """What it acknowledged without having got it; None until it gets something."""
+    idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
     reported: bool = False
     hole_reported: bool = False
@@ -149,7 +149,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             advise_on_acks(self.context, consumer, consumer.first_ack, consumer.acks, consumer.deliveries, consumer.acknowledged_at)
             report_pause(self.context, consumer, consumer.turns, consumer.acks)
             self._size -= len(consumer.entries)
-            if consumer.unknown is not None and consumer.unknown.acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
+            if (consumer.unknown or consumer.idle).acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
                 self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
         if not consumer.entries or not consumer.persistent:
             return
@@ -194,8 +194,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Review all consumers, and emit that those of a closed connection hold nothing."""
         super().end(row, last)
         for consumer, now in self._acked_unknown:
-            if consumer.unknown is not None:
-                consumer.unknown.emit(self.context, BACKLOG, consumer, now)
+            (consumer.unknown or consumer.idle).emit(self.context, BACKLOG, consumer, now)
         if row.closed != "open":
             for consumer in self.consumers.values():
                 self._emit(consumer, last, 0)
@@ -235,12 +234,20 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
 
+    def _flow(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None and not consumer.idle.flowed:
+            consumer.idle.flowed = row.time
+
     def _ack(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
             return
         fields = row.fields or {}
+        if consumer.ignores(fields):
+            return
         where = where_of(row)
         place = consumer.early.latest = where.file, where.packet
+        if consumer.unknown is None:
+            consumer.idle.note(where, fields)
         if consumer.entries:
             oldest = next(iter(consumer.entries.values())).where.time
             consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)
@@ -435,6 +442,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
 
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
+        "FLOW": _flow,
         "MESSAGE": _message,
         "ACK": _ack,
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,

@@ -10,10 +10,11 @@ import msgspec
 from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
-from pulsarscope.protocols.pulsar.rules.message_ids import Position
-from pulsarscope.protocols.pulsar.text.formatting import listing
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
     SESSION.warning(
@@ -29,6 +30,20 @@ NO_ID = (1 << 63) - 1
 
 UNKNOWN = "unknown"
 """Kind of a fact of a topic: acknowledged ids outside of all that the connection delivered to the subscription."""
+
+
+IDLE = "idle"
+"""Kind of a fact of a topic: acknowledged ids of a consumer that got nothing."""
+
+THRESHOLDS = (
+    Threshold(
+        "ack-unknown-id-seconds",
+        0.4,
+        SECONDS,
+        "With permits, without a message: brokers deliver within milliseconds what is unacknowledged from before.",
+        ("ack-unknown-id",),
+    ),
+)
 
 
 class Extent(msgspec.Struct):
@@ -74,9 +89,76 @@ class UnknownAcks(msgspec.Struct):
         context.emit_fact(rule, consumer.topic, acks[0][0]._replace(time=now), UNKNOWN, values)
 
 
-def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+class IdleAcks(msgspec.Struct):
+    """ACKs of a consumer that has got nothing."""
+
+    flowed: int = 0
+    """Time of its first FLOW in nanoseconds; 0: it has no permits."""
+    acks: list[tuple[Where, Position]] = msgspec.field(default_factory=list)
+
+    def note(self, where: Where, fields: Mapping[str, Any]) -> None:
+        """Note an ACK."""
+        if "validation_error" not in fields:
+            for position in map(position_of, fields.get("message_id") or ()):
+                if max(position) < NO_ID:
+                    add_sample(self.acks, (where, position))
+
+    def emit(self, context: RuleContext, rule: str, consumer: ConsumerState, now: int) -> None:
+        """Emit what was acknowledged."""
+        if not self.acks or context.lost or consumer.topic is None or consumer.ready is None:
+            return
+        values = {
+            **consumer.evidence,
+            "title": consumer.title,
+            "kind": consumer.kind,
+            "ids": [position for _, position in self.acks],
+            "frames": [where.name for where, _ in self.acks],
+            "times": [where.time for where, _ in self.acks],
+            "flowed": self.flowed,
+            "server": host(context.server),
+        }
+        context.emit_fact(rule, consumer.topic, self.acks[0][0]._replace(time=now), IDLE, values)
+
+
+def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report ids that the consumer cannot have from a former connection.
+
+    The broker would have delivered them anew, or they are beyond what the topic has, or they were published within the capture and
+    delivered to nobody.
+    """
+    values = idle.values
+    subscription, server = values["subscription"], values["server"]
+    delivered = [fact for fact in facts if fact.what == "delivered" and fact.values["subscription"] == subscription]
+    furthest = max((tuple(fact.values["position"]) for fact in delivered), default=(-1, -1))
+    published = [tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.values["server"] == server]
+    known = []
+    for ident, frame, time in zip(values["ids"], values["frames"], values["times"], strict=True):
+        is_due = values["kind"] in ("Exclusive", "Shared") and values["flowed"] and not delivered
+        waited = is_due and time - values["flowed"] >= thresholds.ns("ack-unknown-id-seconds")
+        if tuple(ident) > furthest and (waited or (published and tuple(ident) >= min(published))):
+            known.append((ident, frame, time))
+    if not known:
+        return
+    ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in known])
+    text = f"{values['title']} acknowledged {plural(len(known), 'message')} though it got none: {ids}."
+    evidence = {
+        "frames": [frame for _, frame, _ in known],
+        "topic": topic,
+        "subscription": subscription,
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "message_ids": [list(ident) for ident, _, _ in known],
+        "delivered": None,
+        **thresholds.evidence("ack-unknown-id-seconds"),
+    }
+    report("ack-unknown-id", idle.where._replace(time=known[0][2]), text, evidence)
+
+
+def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report ids that no other connection delivered to the subscription before, as to the same client before it reconnected."""
     for unknown in facts:
+        if unknown.what == IDLE:
+            _evaluate_idle(topic, unknown, facts, report, thresholds)
         if unknown.what != UNKNOWN:
             continue
         values = unknown.values

@@ -1,0 +1,145 @@
+"""Facts on what each consumer of a Shared or Key_Shared subscription got, and how long it had no permits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.ack_sets import left_of
+from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
+from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.rules.spans import SPANS
+from pulsarscope.protocols.pulsar.text.formatting import host
+
+SPANS_MAX = 2_000
+"""Spans of one consumer: of several that share a topic evenly, each gets every second entry or so."""
+
+EXHAUSTED_MAX = 500
+"""Entries of one consumer that used up its permits, and are kept."""
+
+
+class ConsumerShare(ConsumerState):
+    """What a consumer got."""
+
+    spans: list[tuple[int, int, int, int, str]] = msgspec.field(default_factory=list)
+    """Ledger, first and last entry, time and frame of the first delivery."""
+    last: Position = (-1, -1)
+    """Furthest entry."""
+    scattered: bool = False
+    """It got what is in more spans than are kept, or not in the order of entries."""
+    sought: bool = False
+    delivered: int = 0
+    permits: int = 0
+    able: Where | None = None
+    """Its first FLOW."""
+    exhausted: list[Position] = msgspec.field(default_factory=list)
+    """Entries that used up its permits, the first ones."""
+    lacking_since: int = 0
+    """Time since which it has no permits, in nanoseconds; 0 when it has some."""
+    lacking_ns: int = 0
+    """Time without permits before that."""
+    acks: int = 0
+
+
+class ShareRule(ConsumerRule[ConsumerShare]):
+    """Source of the facts on the shares of one connection's consumers."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, ConsumerShare)
+
+    def opened(self, consumer: ConsumerShare) -> None:
+        """Follow no consumer of another type."""
+        if consumer.kind not in SHARED_TYPES or not consumer.persistent:
+            del self.consumers[consumer.number]
+
+    def review(self, consumer: ConsumerShare, now: int, *, ending: bool) -> None:
+        """Emit what a consumer got, at its end."""
+        if not ending or consumer.able is None or consumer.topic is None or consumer.ready is None:
+            return
+        lacking = consumer.lacking_ns + (now - consumer.lacking_since if consumer.lacking_since else 0)
+        values = {
+            **consumer.evidence,
+            "title": consumer.title,
+            "kind": consumer.kind,
+            "spans": consumer.spans,
+            "ledger": consumer.last[0],
+            "delivered": consumer.delivered,
+            "permits": consumer.permits,
+            "exhausted": consumer.exhausted,
+            "lacking_ns": lacking,
+            "acks": consumer.acks,
+            "began": consumer.able.time,
+            "life_ns": now - consumer.able.time,
+            "closed": not self.open,
+            "undecided": consumer.scattered or consumer.sought or may_lack(self.context, consumer.able.time, now, SERVER),
+            "server": host(self.context.server),
+        }
+        self.context.emit_fact(BACKLOG, consumer.topic, consumer.able._replace(time=now), SPANS, values)
+
+    def _flow(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is None:
+            return
+        consumer.able = consumer.able or where_of(row)
+        consumer.permits += (row.fields or {}).get("messagePermits", 0)
+        if consumer.lacking_since and consumer.permits > 0:
+            consumer.lacking_ns += row.time - consumer.lacking_since
+            consumer.lacking_since = 0
+
+    def _message(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is None:
+            return
+        fields = row.fields or {}
+        messages = batch_size(row)
+        consumer.delivered += messages
+        consumer.permits -= left_of(fields["ack_set"], messages) if fields.get("ack_set") else messages
+        position = position_of(fields.get("message_id"))
+        if row.metadata and "deliver_at_time" in row.metadata:
+            consumer.scattered = True
+        if consumer.permits <= 0 and not consumer.lacking_since:
+            consumer.lacking_since = row.time
+            if len(consumer.exhausted) < EXHAUSTED_MAX:
+                consumer.exhausted.append(position)
+        if position > consumer.last or not fields.get("redelivery_count"):
+            consumer.last = max(position, consumer.last)
+            self._extend(consumer, position, row)
+
+    def _ack(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            consumer.acks += 1
+
+    def _extend(self, consumer: ConsumerShare, position: Position, row: FrameRow) -> None:
+        spans, (ledger, entry) = consumer.spans, position
+        if spans and spans[-1][0] == ledger and spans[-1][2] + 1 == entry:
+            spans[-1] = (*spans[-1][:2], entry, *spans[-1][3:])
+        elif len(spans) < SPANS_MAX:
+            spans.append((ledger, entry, entry, row.time, where_of(row).name))
+        else:
+            consumer.scattered = True
+
+    def _seek(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
+        """Note that a client chose to pass over messages, or not to have them any more."""
+        for consumer in self.consumers.values():
+            consumer.sought = True
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over what other consumers get; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if row.command not in {"MESSAGE", "ACK"} or (row.fields or NOTHING).get("consumer_id") in self.consumers:
+                handle(index)
+
+    frames: ClassVar[Handlers] = {
+        **ConsumerRule.frames,
+        "FLOW": _flow,
+        "MESSAGE": _message,
+        "ACK": _ack,
+        "SEEK": _seek,
+        "UNSUBSCRIBE": _seek,
+    }

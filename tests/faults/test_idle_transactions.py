@@ -1,0 +1,90 @@
+"""Transactions in which nothing more happens, and those that take their time."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.commands import PING, PONG, TOPIC, created, producer, receipt, send
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
+
+OPEN = "txn-open"
+
+
+def transactions(before: int, steps: int, pause: int, *, number: int = 5, ttl: int = 60_000, port: int = 40000) -> Conversation:
+    """Transactions that are committed, and one with so many SENDs, `pause` ms apart, that is not."""
+    talk = connected(port).client(producer(request=90)).server(created(request=90))
+    sent = 0
+    for index in range(before + 1):
+        ident: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": number + index}
+        talk.client(command_frame("NEW_TXN", request_id=100 + 3 * index, txn_ttl_millis=ttl, tc_id=0))
+        talk.server(command_frame("NEW_TXN_RESPONSE", request_id=100 + 3 * index, **ident))
+        for _ in range(steps):
+            talk.wait(pause * MILLISECOND).client(send(1, sent, **ident)).server(receipt(1, sent, entry=sent))
+            sent += 1
+        if index < before:
+            end_of(talk, number + index, 101 + 3 * index)
+    return talk
+
+
+def end_of(talk: Conversation, number: int, request: int = 900) -> Conversation:
+    ident: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": number}
+    talk.client(command_frame("END_TXN", request_id=request, txn_action="COMMIT", **ident))
+    return talk.server(command_frame("END_TXN_RESPONSE", request_id=request, **ident))
+
+
+def beside(until: int, *, host: str = "10.0.0.1") -> Conversation:
+    """Another connection of the client, that goes on."""
+    talk = connected(40009, host=host).client(producer(1, "q", 1, f"{TOPIC}-2")).server(created("q", 1))
+    for number in range(until * 2):
+        wait_until(talk, (number + 1) * SECOND // 2).client(send(1, number)).server(receipt(1, number, entry=number))
+    return talk
+
+
+@pytest.mark.parametrize(("before", "steps", "pause", "length"), [*product((0, 3), (1, 5), (10, 100), (6, 12, 40))])
+def test_one_without_a_step_for_long_is_named(tmp_path: Path, before: int, steps: int, pause: int, length: int) -> None:
+    diagnosis = diagnose(tmp_path, transactions(before, steps, pause), beside(length))
+    row, evidence = diagnosis.only(OPEN)
+    assert (row.severity, evidence["txn"], evidence["topic"]) == ("warning", f"(3,{5 + before})", TOPIC)
+    assert diagnosis.commands(row)[:2] == ["NEW_TXN_RESPONSE", "SEND"]
+
+
+@pytest.mark.parametrize("length", [35, 65])
+def test_its_own_connection_may_tell_the_time(tmp_path: Path, length: int) -> None:
+    talk = wait_until(transactions(1, 3, 20, ttl=600_000), length * SECOND).client(PING).server(PONG)
+    assert diagnose(tmp_path, talk).only(OPEN)[1]["closed_by"] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "steps", "pause", "length"),
+    [
+        *product((0, 3), (1, 5), (10, 100), (2,)),  # not for long
+        *product((0, 1), (4, 9), (1500, 3000), (33,)),  # its steps come as slowly
+        *product((2,), (2,), (5_000,), (36,)),  # others take as long
+    ],
+)
+def test_one_that_may_go_on_is_not(tmp_path: Path, before: int, steps: int, pause: int, length: int) -> None:
+    talk = transactions(before, steps, pause)
+    until = max(length if length < 3 else 0, (before + 1) * steps * pause // 1000 + 2)
+    assert OPEN not in diagnose(tmp_path, talk, beside(until)).codes
+
+
+@pytest.mark.parametrize(("steps", "length", "how"), [*product((1, 5), (6, 30), ("ended", "ended elsewhere", "steps elsewhere", "lost"))])
+def test_one_that_ends_or_goes_on_is_not(tmp_path: Path, steps: int, length: int, how: str) -> None:
+    talk, other = transactions(0, steps, 50), beside(length)
+    if how == "ended":
+        wait_until(talk, (length - 1) * SECOND)
+        end_of(talk, 5)
+    elif how == "ended elsewhere":
+        end_of(other, 5)
+    elif how == "steps elsewhere":
+        other.client(send(1, 1000, txnid_most_bits=3, txnid_least_bits=5)).server(receipt(1, 1000, entry=1000))
+    else:
+        talk.lose("client", 60).server(PING).client(PONG)
+    assert OPEN not in diagnose(tmp_path, talk, other).codes

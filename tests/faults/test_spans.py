@@ -1,0 +1,138 @@
+"""What the consumers of a Shared or Key_Shared subscription got together: entries that none got, and the one that holds others up."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.consumers import publishing
+from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import PUBLISH_TIME_MS, command_frame
+
+SKIPPED, BEHIND = "messages-skipped", "consumer-behind"
+
+
+def passing_over(first: int, again: int, *, kind: str = "Shared", behind: int = 10, permits: int = 0, leaves: str = "") -> Conversation:
+    """A consumer that uses up its permits with `first` entries, and gets those from `again` on at 2 s; or leaves in between."""
+    talk = subscribed(connected(start=10 * MILLISECOND), kind=kind).client(flow(permits or first))
+    for entry in range(first):
+        wait_until(talk, (110 + 20 * entry) * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    if leaves:
+        talk.client(close_consumer(1, 300))
+        wait_until(talk, 1900 * MILLISECOND)
+        subscribed(talk, kind=kind)
+    wait_until(talk, 2 * SECOND).client(flow(1000))
+    for entry in range(again, again + behind):
+        talk.wait(MILLISECOND).server(delivery(entry)).client(ack(entry))
+    return talk.wait(100 * MILLISECOND)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "count", "leaves"), [*product(("Shared", "Key_Shared"), (5, 20), (6, 25, 40), ("", "and comes again"))]
+)
+def test_what_none_of_a_shared_subscription_got_is_named(tmp_path: Path, kind: str, first: int, count: int, leaves: str) -> None:
+    talk = passing_over(first, first + count, kind=kind, leaves=leaves)
+    diagnosis = diagnose(tmp_path, talk, publishing(first + count + 10, 20 * MILLISECOND))
+    row, evidence = diagnosis.only(SKIPPED)
+    assert (evidence["before"], evidence["after"], evidence["count"]) == ([7, first - 1], [7, first + count], count)
+    assert diagnosis.commands(row)[:2] == ["MESSAGE", "MESSAGE"]
+
+
+@pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (0, 1, 2))])
+def test_markers_are_passed_over(tmp_path: Path, kind: str, first: int, count: int) -> None:
+    talk = passing_over(first, first + count, kind=kind)
+    assert SKIPPED not in diagnose(tmp_path, talk, publishing(first + count + 10, 20 * MILLISECOND)).codes
+
+
+@pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (10, 40))])
+def test_what_another_got_is_not_skipped(tmp_path: Path, kind: str, first: int, count: int) -> None:
+    other = subscribed(connected(40001, start=300 * MILLISECOND), kind=kind).client(flow(1000))
+    wait_until(other, 600 * MILLISECOND)
+    for entry in range(first, first + count):
+        other.wait(20 * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    talks = passing_over(first, first + count, kind=kind), other.close()
+    assert SKIPPED not in diagnose(tmp_path, *talks, publishing(first + count + 10, 20 * MILLISECOND)).codes
+
+
+@pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (10, 40))])
+def test_with_permits_it_would_have_had_a_share(tmp_path: Path, kind: str, first: int, count: int) -> None:
+    """Another one, not in the capture, may have come before it in rank."""
+    talk = passing_over(first, first + count, kind=kind, permits=1000)
+    assert SKIPPED not in diagnose(tmp_path, talk, publishing(first + count + 10, 20 * MILLISECOND)).codes
+
+
+@pytest.mark.parametrize("why", ["one elsewhere", "sought", "delayed", "lost", "from before", "few behind", "in the end"])
+def test_what_may_have_gone_elsewhere_is_not_skipped(tmp_path: Path, why: str) -> None:
+    producer = publishing(60, 20 * MILLISECOND) if why != "from before" else publishing(10, 20 * MILLISECOND, first=41)
+    talk = subscribed(connected(start=10 * MILLISECOND)).client(flow(10))
+    for entry in range(10):
+        position = 2 * entry if why == "one elsewhere" else entry
+        metadata: dict[str, Any] = {"deliver_at_time": PUBLISH_TIME_MS + 1000} if why == "delayed" else {}
+        wait_until(talk, (110 + 40 * entry) * MILLISECOND).server(delivery(position, **metadata)).client(ack(position))
+    if why == "sought":
+        talk.client(command_frame("SEEK", consumer_id=1, request_id=77, message_id={"ledgerId": 7, "entryId": 40}))
+    elif why == "lost":
+        talk.lose("server", 5000)
+    wait_until(talk, 2 * SECOND).client(flow(1000))
+    last = {"few behind": 42, "in the end": 60}.get(why, 55)
+    for entry in range(14, 44) if why == "in the end" else range(40, last):
+        talk.wait(MILLISECOND).server(delivery(entry)).client(ack(entry))
+    if why == "in the end":
+        for entry in range(10, 14):
+            talk.server(delivery(entry)).client(ack(entry))
+    assert SKIPPED not in diagnose(tmp_path, talk, producer).codes
+
+
+def key_shared(
+    length: int, queue: int, slow_ms: int, *, kind: str = "Key_Shared", step: int = 50, both: bool = False
+) -> list[Conversation]:
+    """Two consumers of a topic that gets an entry each `step` ms: what is even is the fast one's, what is odd the slow one's."""
+    talks = []
+    for port, first, pace in ((40000, 0, slow_ms if both else 0), (40001, 1, slow_ms)):
+        talk = subscribed(connected(port, start=20 * MILLISECOND), kind=kind).client(flow(queue))
+        events: list[tuple[int, int, bytes]] = []
+        free, due, waits, half = 0, 0, queue, max(queue // 2, 1)
+        acked: list[int] = []
+        for got in range(length * 1000 // (2 * step)):
+            entry = 2 * got + first
+            due = max(150 + step * entry, due + 1)
+            if got >= waits:  # a half of the queue must be taken first
+                taken = acked[waits - queue + half - 1]
+                events.append((taken + 1, 1, flow(half)))
+                waits += half
+                due = max(due, taken + 2)
+            free = max(free, due) + pace
+            events += [(due, 0, delivery(entry)), (free, 1, ack(entry))]
+            acked.append(free)
+        for time, is_client, frame in sorted(events):
+            if time < length * 1000:
+                talk.wait(max(START_NS + time * MILLISECOND - talk.time_ns, 0))
+                (talk.client if is_client else talk.server)(frame)
+        talks.append(talk)
+    return [*talks, publishing(length * 1000 // step, step * MILLISECOND)]
+
+
+@pytest.mark.parametrize(("length", "queue", "slow"), [*product((6, 8, 12), (4, 10), (300, 500, 800)), (12, 20, 500), (12, 20, 900)])
+def test_a_slow_one_beside_one_that_is_idle_is_named(tmp_path: Path, length: int, queue: int, slow: int) -> None:
+    diagnosis = diagnose(tmp_path, *key_shared(length, queue, slow))
+    row, evidence = diagnosis.only(BEHIND)
+    assert (row.severity, evidence["act"], evidence["waiting"] >= 10) == ("warning", "client", True)
+    assert diagnosis.frames[f"0:{row.packet}.{row.sub}"].command == "FLOW"
+
+
+@pytest.mark.parametrize(
+    ("length", "queue", "slow", "kind", "both"),
+    [
+        *product((4, 9), (4, 10, 20), (0, 40, 90), ("Key_Shared",), (False,)),  # it keeps up
+        *product((2,), (4, 10), (300,), ("Key_Shared",), (False,)),  # too short
+        *product((4, 9), (4, 10), (300,), ("Key_Shared",), (True,)),  # both are slow
+    ],
+)
+def test_those_that_keep_up_or_are_all_slow_are_not(tmp_path: Path, length: int, queue: int, slow: int, kind: str, both: bool) -> None:
+    assert BEHIND not in diagnose(tmp_path, *key_shared(length, queue, slow, kind=kind, both=both)).codes
