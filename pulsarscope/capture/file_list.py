@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -135,18 +136,21 @@ class _Expansion:
         else:  # a pipe or device: probing would consume its bytes
             self._add(_Candidate(path, None, None), path)
 
-    def _folder(self, path: str) -> None:
+    def _folder(self, path: str, *, named: bool = True) -> None:
+        """Add the captures in a folder and in the folders below it; links to folders are not followed, for they may lead back."""
         before = len(self.candidates) + len(self.findings)
         try:
-            entries = sorted(entry.path for entry in os.scandir(path))
+            entries = sorted(os.scandir(path), key=attrgetter("path"))
         except OSError as error:
             self._note("file-unreadable", path, f"cannot be read: {system_reason(error)}")
             return
         for entry in entries:
-            self._path(entry, named=False)
-        if len(self.candidates) + len(self.findings) == before:
-            deeper = f" of its own (those in its folders: '{printable(path)}/*')" if any(map(os.path.isdir, entries)) else ""
-            self._note("not-a-capture", path, f"is a folder without captures{deeper}")
+            if entry.is_dir(follow_symlinks=False):
+                self._folder(entry.path, named=False)
+            else:
+                self._path(entry.path, named=False)
+        if named and len(self.candidates) + len(self.findings) == before:
+            self._note("not-a-capture", path, "is a folder without captures")
 
     def _add(self, candidate: _Candidate, identity: str) -> None:
         if identity in self._seen:
@@ -183,7 +187,7 @@ def expand_inputs(
 
     They are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
 
-    Arguments are files, globs, folders (for the captures directly in them, whatever their names), "-", and URIs if `list_uri` lists them.
+    Arguments are files, globs, folders (for the captures in them and below, whatever their names), "-", and URIs if `list_uri` lists them.
     Raises UsageError without any, or for a `source_by` that is invalid or matches no path; CaptureError when none names a capture.
     """
     if not arguments:

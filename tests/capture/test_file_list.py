@@ -43,9 +43,11 @@ def test_several_are_ordered_by_their_first_packets_then_by_name(folder: Path) -
     assert inputs.findings == []
 
 
-def test_a_folder_gives_the_captures_directly_in_it(folder: Path) -> None:
+def test_a_folder_gives_the_captures_in_it_and_below(folder: Path) -> None:
+    (folder / "inner" / "back").symlink_to(folder)
+    (folder / "void").mkdir()
     inputs = expand_inputs([str(folder)])
-    assert names(inputs) == ["c", "b.gz", "a.pcap", "d.pcap"]
+    assert names(inputs) == ["c", "deep.pcap", "b.gz", "a.pcap", "d.pcap"]
     assert inputs.findings == []
 
 
@@ -106,7 +108,7 @@ def test_a_capture_named_twice_is_read_once(folder: Path) -> None:
         ("empty", "is empty"),
         ("gone", "cannot be read: No such file or directory"),
         ("void", "void is a folder without captures. Give"),
-        ("hosts", "hosts is a folder without captures of its own (those in its folders: '"),
+        ("hosts", "hosts is a folder without captures. Give"),
         ("loop", "cannot be read: "),
         ("evil\n\x1b[2J", "evil\\n\\x1b[2J"),
     ],
