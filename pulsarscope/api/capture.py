@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from io import BytesIO
 from itertools import chain
@@ -91,6 +92,12 @@ class Capture:
     def messages(self, *, filter: str | None = None) -> Rows[MessageRow]:  # noqa: A002
         """Iterate over the application messages, with batches unpacked and chunks joined."""
         return self._rows(MessageRow, filter)
+
+    def payloads(self, *, filter: str | None = None) -> Iterator[tuple[MessageRow, bytes | None]]:  # noqa: A002
+        """Iterate over the messages with their application bytes, which are None where they could not be read."""
+        self._filter({MessageRow.kind}, filter)  # refuses one that is not valid
+        options = msgspec.structs.replace(self._options, payload="base64")
+        return _with_bytes(Capture(self._inputs, options, self._jobs, self._stream, self._key).messages(filter=filter))
 
     def exchanges(self, *, filter: str | None = None) -> Rows[ExchangeRow]:  # noqa: A002
         """Iterate over the requests with their responses."""
@@ -342,6 +349,13 @@ class Capture:
         return capture_html(self._inputs, ALL)
 
 
+def _with_bytes(messages: Iterable[MessageRow]) -> Iterator[tuple[MessageRow, bytes | None]]:
+    for message in messages:
+        payload = None if message.payload is None else b64decode(message.payload)
+        message.payload = None
+        yield message, payload
+
+
 def open(  # noqa: A001 - ps.open reads as it should
     *paths: AnyPath | bytes | BinaryIO,
     show_secrets: bool = False,
@@ -363,7 +377,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     Args:
         paths: files, patterns and folders; or one capture as bytes, or as a binary file that can seek.
         show_secrets: leave credentials in the rows.
-        payload: base64, hex or text; the form of MessageRow.payload, which is absent by default.
+        payload: base64, hex or text; the form of MessageRow.payload, which is absent by default. As bytes: `Capture.payloads`.
         ports: server ports to decode as Pulsar, whatever their bytes.
         decode_as: names of protocols by server port, whatever the bytes there.
         tls_keylog: files with secrets of TLS connections in the NSS key log format, read at once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from hashlib import sha256
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -106,6 +107,21 @@ def test_payloads_and_secrets_are_given_when_asked_for() -> None:
         }
 
     assert (data(show_secrets=False), data(show_secrets=True)) == ({str}, {bytes})
+
+
+def test_payloads_are_bytes_beside_their_messages(captures: Path) -> None:
+    capture = ps.open(QUICKSTART)
+    given = list(capture.payloads())
+    assert [message for message, _ in given] == list(capture.messages())
+    for message, payload in given:
+        assert payload is not None
+        assert sha256(payload).hexdigest() == message.payload_sha256
+    assert [payload for _, payload in capture.payloads(filter="payload contains '0'")] == [
+        each for _, each in given if each and b"0" in each
+    ]
+    assert {payload for _, payload in ps.open(captures / "encrypted.pcap").payloads()} == {None}
+    with pytest.raises(ps.UsageError):
+        capture.payloads(filter="nonsense")
 
 
 @pytest.mark.parametrize("form", ["", "HEX", "utf-8"])
