@@ -141,14 +141,14 @@ def _report_slow(
 ) -> bool:
     """Report the consumer without permits whose keys wait, while another one of its subscription has permits all the time."""
     idle = [fact for fact in group if fact.values["permits"] > 0 and 10 * fact.values["lacking_ns"] < fact.values["life_ns"]]
+    until = end - thresholds.ns("key-shared-delivery-seconds")
     slow = [
         fact
         for fact in group
         if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] >= thresholds.ns("consumer-behind-key-shared-seconds")
         and fact.values["acks"] > 1
-        and not fact.values["closed"]
+        and not (fact.values["closed"] and fact.where.time < until)
     ]
-    until = end - thresholds.ns("key-shared-delivery-seconds")
     due = [fact.values["position"][1] for fact in published if fact.values["position"][0] == ledger and fact.where.time <= until]
     if not idle or not slow or not merged or not due:
         return False
