@@ -179,6 +179,7 @@ class StreamSplitter:
             self._skip(position, position := len(buffer.data))
         if position:
             buffer.drop(position)
+        buffer.let_payloads_go()
 
     def _fail(self, error: Exception) -> None:
         """Read no more of the stream, because the dissector raised."""

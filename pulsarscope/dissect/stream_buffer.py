@@ -17,6 +17,9 @@ _packet_of = itemgetter(1)
 SUB_WINDOW_PACKETS = 4096
 """Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
 
+HELD_TWICE_MAX_BYTES = 64 << 10
+"""Bytes that may be held twice, joined and in their pieces: below it is not worth the work to let the latter go."""
+
 _NONE: Any = ()
 """No pieces: lists are made for those that come, because most streams are idle most of the time, and there may be very many."""
 
@@ -33,7 +36,7 @@ class StreamBuffer:
         self.limits = limits
         """Largest frames, each from a moment on."""
         self.pieces: list[Piece] = _NONE
-        """Pieces that hold the data; sequences of the compiled reader, as are `ends`, while it reads what has come."""
+        """Pieces that brought the data; sequences of the compiled reader, as are `ends`, while it reads what has come."""
         self.ends: list[int] = _NONE
         """Offset behind each piece."""
         self.wake = 0
@@ -99,6 +102,11 @@ class StreamBuffer:
             self.data = b"".join((self.data, *self._more) if self.data else self._more)
             self._more = _NONE
         self.wake = 0
+
+    def let_payloads_go(self) -> None:
+        """Leave the payload of all pieces but the first to `data`, which has it: a frame that is not complete may wait for long."""
+        if len(self.data) > HELD_TWICE_MAX_BYTES:
+            self.pieces = [*self.pieces[:1], *((b"", packet, time, moment) for _, packet, time, moment in self.pieces[1:])]
 
     def drop(self, position: int) -> None:
         """Forget the bytes before a position: one copy of those behind it, once per feed."""

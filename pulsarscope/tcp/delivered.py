@@ -15,6 +15,16 @@ from pulsarscope.tcp.pieces import Data, Item, Piece
 from pulsarscope.tcp.reorder_buffer import Overlap
 
 
+def latest(run: Data, end: int, floor: int) -> Data:
+    """Return data that ends at offset `end` without the pieces that are not needed for what lies behind offset `floor`."""
+    pieces: list[Piece] = []
+    while end > floor:
+        piece = run.pieces[len(run.pieces) - len(pieces) - 1]
+        end -= len(piece[0])
+        pieces.append(piece)
+    return Data(run.file, end, pieces[::-1])
+
+
 class DeliveredBytes:
     """Index by offset of delivered pieces; data may still be appended to `items`."""
 

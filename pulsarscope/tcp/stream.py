@@ -20,7 +20,7 @@ from pulsarscope.model.limits import (
     STREAM_FINDINGS_MAX,
 )
 from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
-from pulsarscope.tcp.delivered import DeliveredBytes
+from pulsarscope.tcp.delivered import DeliveredBytes, latest
 from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
@@ -140,9 +140,12 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         first = len(candidates)
         while first and candidates[first - 1].offset > floor:
             first -= 1
-        self.delivered = tuple(
+        kept = [
             item for item in candidates[max(first - 1, 0) :] if type(item) is Data and item.file == file and item.pieces[-1][3] >= oldest
-        )
+        ]
+        if kept and floor - kept[0].offset > OVERLAP_WINDOW_BYTES:
+            kept[0] = latest(kept[0], candidates[first].offset if first < len(candidates) else self.length, floor)
+        self.delivered = tuple(kept)
         self.generation = generation
         return bool(self.delivered)
 

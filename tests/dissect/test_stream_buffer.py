@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pulsarscope.dissect import stream_buffer
 from pulsarscope.dissect.stream_buffer import StreamBuffer
 from pulsarscope.tcp.pieces import Piece
 
@@ -38,6 +41,20 @@ def test_bytes_are_joined_when_there_are_enough() -> None:
     assert buffer.append(17, [(b"h", 8, 800, 8)])
     buffer.join()
     assert (buffer.data, buffer.wake) == (b"abcdefgh", 0)
+
+
+def test_long_bytes_are_in_their_pieces_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_buffer, "HELD_TWICE_MAX_BYTES", 4)
+    whole, short = filled(), filled()
+    whole.let_payloads_go()
+    assert [*whole.pieces] == [PIECES[0], (b"", *PIECES[1][1:]), (b"", *PIECES[2][1:])]
+    for start in range(6):
+        for stop in range(start + 1, 7):
+            assert whole.fills_pieces(start, stop) is short.fills_pieces(start, stop)
+            assert whole.latest(10 + start, 10 + stop)[1:] == short.latest(10 + start, 10 + stop)[1:]
+    short.drop(3)
+    short.let_payloads_go()
+    assert short.pieces == PIECES[1:]
 
 
 def test_in_another_file_every_packet_is_later() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,20 @@ def conversations(first: bytes, last: bytes, count: int = COUNT) -> list[Any]:
         before = len(one.packets)
         packets += one.client(last).close().packets[before:]
     return packets
+
+
+def test_bytes_that_wait_are_in_memory_once(tmp_path: Path) -> None:
+    frame = payload_frame("SEND", message_metadata(sequence_id=0), bytes(3_000_000), producer_id=1, sequence_id=0)
+    count, size = 8, 2_000_000
+    capture = write_pcap(tmp_path / "waits.pcap", conversations(frame[:size], PING, count))
+    batches = iter(local.run([str(capture)], Options(ALL_RECORDS, dissectors=make_dissectors)))
+    next(batches)
+    tracemalloc.start()
+    try:
+        held = max(tracemalloc.get_traced_memory()[0] for _ in batches)
+    finally:
+        tracemalloc.stop()
+    assert 0.8 < held / (count * size) < 1.25
 
 
 @pytest.fixture
