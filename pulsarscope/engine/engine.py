@@ -11,7 +11,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import compress
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.capture import Block, Inputs
@@ -22,7 +22,7 @@ from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.column_rows import ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
+from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
 """Gives those of the connections that an engine decodes, each with its position among all."""
+
+STEPS_TOGETHER = 4_096
+"""Ends of connections whose rows are made at a time."""
 
 _OF_FILES: RowKey = (LOCATED, -1)
 """Key of findings about no connection."""
@@ -354,14 +357,16 @@ class Engine:
         if self._timelines.in_columns and self._rules is not None:
             steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report of one connection after the other
         elif self._timelines.in_columns:
-            for part, _ in self._timelines.rows(steps, index_of, keyed=False):
-                yield self._batch(part)
+            for stretch in in_stretches(steps, STEPS_TOGETHER):
+                for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
+                    yield self._batch(part)
             yield self._batch([row for _, row in findings])
             return
         rows: list[Any] = []
         keys: list[RowKey] = []
         payload_bytes = 0
-        for step in in_order(steps, together=False):
+        stretches = in_stretches(steps, STEPS_TOGETHER)
+        for step in chain.from_iterable(in_order(stretch, together=False) for stretch in stretches):
             for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
                 some, some_keys = self._evaluated(piece, self._keys_of_step(piece_keys))
                 found = self._reported()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, repeat
 from operator import itemgetter
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.model.records import RawFrame, Row
 
@@ -40,6 +41,28 @@ def spread(orders: list[int], frames: FrameBatch, rows: Sequence[Row | RawFrame]
         if index + 1 < len(first) and row is first[index + 1]:
             index += 1
         orders.append(of_frames[index])
+
+
+def in_stretches(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+    """Give steps in lists of about `size`, so that nothing of one list comes before anything of the list before it."""
+    stretch: list[Step] = []
+    last = 0
+    for step in sorted(steps, key=_first_order):
+        if len(stretch) >= size and _first_order(step) > last:
+            yield stretch
+            stretch = []
+        stretch.append(step)
+        last = max(last, step[0])
+    if stretch:
+        yield stretch
+
+
+def _first_order(step: Step) -> int:
+    """Return an order that is that of the first frame of a step, or before it."""
+    order, _, frames = step
+    if frames is None:
+        return order
+    return 0 if isinstance(frames, ColumnBatch) else min(orders_of(order, frames))
 
 
 def in_order(steps: list[Step], *, together: bool) -> list[Step]:

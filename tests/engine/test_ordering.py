@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
-from pulsarscope.engine.ordering import FILE_SHIFT, in_order, orders_of, spread
+from pulsarscope.engine.ordering import FILE_SHIFT, in_order, in_stretches, orders_of, spread
 from pulsarscope.model.records import FindingRow, FrameRow
 
 
@@ -28,6 +29,19 @@ def test_frames_of_connections_are_put_in_order_and_those_of_one_stay_together()
     assert together == [("x", [1, 2]), ("y", [4]), ("x", [5]), ("x", None)]
     single = [(name, frames and frames.moments) for _, name, frames in in_order(steps, together=False)]
     assert single == [("x", [1]), ("x", [2]), ("y", [4]), ("x", [5]), ("x", None)]
+
+
+def test_steps_come_in_stretches_of_which_none_reaches_into_the_next() -> None:
+    ends: list[Any] = [(at(1, packet), f"{packet}", None) for packet in (5, 3, 9, 1, 7)]
+    assert [[name for _, name, _ in stretch] for stretch in in_stretches(ends, 2)] == [["1", "3"], ["5", "7"], ["9"]]
+    early = [*ends, (at(1, 9), "9", batch(4, 8)), (at(1, 9), "9", None)]
+    assert [[name for _, name, _ in stretch] for stretch in in_stretches(early, 2)] == [["1", "3"], ["9", "5", "7", "9", "9"]]
+    assert [*in_stretches([], 2)] == []
+
+
+def test_frames_in_columns_may_come_before_anything() -> None:
+    steps: list[Any] = [(at(1, packet), f"{packet}", None) for packet in (1, 2, 3)] + [(at(1, 3), "3", ColumnBatch(None))]
+    assert len([*in_stretches(steps, 1)]) == 1
 
 
 def test_rows_stand_with_their_frames() -> None:
