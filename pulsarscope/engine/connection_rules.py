@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from sys import intern
 from typing import Any, Protocol
 
 import msgspec
@@ -191,6 +192,7 @@ class ConnectionRules:
     __slots__ = (
         "_at",
         "_last",
+        "_latest",
         "_lost",
         "_number",
         "_output",
@@ -207,7 +209,7 @@ class ConnectionRules:
 
     def __init__(self, connection: str, endpoints: tuple[str, str], output: RuleOutput, rule_set: RuleSet) -> None:
         self.connection = connection
-        self.client, self.server = endpoints
+        self.client, self.server = endpoints[0], intern(endpoints[1])
         self.rule_set = rule_set
         self.closing: tuple[str, int] | None = None
         self._lost = False
@@ -216,6 +218,8 @@ class ConnectionRules:
         self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
         self._last = Where(None, 0, 0, 0, 0, connection)
         """Place of the last frame before the rows at hand."""
+        self._latest = self._last
+        """Place that was asked for last: rules keep it, for each of very many connections."""
         self._rows: Sequence[Row] = ()
         """Rows at hand, one of which is handled."""
         self._positions: Sequence[int] = ()
@@ -239,7 +243,10 @@ class ConnectionRules:
         rows = self._rows
         for at in range(min(self._at, len(rows) - 1), -1, -1):
             if isinstance(rows[at], FrameRow):
-                return where_of(rows[at])
+                where = where_of(rows[at])
+                if where != self._latest:
+                    self._latest = where
+                return self._latest
         return self._last
 
     def add_finding(self, row: FindingRow) -> None:

@@ -44,7 +44,6 @@ class SessionRows:
     __slots__ = (
         "_connection",
         "_dissector",
-        "_events",
         "_messages",
         "_origin",
         "_pairing",
@@ -72,7 +71,6 @@ class SessionRows:
         settings = context.settings
         self._wants_exchanges = ExchangeRow.kind in settings.kinds
         self._messages = MessageRows(settings.message_columns, settings.payload) if MessageRow.kind in settings.kinds else None
-        self._events: list[Event] = []
         self.wants_frames = FrameRow.kind in settings.kinds
         self.raw = raw
         self._trusted = dissector.package == Dissector.package
@@ -80,9 +78,10 @@ class SessionRows:
     def observe(self, batch: FrameBatch, out: list[Any]) -> None:
         """Append the rows of a batch of frames."""
         rows = out if self._trusted else []
-        frames = _ShownFrames(self, batch, rows, self._events)
+        events: list[Event] = []
+        frames = _ShownFrames(self, batch, rows, events)
         try:
-            self._session.observe(frames, self._events)
+            self._session.observe(frames, events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
         for _ in frames.walk:  # the last events, and what a session did not look at
@@ -117,20 +116,22 @@ class SessionRows:
 
     def let_go(self, out: list[Any]) -> None:
         """Append the rows of what waits, and keep nothing of it."""
+        events: list[Event] = []
         try:
-            self._session.let_go(self._events)
+            self._session.let_go(events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
-        self.write(None, out)
+        self.write(events, None, out)
 
     def finish(self, out: list[Any]) -> None:
         """Append the rows of all that still waits: the connection has ended."""
+        events: list[Event] = []
         try:
-            self._session.finish(self._events)
+            self._session.finish(events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
         rows = out if self._trusted else []
-        self.write(None, rows)
+        self.write(events, None, rows)
         if rows is not out:
             out.extend(map(self._checked, rows))
 
@@ -178,16 +179,16 @@ class SessionRows:
             self.fail("ranges", error)
             return []
 
-    def write(self, frame: FrameRow | None, out: list[Any]) -> None:
-        """Append the rows of the events; `frame`: the one behind which they stand."""
-        events = iter(self._events)
+    def write(self, events: list[Event], frame: FrameRow | None, out: list[Any]) -> None:
+        """Append the rows of the events, and clear these; `frame`: the one behind which they stand."""
+        left = iter(events)
         while True:
             try:
-                self._write_each(events, frame, out)
+                self._write_each(left, frame, out)
                 break
             except Exception as error:  # noqa: BLE001 - an event of other people's code: the others are written
                 self.fail("session", error)
-        self._events.clear()
+        events.clear()
 
     def _write_each(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
         for event in events:
@@ -279,7 +280,7 @@ class _ShownFrames:
             if events:
                 out += frames[given:count]
                 given = max(given, count)
-                rows.write(frame, out)
+                rows.write(events, frame, out)
         out += frames[given:]
 
     def _attached(self, rows: SessionRows, batch: FrameBatch, out: list[Any], events: list[Event]) -> Iterator[FrameRow]:
@@ -295,7 +296,7 @@ class _ShownFrames:
             if self.notes:
                 events.append(FormNotes(self.notes))
             if events:
-                rows.write(frame, out)
+                rows.write(events, frame, out)
 
 
 def _checked_row(row: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -97,6 +98,12 @@ class Breach(msgspec.Struct):
     count: int = 0
 
 
+@lru_cache(maxsize=16)
+def _versions(*versions: int) -> tuple[int, ...]:
+    """Return versions as a tuple that all connections with these share."""
+    return versions
+
+
 class BreachRule(ConnectionRule):
     """Rule about breaches of the protocol on one connection."""
 
@@ -141,7 +148,7 @@ class BreachRule(ConnectionRule):
     def _version(self, row: FrameRow) -> None:
         fields = row.fields or {}
         if isinstance(version := fields.get("protocol_version"), int):
-            self._versions = (version,) if row.command == "CONNECT" else (*self._versions[:1], version)
+            self._versions = _versions(*(() if row.command == "CONNECT" else self._versions[:1]), version)
 
     def _any(self, row: FrameRow) -> None:
         """Judge when a command comes, whatever it asks for."""

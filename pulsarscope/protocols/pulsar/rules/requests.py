@@ -94,7 +94,7 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_answered_at", "_context", "_limits", "_probes", "_queued", "_unanswered", "_unrequested")
+    __slots__ = ("_answered_at", "_context", "_probes", "_queued", "_unanswered", "_unrequested")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -108,8 +108,6 @@ class RequestRule(ConnectionRule):
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
         self._probes: dict[str, None] = NOTHING
         """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
-        names = ("slow-exchange-seconds", "slow-exchange-connect-seconds", "slow-exchange-lookup-seconds")
-        self._limits = {name: context.thresholds.ns(name) for name in names}
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
@@ -154,7 +152,7 @@ class RequestRule(ConnectionRule):
         limit = "slow-exchange-connect-seconds" if row.request == "CONNECT" else "slow-exchange-seconds"
         if row.request in FROM_MEMORY:
             limit = "slow-exchange-lookup-seconds"
-        is_slow = row.latency_ns is not None and row.latency_ns > self._limits[limit]
+        is_slow = row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns(limit)
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
         if row.status == "unanswered":
