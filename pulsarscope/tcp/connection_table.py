@@ -160,6 +160,10 @@ class ConnectionTable:
             if stream.late:
                 text = f"{stream.late} bytes from {stream.source} came after the end of its stream and are not decoded."
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
+            if stream.early:
+                code = "sequence-jump" if connection.opened == "syn" else "midstream-start"
+                text = f"{stream.early} bytes from {stream.source} lie before the first byte of its stream and are not decoded."
+                self._note(connection, code, text, {"direction": stream.index, "bytes": stream.early})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
         self._note_copies(connection)

@@ -15,6 +15,18 @@ from pulsarscope.tcp.pieces import Data, Item, Piece
 from pulsarscope.tcp.reorder_buffer import Overlap
 
 
+def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> tuple[Item, ...]:
+    """Return of the items of a stream of `length` the data of a file to compare with, that came with packet `oldest` or later."""
+    floor = length - OVERLAP_WINDOW_BYTES
+    first = len(items)
+    while first and items[first - 1].offset > floor:
+        first -= 1
+    kept = [item for item in items[max(first - 1, 0) :] if type(item) is Data and item.file == file and item.pieces[-1][3] >= oldest]
+    if kept and floor - kept[0].offset > OVERLAP_WINDOW_BYTES:
+        kept[0] = latest(kept[0], items[first].offset if first < len(items) else length, floor)
+    return tuple(kept)
+
+
 def latest(run: Data, end: int, floor: int) -> Data:
     """Return data that ends at offset `end` without the pieces that are not needed for what lies behind offset `floor`."""
     pieces: list[Piece] = []

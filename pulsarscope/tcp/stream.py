@@ -13,14 +13,13 @@ import msgspec
 
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import (
-    OVERLAP_WINDOW_BYTES,
     OVERLAP_WINDOW_PACKETS,
     RESET_WINDOW_BYTES,
     SEQUENCE_JUMP_MAX_BYTES,
     STREAM_FINDINGS_MAX,
 )
 from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
-from pulsarscope.tcp.delivered import DeliveredBytes, latest
+from pulsarscope.tcp.delivered import DeliveredBytes, recent_data
 from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
@@ -134,18 +133,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.log = _NO_LOG
         if not items or not keep:
             return False
-        floor = self.length - OVERLAP_WINDOW_BYTES
-        oldest = packet - OVERLAP_WINDOW_PACKETS
-        candidates = [*self.delivered, *items]
-        first = len(candidates)
-        while first and candidates[first - 1].offset > floor:
-            first -= 1
-        kept = [
-            item for item in candidates[max(first - 1, 0) :] if type(item) is Data and item.file == file and item.pieces[-1][3] >= oldest
-        ]
-        if kept and floor - kept[0].offset > OVERLAP_WINDOW_BYTES:
-            kept[0] = latest(kept[0], candidates[first].offset if first < len(candidates) else self.length, floor)
-        self.delivered = tuple(kept)
+        self.delivered = recent_data([*self.delivered, *items], self.length, file, packet - OVERLAP_WINDOW_PACKETS)
         self.generation = generation
         return bool(self.delivered)
 
@@ -231,6 +219,12 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 fresh += self.outside.add(low, high)
         self.dropped += fresh
         return fresh
+
+    @property
+    def early(self) -> int:
+        """Number of dropped bytes that lie before the first byte of the stream, and did not come behind its end."""
+        early = sum(high - low for low, high in self.outside.common(self.length - SEQUENCE_JUMP_MAX_BYTES, 0)) if self.outside else 0
+        return min(early, self.dropped - self.late)
 
     def _keep_alive_offset(self) -> int:
         """Return the offset of the last byte seen, where a keep-alive may carry a garbage byte (RFC 9293 section 3.8.4)."""

@@ -67,7 +67,8 @@ CASES = [
     Case("snapped beyond a hole, twice", [Sent(2, b"", 2), Sent(2, b"", 2), Sent(0, b"ab")], [b"ab", 2], 1, 1, (GAP,)),
     Case("jump ahead", [Sent(0, b"a"), Sent(2 + SEQUENCE_JUMP_MAX_BYTES, b"z"), Sent(1, b"b")], [b"ab"], 0, 0, ("sequence-jump",)),
     Case("jump back", [Sent(0, b"a"), Sent(-SEQUENCE_JUMP_MAX_BYTES, b"z"), Sent(1, b"b")], [b"ab"], 0, 0, ("sequence-jump",)),
-    Case("before the start", [Sent(0, b"a"), Sent(-9, b"old"), Sent(1, b"b")], [b"ab"], 1),
+    Case("before the start", [Sent(0, b"a"), Sent(-9, b"old"), Sent(1, b"b")], [b"ab"], 1, 0, ("sequence-jump",)),
+    Case("overlapping the start", [Sent(0, b"a"), Sent(-2, b"xyab")], [b"ab"], 0, 0, ("sequence-jump",)),
 ]
 
 
@@ -320,6 +321,30 @@ def test_bytes_that_only_an_acknowledgment_proves_are_a_gap_at_the_end(ahead: in
     assert outcome.shape(SERVER) == [b"answer", *([gap] if gap and flags == ACK else [])]
     (apart,) = tape.run_apart()
     assert apart.facts() == outcome.facts()
+
+
+@pytest.mark.parametrize("first", [1_000, 2], ids=["plain", "wrapping"])
+def test_bytes_before_the_first_one_of_a_capture_that_begins_late_are_a_note(first: int) -> None:
+    tape = Tape((first, 5_000))
+    tape.send(CLIENT, 6)
+    tape.send(SERVER, 0)
+    for offset, payload in ((6, b"gh"), (3, b"def"), (0, b"abc"), (3, b"def"), (8, b"i")):
+        tape.send(CLIENT, offset, payload)
+    outcome = tape.only()
+    assert outcome.codes() == ["midstream-start", "midstream-start"]
+    assert (outcome.shape(CLIENT), outcome.connection.streams[CLIENT].dropped) == ([b"ghi"], 6)
+    assert {"direction": 0, "bytes": 6} in [finding.evidence for finding in outcome.findings]
+
+
+def test_a_keep_alive_or_a_bare_acknowledgment_before_the_first_byte_says_nothing() -> None:
+    tape = Tape((1_000, 5_000))
+    tape.send(SERVER, 0)
+    tape.send(CLIENT, -1)
+    tape.send(CLIENT, 0, b"ab")
+    tape.send(CLIENT, -1)
+    tape.send(CLIENT, 1, b"\0")
+    tape.send(CLIENT, 2, b"c")
+    assert tape.only().codes() == ["midstream-start"]
 
 
 def test_data_on_a_syn_begins_the_stream() -> None:
