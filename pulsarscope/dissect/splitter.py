@@ -177,9 +177,7 @@ class StreamSplitter:
                 position = self._position
         if self.failure is not None and buffer.data:
             self._skip(position, position := len(buffer.data))
-        if position:
-            buffer.drop(position)
-        buffer.let_payloads_go()
+        buffer.drop(position)
 
     def _fail(self, error: Exception) -> None:
         """Read no more of the stream, because the dissector raised."""

@@ -103,21 +103,23 @@ class StreamBuffer:
             self._more = _NONE
         self.wake = 0
 
-    def let_payloads_go(self) -> None:
+    def _let_payloads_go(self) -> None:
         """Leave the payload of all pieces but the first to `data`, which has it: a frame that is not complete may wait for long."""
         if len(self.data) > HELD_TWICE_MAX_BYTES:
             self.pieces = [*self.pieces[:1], *((b"", packet, time, moment) for _, packet, time, moment in self.pieces[1:])]
 
     def drop(self, position: int) -> None:
         """Forget the bytes before a position: one copy of those behind it, once per feed."""
-        self.base += position
-        if position == len(self.data):
-            self.clear(self.base)
-            return
-        self.data = self.data[position:]
-        first = bisect_right(self.ends, self.base)
-        if first:
-            self.pieces, self.ends = self.pieces[first:], self.ends[first:]
+        if position:
+            self.base += position
+            if position == len(self.data):
+                self.clear(self.base)
+                return
+            self.data = self.data[position:]
+            first = bisect_right(self.ends, self.base)
+            if first:
+                self.pieces, self.ends = self.pieces[first:], self.ends[first:]
+        self._let_payloads_go()
 
     def clear(self, base: int) -> None:
         """Forget all bytes; the next ones begin at offset `base`."""

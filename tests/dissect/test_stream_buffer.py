@@ -46,14 +46,13 @@ def test_bytes_are_joined_when_there_are_enough() -> None:
 def test_long_bytes_are_in_their_pieces_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_buffer, "HELD_TWICE_MAX_BYTES", 4)
     whole, short = filled(), filled()
-    whole.let_payloads_go()
+    whole.drop(0)
     assert [*whole.pieces] == [PIECES[0], (b"", *PIECES[1][1:]), (b"", *PIECES[2][1:])]
     for start in range(6):
         for stop in range(start + 1, 7):
             assert whole.fills_pieces(start, stop) is short.fills_pieces(start, stop)
             assert whole.latest(10 + start, 10 + stop)[1:] == short.latest(10 + start, 10 + stop)[1:]
     short.drop(3)
-    short.let_payloads_go()
     assert short.pieces == PIECES[1:]
 
 
