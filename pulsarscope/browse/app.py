@@ -372,6 +372,11 @@ class BrowseApp(SearchingApp):
         self.list.paused = not self.list.paused
         self._show_progress()
 
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Tell a finding in full."""
+        if event.data_table.id == "findings-table" and event.data_table.row_count:
+            self.pages.tell(self, event.cursor_row)
+
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Go from a finding or a message to its frame, from a connection to its frames."""
         page = str(event.data_table.id).removesuffix("-table")

@@ -15,8 +15,9 @@ from textual.widgets import DataTable, OptionList, Static, TabPane
 from textual.widgets.option_list import Option
 
 from pulsarscope.browse.browsed_capture import Browsed
+from pulsarscope.dissect.capabilities import join_topic_names
 from pulsarscope.filter import Filter
-from pulsarscope.model.connection_name import connection_label
+from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.live_limits import BROWSED_LIVE_MESSAGES_MAX
@@ -98,6 +99,7 @@ class Pages:
         self.messages_summary = ""
         """What stands above them."""
         self._several_files = several_files
+        self._short_topic = join_topic_names(dissector.topics for dissector in browsed.run.dissectors.values()).short
         self._shown = dict.fromkeys(("findings", "messages"), 0)
         self._revision = 0  # of the connections that are shown
         self._filled = dict.fromkeys(browsed.tables, 0.0)  # clock time, for tables that go on; infinite when they do not
@@ -114,7 +116,8 @@ class Pages:
         for number, name in enumerate(self.names, 2):
             table: DataTable[Text] = DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
             above = [Static(id=f"{name}-summary", markup=False)] if name in ("findings", "messages") else []
-            yield TabPane(f"{number} {name.capitalize()}", *above, table, id=name)
+            below = [Static(id="finding", markup=False)] if name == "findings" else []
+            yield TabPane(f"{number} {name.capitalize()}", *above, table, *below, id=name)
         yield TabPane(f"{len(self.names) + 2} Follow", Lanes(id="lanes", markup=False), id="follow")
 
     def mount(self, app: App[None]) -> None:
@@ -187,7 +190,10 @@ class Pages:
             text = verdict(browsed.diagnosis, browsed.run.packets)
             app.query_one("#findings-summary", Static).update(escape(text if browsed.ended else f"So far: {text}"))
             self._add(
-                app, page, browsed.findings, lambda row: tuple(map(cell, (row.severity, row.code, self._label(place(row)), row.text)))
+                app,
+                page,
+                browsed.findings,
+                lambda row: tuple(map(cell, (row.severity, row.code, self._label(place(row)), self._finding_text(row)))),
             )
         elif page == "messages":
             app.query_one("#messages-summary", Static).update(escape(self.messages_summary))
@@ -229,10 +235,22 @@ class Pages:
         ended, columns, at = self.browsed.ended, self.browsed.tables[page][0].columns, table.cursor_row
         table.clear()
         for record in self.browsed.table(page)[: BROWSED_FINDINGS_MAX if ended else BROWSED_LIVE_MESSAGES_MAX]:
-            table.add_row(*(cell(record.get(column.key), column.form) for column in columns))
+            table.add_row(*(self._table_cell(record.get(column.key), column.form) for column in columns))
         if table.row_count:
             table.move_cursor(row=min(at, table.row_count - 1))
         self._filled[page] = math.inf if ended else monotonic()
+
+    def _table_cell(self, value: object, form: str) -> Text:
+        return cell(self._short_topic(value) if form == "topic" and isinstance(value, str) else value, form)
+
+    def tell(self, app: App[None], number: int) -> None:
+        """Show the whole text of a finding, and what to try, below the list."""
+        row = self.browsed.findings[number]
+        lines = [self._finding_text(row), *([f"Try: {row.hint}"] if row.hint else [])]
+        app.query_one("#finding", Static).update("\n".join(map(escape, lines)))
+
+    def _finding_text(self, row: FindingRow) -> str:
+        return with_labels(row.text or "", several_files=self._several_files)
 
     def leads_to(self, page: str, row: DataTable.RowSelected) -> str | None:
         """Return the name of the frame of a row; None where it has none."""

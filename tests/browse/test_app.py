@@ -139,10 +139,25 @@ def test_a_finding_leads_to_its_frame(captures: Path) -> None:
         assert "6 errors in 1 connection" in text_of(app)
         finding = app.browsed.findings[0]
         assert str(table_of(app, "findings").get_row_at(0)[2]) == finding.evidence["frames"][0].partition(":")[2]
+        await until(lambda: f"Try: {finding.hint}"[:60] in text_of(app), pilot)
         await pilot.press("enter")
         await until(lambda: f"0:{app.list.row.packet}.{app.list.row.sub}" == finding.evidence["frames"][0], pilot)
 
     on_screen(steps, captures / "errors.pcap")
+
+
+@pytest.mark.slow
+def test_what_is_stuck_is_seen_at_80_columns(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("2")
+        await until(lambda: "never calls receive." in text_of(app), pilot)
+        await pilot.press("down")
+        await until(lambda: "and acknowledged none." in text_of(app), pilot)
+        await pilot.press("5")
+        await until(lambda: table_of(app, "consumers").row_count == 2, pilot)
+        assert "stuck-t-20  Shared          8        0        8" in text_of(app)
+
+    on_screen(steps, captures / "stuck-consumer.pcap", size=(80, 24))
 
 
 @pytest.mark.slow
