@@ -29,7 +29,7 @@ from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, UNKNOWN, Stream
-from pulsarscope.tcp.tuple_reuse import begins_another, is_stray
+from pulsarscope.tcp.tuple_reuse import begins_another, is_stray, take_back
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
@@ -260,6 +260,9 @@ class Assembler(ConnectionTable):
             connection.end = strays.end
             for stream, (dropped, late) in zip(connection.streams, strays.dropped, strict=True):
                 stream.dropped, stream.late = dropped, late
+                for stray_key, stray, stray_file in held:
+                    if stray_key == stream.key:
+                        take_back(stream, stray, stray_file)
         self._end(connection)
         self._finish(connection)
         key = connection.streams[index].key

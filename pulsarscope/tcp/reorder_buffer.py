@@ -170,6 +170,16 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         insort(self.cuts, cut)
         return True
 
+    def forget(self, file: int, packet: int, cut: tuple[int, int]) -> bool:
+        """Drop the pieces that a packet brought, and what of it was cut off; return True when there was any piece."""
+        waiting = self.pieces[self.head :]
+        self.pieces = [piece for piece in waiting if (piece.file, piece.packet) != (file, packet)]
+        self.head = 0
+        self.size = sum(len(piece.payload) for piece in self.pieces)
+        if cut in self.cuts:
+            self.cuts.remove(cut)
+        return len(self.pieces) < len(waiting)
+
     def take(self, offset: int) -> BufferedPiece | None:
         """Remove and return the piece that begins at this offset, None when there is none."""
         head = self.head

@@ -52,6 +52,15 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
     return not _lowest(other) <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
 
 
+def take_back(stream: Stream, segment: Segment, file: int) -> None:
+    """Let a stream forget a stray that waits in it behind a hole: it is of another connection."""
+    packet, _, seq, _, _, _, payload, cut, _, _ = segment
+    if stream.buffer is not None:
+        end = stream.length + sequence_difference(stream.sequence, seq) + len(payload)
+        stream.out_of_order -= stream.buffer.forget(file, packet, (end, end + cut))
+        stream.buffer = stream.buffer if len(stream.buffer) else None
+
+
 def _is_within(stream: Stream, distance: int) -> bool:
     """Return True when data at a distance from the next byte of an open stream can be its own."""
     return _lowest(stream) <= distance <= SEQUENCE_JUMP_MAX_BYTES

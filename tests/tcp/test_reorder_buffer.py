@@ -89,6 +89,18 @@ def test_cuts_that_were_passed_are_forgotten() -> None:
     assert len(buffer) == 0
 
 
+def test_what_a_packet_brought_is_forgotten() -> None:
+    buffer = ReorderBuffer()
+    for start, payload, packet in ((4, b"ef", 1), (2, b"cdefgh", 2), (20, b"z", 3)):
+        buffer.add(BufferedPiece(start, payload, 0, packet, packet))
+    buffer.add_cut(21, 25)
+    assert buffer.forget(0, 2, (8, 8))
+    assert ([piece.payload for piece in buffer.pieces], buffer.size) == ([b"ef", b"z"], 3)
+    assert not buffer.forget(1, 1, (6, 6))
+    assert buffer.forget(0, 3, (21, 25))
+    assert (len(buffer), buffer.size, buffer.cuts) == (1, 2, [])
+
+
 def test_truncating_drops_what_lies_beyond() -> None:
     buffer = ReorderBuffer()
     buffer.add(piece(10, b"abcd"))

@@ -79,6 +79,22 @@ def without_any_end(tape: Tape) -> None:
     talk(tape)
 
 
+def without_any_end_and_ahead_of_the_client(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", ack=5_000)
+    tape.bases = (900_000_000, 3_500_000_000)
+    talk(tape)
+
+
+def without_any_end_and_ahead_of_the_server(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", ack=5_000)
+    tape.bases = (3_000_000_000, 900_000_000)
+    tape.send(SERVER, 0, b"ag", ack=tape.bases[CLIENT])
+    tape.send(SERVER, 2, b"ain", ack=tape.bases[CLIENT])
+    tape.send(CLIENT, 0, b"moreover", ack=tape.bases[SERVER] + 5)
+
+
 def one_far_segment(tape: Tape) -> None:
     tape.open()
     tape.send(CLIENT, 0, b"ask", ack=5_000)
@@ -116,6 +132,16 @@ CASES = [
     Case("after a reset, far away", after_a_reset_far_away, [(6, "syn", "rst", *OLD), (5, "midstream", "open", *NEW)]),
     Case("after one FIN", after_one_fin, [(4, "syn", "open", b"ask", b"", 0, 0), (5, "midstream", "open", *NEW)]),
     Case("without any end", without_any_end, [(4, "syn", "open", b"ask", b"", 0, 0), (5, "midstream", "open", *NEW)]),
+    Case(
+        "without any end, ahead of the client",
+        without_any_end_and_ahead_of_the_client,
+        [(4, "syn", "open", b"ask", b"", 0, 0), (5, "midstream", "open", *NEW)],
+    ),
+    Case(
+        "without any end, ahead of the server",
+        without_any_end_and_ahead_of_the_server,
+        [(4, "syn", "open", b"ask", b"", 0, 0), (3, "midstream", "open", b"again", b"moreover", 0, 0)],
+    ),
     Case("one far segment", one_far_segment, [(7, "syn", "open", b"askmore", b"answer", 7, 0)]),
     Case("in flight when it was reset", in_flight_when_it_was_reset, [(10, "syn", "rst", b"ask", b"answer", 8, 0)]),
     Case("retransmitted after the end", retransmitted_after_the_end, [(8, "syn", "fin", *OLD)]),
