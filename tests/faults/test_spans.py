@@ -42,6 +42,7 @@ def test_what_none_of_a_shared_subscription_got_is_named(tmp_path: Path, kind: s
     row, evidence = diagnosis.only(SKIPPED)
     assert (evidence["before"], evidence["after"], evidence["count"]) == ([7, first - 1], [7, first + count], count)
     assert diagnosis.commands(row)[:2] == ["MESSAGE", "MESSAGE"]
+    assert f"0:{row.packet}.{row.sub}" == evidence["frames"][1]
 
 
 @pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (0, 1, 2))])

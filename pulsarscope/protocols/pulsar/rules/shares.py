@@ -29,8 +29,8 @@ EXHAUSTED_MAX = 500
 class ConsumerShare(ConsumerState):
     """What a consumer got."""
 
-    spans: list[tuple[int, int, int, int, str]] = msgspec.field(default_factory=list)
-    """Ledger, first and last entry, time and frame of the first delivery."""
+    spans: list[tuple[int, int, int, Where]] = msgspec.field(default_factory=list)
+    """Ledger, first and last entry, and the first delivery."""
     last: Position = (-1, -1)
     """Furthest entry."""
     scattered: bool = False
@@ -69,7 +69,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             **consumer.evidence,
             "title": consumer.title,
             "kind": consumer.kind,
-            "spans": consumer.spans,
+            "spans": [[*span[:3], [*span[3]]] for span in consumer.spans],
             "ledger": consumer.last[0],
             "delivered": consumer.delivered,
             "permits": consumer.permits,
@@ -120,7 +120,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         if spans and spans[-1][0] == ledger and spans[-1][2] + 1 == entry:
             spans[-1] = (*spans[-1][:2], entry, *spans[-1][3:])
         elif len(spans) < SPANS_MAX:
-            spans.append((ledger, entry, entry, row.time, where_of(row).name))
+            spans.append((ledger, entry, entry, where_of(row)))
         else:
             consumer.scattered = True
 

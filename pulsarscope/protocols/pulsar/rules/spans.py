@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from pulsarscope.dissect.rules import Fact, ReportFinding
+from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
@@ -48,8 +48,8 @@ AROUND = 5
 HOLES_MAX = 2
 """Holes in what a subscription got: more are the share of a consumer that is not in the capture."""
 
-Span = tuple[int, int, int, str]
-"""First and last entry, time and frame of the first delivery."""
+Span = tuple[int, int, Where]
+"""First and last entry, and the first delivery."""
 
 
 def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -78,12 +78,12 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
 def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
     """Return the spans of all consumers of a subscription in one ledger, joined where they touch."""
     merged: list[Span] = []
-    spans = [(first, last, time, frame) for fact in group for number, first, last, time, frame in fact.values["spans"] if number == ledger]
-    for first, last, time, frame in sorted(spans):
+    spans = [(first, last, Where(*where)) for fact in group for number, first, last, where in fact.values["spans"] if number == ledger]
+    for first, last, where in sorted(spans, key=lambda span: span[:2]):
         if merged and first <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(last, merged[-1][1]), *merged[-1][2:]
+            merged[-1] = merged[-1][0], max(last, merged[-1][1]), merged[-1][2]
         else:
-            merged.append((first, last, time, frame))
+            merged.append((first, last, where))
     return merged
 
 
@@ -102,22 +102,22 @@ def _report_skipped(
         return
     for before, after in holes:
         count = after[0] - before[1] - 1
+        where = after[2]
         known = next((fact for fact in published if fact.values["position"][0] == ledger and fact.values["position"][1] < after[0]), None)
         is_surrounded = all(last - first + 1 >= AROUND for first, last, *_ in (before, after))
-        if known is None or known.where.time > after[2] or count < thresholds["messages-skipped-entries"] or not is_surrounded:
+        if known is None or known.where.time > where.time or count < thresholds["messages-skipped-entries"] or not is_surrounded:
             continue
         # Of what comes while it has permits a consumer gets its share: all of it may be another's that is preferred.
         was_full = any([ledger, before[1]] == [*position] for fact in group for position in fact.values["exhausted"])
-        if not was_full and any(fact.where.time >= after[2] and fact.values["began"] <= known.where.time for fact in group):
+        if not was_full and any(fact.where.time >= where.time and fact.values["began"] <= known.where.time for fact in group):
             continue
         if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
             continue  # hardly any of them is known to be published within the capture
-        consumer = min(group, key=lambda fact: abs(fact.where.time - after[2]))
-        values = consumer.values
+        values = next((fact for fact in group if fact.where.connection == where.connection), group[0]).values
         text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: none of its "
         text += f"{plural(len(group), 'consumer')} ever got the {count:,} entries between, of which some were published meanwhile."
         evidence = {
-            "frames": frame_names([before[3], after[3], known.where.name]),
+            "frames": frame_names([before[2].name, where.name, known.where.name]),
             "topic": topic,
             "subscription": values["subscription"],
             "consumer_id": values["consumer_id"],
@@ -127,7 +127,7 @@ def _report_skipped(
             "count": count,
             **thresholds.evidence("messages-skipped-entries"),
         }
-        report("messages-skipped", consumer.where._replace(time=after[2]), text, evidence)
+        report("messages-skipped", where, text, evidence)
 
 
 def _report_slow(
