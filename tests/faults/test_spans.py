@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.protocols.pulsar.rules import shares
 from tests.faults.consumers import publishing
 from tests.scenarios.commands import ack, close_consumer, delivery, flow
 from tests.scenarios.connections import connected, subscribed, wait_until
@@ -137,3 +138,15 @@ def test_a_slow_one_beside_one_that_is_idle_is_named(tmp_path: Path, length: int
 )
 def test_those_that_keep_up_or_are_all_slow_are_not(tmp_path: Path, length: int, queue: int, slow: int, kind: str, both: bool) -> None:
     assert BEHIND not in diagnose(tmp_path, *key_shared(length, queue, slow, kind=kind, both=both)).codes
+
+
+@pytest.mark.parametrize(
+    ("per_consumer", "per_connection", "named"), [(1000, 10_000, True), (2, 10_000, True), (1, 10_000, False), (9, 1, False)]
+)
+def test_what_is_kept_of_a_share_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per_consumer: int, per_connection: int, named: bool
+) -> None:
+    monkeypatch.setattr(shares, "SPANS_MAX", per_consumer)
+    monkeypatch.setattr(shares, "CONNECTION_SPANS_MAX", per_connection)
+    diagnosis = diagnose(tmp_path, passing_over(10, 30), publishing(40, 20 * MILLISECOND))
+    assert bool(diagnosis.of(SKIPPED)) == named

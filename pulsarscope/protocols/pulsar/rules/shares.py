@@ -19,8 +19,8 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size,
 from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host
 
-SPANS_MAX = 2_000
-"""Spans of one consumer: of several that share a topic evenly, each gets every second entry or so."""
+SPANS_MAX, CONNECTION_SPANS_MAX = 1_000, 10_000
+"""Spans of one consumer, and of all on a connection: of several that share a topic evenly, each gets every second entry or so."""
 
 EXHAUSTED_MAX = 500
 """Entries of one consumer that used up its permits, and are kept."""
@@ -54,6 +54,8 @@ class ShareRule(ConsumerRule[ConsumerShare]):
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, ConsumerShare)
+        self._kept = 0
+        """Spans of all consumers."""
 
     def opened(self, consumer: ConsumerShare) -> None:
         """Follow no consumer of another type."""
@@ -62,7 +64,10 @@ class ShareRule(ConsumerRule[ConsumerShare]):
 
     def review(self, consumer: ConsumerShare, now: int, *, ending: bool) -> None:
         """Emit what a consumer got, at its end."""
-        if not ending or consumer.able is None or consumer.topic is None or consumer.ready is None:
+        if not ending:
+            return
+        self._kept -= len(consumer.spans)
+        if consumer.able is None or consumer.topic is None or consumer.ready is None:
             return
         lacking = consumer.lacking_ns + (now - consumer.lacking_since if consumer.lacking_since else 0)
         values = {
@@ -119,10 +124,13 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         spans, (ledger, entry) = consumer.spans, position
         if spans and spans[-1][0] == ledger and spans[-1][2] + 1 == entry:
             spans[-1] = (*spans[-1][:2], entry, *spans[-1][3:])
-        elif len(spans) < SPANS_MAX:
-            spans.append((ledger, entry, entry, where_of(row)))
-        else:
+        elif consumer.scattered or len(spans) >= SPANS_MAX or self._kept >= CONNECTION_SPANS_MAX:
             consumer.scattered = True
+            self._kept -= len(spans)
+            spans.clear()
+        else:
+            self._kept += 1
+            spans.append((ledger, entry, entry, where_of(row)))
 
     def _seek(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         """Note that a client chose to pass over messages, or not to have them any more."""
