@@ -108,6 +108,17 @@ def test_those_that_another_had_or_that_may_be_elsewhere_are_not(tmp_path: Path,
     assert SKIPPED not in diagnose(tmp_path, *passing_over(how, kind, first), publishing(70, 30 * MILLISECOND)).codes
 
 
+@pytest.mark.parametrize(("kind", "messages"), [*product(("Exclusive", "Failover"), (2, 3, 10))])
+def test_a_batch_has_as_many_sequence_ids_as_messages(tmp_path: Path, kind: str, messages: int) -> None:
+    """Entries of others, such as markers, are as many as the ids of a batch before them."""
+    talk = subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(1000))
+    wait_until(talk, SECOND)
+    for number in range(5):
+        entry = number * messages
+        talk.server(delivery(entry, batch=messages, sequence_id=entry)).client(ack(entry))
+    assert SKIPPED not in diagnose(tmp_path, talk, publishing(1, MILLISECOND)).codes
+
+
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
 def test_entries_that_nobody_is_seen_to_publish_are_not(tmp_path: Path, kind: str) -> None:
     """Markers of transactions, and producers out of sight."""

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.commands import close_producer, created, producer, receipt, send
+from pulsarscope.engine.local import run
+from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import close_producer, copied, copied_receipt, created, producer, receipt, send
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, Conversation
-from tests.scenarios.evaluation import diagnose
+from tests.scenarios.evaluation import diagnose, problem_codes
+from tests.scenarios.options import Options
 
 CODE = "replication-stalled"
 NAME = "pulsar.repl.west-->east"
@@ -110,3 +114,50 @@ def test_a_replicator_whose_receipts_came_late_is_named(tmp_path: Path, pause: i
     diagnosis = diagnose(tmp_path, talk.close())
     assert diagnosis.only(CODE)[1]["sends"] == count
     assert diagnosis.of("slow-publish") == []
+
+
+def copying(places: int, *, answered: int | None = None, every: int = 50, midstream: bool = False, early: bool = False) -> Conversation:
+    """A replicator of a topic to which two producers publish, each with ids of its own from 0 on, and in which markers stand.
+
+    `early`: each receipt but the first is captured before its SEND.
+    """
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)) if midstream else connected()
+    if not midstream:
+        talk.client(producer(name=NAME)).server(created(name=NAME))
+    for place in range(places):
+        is_marker = place % 7 == 6
+        sent = copied(place, 0 if is_marker else place // 2, marker=is_marker, publish_time=talk.time_ns // MILLISECOND - 20)
+        answer = receipt(1, 0, entry=place) if is_marker else copied_receipt(place, place)
+        is_answered = answered is None or place < answered
+        if early and place and is_answered and not is_marker:
+            talk.server(answer).client(sent)
+        else:
+            talk.client(sent)
+            if is_answered:
+                talk.server(answer)
+        talk.wait(every * MILLISECOND)
+    return talk.close() if answered is None else talk
+
+
+@pytest.mark.parametrize(("places", "every", "midstream", "early"), [*product((1, 5, 30, 200), (5, 50, 400), (False, True), (False, True))])
+def test_receipts_that_name_places_in_the_other_cluster_are_paired(
+    tmp_path: Path, places: int, every: int, midstream: bool, early: bool
+) -> None:
+    capture = write_pcap(tmp_path / "conversations.pcap", copying(places, every=every, midstream=midstream, early=early).packets)
+    rows = [row for batch in run([str(capture)], Options(frozenset({"frame", "exchange", "finding"}), rules=True)) for row in batch.rows]
+    assert not problem_codes([row for row in rows if isinstance(row, FindingRow)])
+    frames = {f"0:{row.packet}.{row.sub}": row.fields or {} for row in rows if isinstance(row, FrameRow)}
+    sent = [name for name, fields in frames.items() if "message_id" not in fields and "sequence_id" in fields]
+    pairs = {}
+    for row in rows:
+        if isinstance(row, ExchangeRow) and row.request == "SEND":
+            assert row.status == "ok"
+            receipt_fields = frames[f"0:{row.response_packet}.{row.response_sub}"]
+            pairs[receipt_fields["message_id"]["entryId"]] = f"0:{row.packet}.{row.sub}"
+    assert pairs == dict(enumerate(sent))
+
+
+@pytest.mark.parametrize(("places", "answered", "every", "midstream"), [*product((40, 90), (1, 20), (100, 400), (False, True))])
+def test_those_that_do_not_come_are_missed(tmp_path: Path, places: int, answered: int, every: int, midstream: bool) -> None:
+    diagnosis = diagnose(tmp_path, copying(places, answered=answered, every=every, midstream=midstream))
+    assert problem_codes(diagnosis.findings) == [CODE]

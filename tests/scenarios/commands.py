@@ -44,6 +44,19 @@ def receipt(producer_id: int = 1, sequence_id: int = 0, ledger: int = 7, entry: 
     return command_frame("SEND_RECEIPT", producer_id=producer_id, sequence_id=sequence_id, message_id=message_id)
 
 
+def copied(place: int, sequence_id: int = 0, *, producer_id: int = 1, ledger: int = 6, marker: bool = False, **fields: Any) -> bytes:
+    """A SEND of a replicator: where the message, or marker, is in its own cluster stands in a property."""
+    said = [{"key": "__MSG_PROP_REPL_SOURCE_POSITION", "value": f"{ledger}:{place}"}]
+    metadata = {"replicated_from": "west", "properties": said, **({"marker_type": 10} if marker else {}), **fields}
+    return send(producer_id, sequence_id, b"x", metadata, **({"marker": True} if marker else {}))
+
+
+def copied_receipt(place: int, entry: int, *, producer_id: int = 1, ledger: int = 6) -> bytes:
+    """A receipt for a replicator: of brokers with the feature repl_dedup_by_lid_and_eid it names the place in the other cluster."""
+    ids = {"sequence_id": ledger, "highest_sequence_id": place}
+    return command_frame("SEND_RECEIPT", producer_id=producer_id, message_id={"ledgerId": 7, "entryId": entry}, **ids)
+
+
 def send_error(name: str, message: str, producer_id: int = 1, sequence_id: int = 0) -> bytes:
     """A SEND_ERROR."""
     return command_frame("SEND_ERROR", producer_id=producer_id, sequence_id=sequence_id, error=name, message=message)

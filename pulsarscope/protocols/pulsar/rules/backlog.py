@@ -14,13 +14,13 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
-from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.rules.spans import WITHHELD, evaluate_spans
 from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
@@ -97,7 +97,7 @@ class PublicationRule(ConnectionRule):
         topic, fields = row.topic, row.fields or {}
         if topic is None or fields.get("producer_id", -1) in self._exempt:
             return
-        if row.producer_name is not None and row.producer_name.startswith(REPLICATOR):
+        if is_replicator(row.producer_name):
             return  # in another cluster the topic has positions of its own
         position = position_of(fields.get("message_id"))
         if topic.startswith("non-persistent://"):  # all are 0:0: counted instead
@@ -165,7 +165,7 @@ class PublicationRule(ConnectionRule):
         """Return True when only the latest receipt of a topic counts, until the next fact is due."""
         if topic is None or topic not in self._emitted_at or topic.startswith("non-persistent://") or SUFFIX in topic:
             return False
-        return producer_name is None or not producer_name.startswith(REPLICATOR)
+        return not is_replicator(producer_name)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
 from pulsarscope.protocols.pulsar.ack_sets import is_left
+from pulsarscope.protocols.pulsar.replication import source_position
 from pulsarscope.protocols.pulsar.rules.journey import (
     ACKED,
     IDLE_NS,
@@ -31,11 +31,6 @@ from pulsarscope.protocols.pulsar.topics import named_topic
 
 REPLICATED, ORIGIN = "replicated", "origin"
 """Facts of an entry: a replicator brings it to another cluster, whose topic and broker are told; and where it was in the one it is from."""
-
-SOURCE_POSITION = "__MSG_PROP_REPL_SOURCE_POSITION"
-"""Property in which replicators say the ledger and entry of a message in its own cluster (brokers from 4.0 on)."""
-
-_POSITION = "[0-9]{1,19}:[0-9]{1,19}"
 
 
 class _Contents:
@@ -61,16 +56,13 @@ class MessagesRule(ConnectionRule):
 
     def _send(self, row: FrameRow) -> None:
         self._emit()
-        metadata = row.metadata
-        if metadata is None or not metadata.get("replicated_from"):
+        position = source_position(row.metadata or {})
+        if position is None:
             return
-        origin = next((item.get("value") for item in metadata.get("properties") or () if item.get("key") == SOURCE_POSITION), None)
-        if origin is None or not re.fullmatch(_POSITION, str(origin)):
-            return
-        where = where_of(row)
-        remember(self._replicated, where.name, str(origin), PENDING_REQUESTS_MAX)
+        origin, where = "{}:{}".format(*position), where_of(row)
+        remember(self._replicated, where.name, origin, PENDING_REQUESTS_MAX)
         values = {"topic": named_topic(row.topic), "broker": self._context.server}
-        self._context.emit_fact(JOURNEY, str(origin), where, REPLICATED, values)
+        self._context.emit_fact(JOURNEY, origin, where, REPLICATED, values)
 
     def _receipt(self, row: FrameRow) -> None:
         self._emit()

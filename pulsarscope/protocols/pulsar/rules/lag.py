@@ -72,7 +72,8 @@ def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], ent
     """Return True for two messages of one producer, so many entries apart, whose sequence ids tell that it sent all that are between."""
     if "txnid_least_bits" in before or "txnid_least_bits" in after or before.get("producer_name") != after.get("producer_name"):
         return False  # those of aborted transactions are delivered to nobody
-    return bool(after.get("sequence_id", 0) - before.get("sequence_id", 0) == entries)
+    first, messages = before.get("sequence_id", 0), before.get("num_messages_in_batch", 1)
+    return bool(after.get("sequence_id", 0) - first - messages == entries - 1)
 
 
 def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

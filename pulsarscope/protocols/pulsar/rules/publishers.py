@@ -11,8 +11,8 @@ from pulsarscope.dissect.rules import Where, where_of
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile
-from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 JUMP = 100
@@ -65,7 +65,7 @@ class Publisher(msgspec.Struct):
     @property
     def replicates(self) -> bool:
         """True for a replicator: by what it sends, or by its name."""
-        return self.lag is not None or (self.name or "").startswith(REPLICATOR)
+        return self.lag is not None or is_replicator(self.name)
 
     @property
     def title(self) -> str:

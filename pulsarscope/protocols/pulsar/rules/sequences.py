@@ -12,6 +12,7 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.send_marks import has_same_bytes, mark_of
 from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
@@ -30,9 +31,6 @@ CONNECTION_SAMPLES_MAX = 10_000
 
 DROPPED = -1
 """Ledger and entry in the receipt of a message that the broker drops as a duplicate."""
-
-REPLICATOR = "pulsar.repl."
-"""Prefix of the names of producers that copy a topic to another cluster."""
 
 KEPT_MAX = 64
 """First, and latest, messages of a session that are compared with those of the next: what is sent again had no receipt for the client.
@@ -56,6 +54,8 @@ class ProducerSession(msgspec.Struct):
     """Its client gave the name, as one does that comes again."""
     inferred: bool = False
     """No PRODUCER is in the capture."""
+    copies: bool = False
+    """A replicator, with the sequence ids of all the producers that it copies."""
     stored: int | None = None
     """PRODUCER_SUCCESS.last_sequence_id, the highest that the broker remembers; None or -1 when it remembers none."""
     first: int | None = None
@@ -133,8 +133,8 @@ class SequenceRule(ConnectionRule):
         self._finish(number, where)
         self._form.opened(number)
         if len(self._sessions) < PRODUCERS_MAX:
-            named = bool(fields.get("producer_name"))
-            self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named)
+            named, copies = bool(fields.get("producer_name")), is_replicator(row.producer_name)
+            self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named, copies=copies)
             remember(self._requests, where.name, number, PRODUCERS_MAX)
 
     def _producer_success(self, row: FrameRow) -> None:
@@ -161,6 +161,9 @@ class SequenceRule(ConnectionRule):
                 return
             session = ProducerSession(where_of(row), row.topic, metadata.get("producer_name"), inferred=True)
             self._sessions[producer] = session
+        session.copies = session.copies or "replicated_from" in metadata
+        if session.copies:
+            return
         number = fields.get("sequence_id", -1)
         is_chunk = fields.get("is_chunk") or "chunk_id" in metadata
         session.sent = sent = session.sent + 1
@@ -195,7 +198,7 @@ class SequenceRule(ConnectionRule):
 
     def _receipt(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        if (session := self._sessions.get(fields.get("producer_id", -1))) is None:
+        if (session := self._sessions.get(fields.get("producer_id", -1))) is None or session.copies:
             return
         number = fields.get("sequence_id", -1)
         message_id = fields.get("message_id")
@@ -258,12 +261,12 @@ class SequenceRule(ConnectionRule):
 
     def _finish(self, number: int, until: Where, *, closed: bool = False) -> None:
         session = self._sessions.pop(number, None)
-        if session is None or session.name is None:
+        if session is None or session.name is None or session.copies:
             return
         ledger = topic_of_ledger({"ledgerId": session.head[0][1]}) if session.head else None
         if (topic := session.topic or ledger) is None:
             return
-        batches = number in self._form.batched or session.chunk is not None or session.name.startswith(REPLICATOR)
+        batches = number in self._form.batched or session.chunk is not None
         if session.sent and not batches:
             names = {"topic": topic, "producer_name": session.name}
             advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
@@ -286,7 +289,7 @@ class SequenceRule(ConnectionRule):
             "again_count": session.again_count,
             "reused_count": session.reused_count,
             "interleaves": session.ranges or number in self._form.batched,
-            "uncertain": session.name.startswith(REPLICATOR) or may_lack(self._context, session.where.time, until.time),
+            "uncertain": may_lack(self._context, session.where.time, until.time),
             "repeated_count": session.repeated_count,
             "dropped": session.dropped,
             "dropped_marks": [(sent, session.marks.get(sent)) for _, sent in session.dropped],

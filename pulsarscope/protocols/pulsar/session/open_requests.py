@@ -41,8 +41,9 @@ PING_NANOSECONDS_MAX = 10 * 1_000_000_000
 
 TOO_MANY = f"more than {PENDING_REQUESTS_MAX} requests, or {PENDING_NAMES_MAX_BYTES >> 20} MiB of names in them, wait on this connection"
 
-EarlyKey = tuple[str, Hashable, int | None]
-"""("SEND", producer id, sequence id), ("id", command of the response, request id), or (command of the response, asking side, None)."""
+EarlyKey = tuple[str, Hashable, Hashable]
+"""("SEND", producer id, sequence id or, for a replicator, ledger and entry of the message in its own cluster), ("id", command of the
+response, request id), or (command of the response, asking side, None)."""
 
 ASKED_IN_ORDER = {answer: asked for asked, answer in IN_ORDER.items()}
 """Requests without an id by their responses."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.bounded_tables import NOTHING, drop_oldest
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.protocols.pulsar.entry.reader import Entry
+from pulsarscope.protocols.pulsar.replication import is_replicator, source_position
 from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
 
 KNOWN_IDS_SLACK = 64
@@ -34,6 +36,8 @@ class Producer(msgspec.Struct):
     """True from PRODUCER until that is refused, or either side closes it."""
     known: set[int] | None = None
     """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt does not fit the oldest."""
+    copied: dict[tuple[int, int], int] | None = None
+    """Of a replicator: sequence ids of its latest SENDs by the ledger and entry that the message has in its own cluster."""
 
 
 class Sent(msgspec.Struct, gc=False):
@@ -92,7 +96,8 @@ class Sends:
         if producer.known is not None:
             producer.known.add(sent.sequence_id)
             if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
-                producer.known = None  # so many SENDs pay for the next look at all that wait; a compiled reader may go on
+                # So many SENDs pay for the next look at all that wait. A compiled reader may go on, but knows sequence ids alone.
+                producer.known = None if producer.copied is None else {waiting.sequence_id for waiting in producer.waiting}
         if sent.entry is not None:
             self._hold(sent, sent.entry, events)
         if self.waiting > PENDING_REQUESTS_MAX:
@@ -104,16 +109,26 @@ class Sends:
         for _, _, _, number in sorted(waiting)[: max(len(waiting) - PENDING_REQUESTS_MAX * 9 // 10, 1)]:
             self._give_up_oldest(number, self.producers[number], 1, events)
 
-    def align(self, fields: dict[str, Any], producer: Producer, events: list[Event]) -> bool:
+    def copy(self, producer: Producer, fields: dict[str, Any], metadata: dict[str, Any]) -> None:
+        """Note where the message of a SEND of a replicator is from."""
+        position = source_position(metadata)
+        if position is None or "marker_type" in metadata:  # the receipt of a marker has its sequence id
+            return
+        if producer.copied is None:
+            producer.copied = {}
+            producer.known = {sent.sequence_id for sent in producer.waiting}
+        producer.copied[position] = fields.get("sequence_id", -1)
+        drop_oldest(producer.copied, 2 * len(producer.waiting) + KNOWN_IDS_SLACK)
+
+    def align(self, producer_id: int, sequence_id: int, producer: Producer, events: list[Event]) -> bool:
         """Give up the SENDs before the one that is received, which is not the oldest; return False when none waits for this receipt."""
-        sequence_id = fields.get("sequence_id", -1)
         if producer.known is not None and sequence_id not in producer.known:
             return False
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
         producer.known = {sent.sequence_id for sent in producer.waiting}
         if index < 0:
             return False
-        self._give_up_oldest(fields.get("producer_id", -1), producer, index, events)
+        self._give_up_oldest(producer_id, producer, index, events)
         return True
 
     def _hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
@@ -153,9 +168,30 @@ class Sends:
                 unanswered.append(request_of(number, producer, sent))
                 self.release(sent, None, events)
             producer.waiting.clear()
-            producer.known = None
+            producer.known = None if producer.copied is None else set()
         self.waiting = 0
         return unanswered
+
+
+def opened(topic: str | None, name: str | None) -> Producer:
+    """Return the producer of a PRODUCER."""
+    copies = is_replicator(name)
+    return Producer(topic, name, open=True, known=set() if copies else None, copied={} if copies else None)
+
+
+def receipt_key(producer_id: int, producer: Producer, fields: dict[str, Any]) -> tuple[str, int, Hashable]:
+    """Return the key under which a receipt of an unknown SEND waits: what brokers say to replicators is not the sequence id."""
+    sequence_id = fields.get("sequence_id", -1)
+    return "SEND", producer_id, sequence_id if producer.copied is None else (sequence_id, fields.get("highest_sequence_id", 0))
+
+
+def early_key(producer_id: int, producer: Producer, sequence_id: int) -> tuple[str, int, Hashable]:
+    """Return the key of the receipt of the latest SEND of a producer, if it waits."""
+    if producer.copied:
+        position, copied = next(reversed(producer.copied.items()))
+        if copied == sequence_id:
+            return "SEND", producer_id, position
+    return "SEND", producer_id, sequence_id
 
 
 def request_of(producer_id: int, producer: Producer, sent: Sent) -> Request:

@@ -27,7 +27,7 @@ from pulsarscope.protocols.pulsar.session.description import shared
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.remarks import incomplete, report_notes
-from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
+from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, early_key, opened, receipt_key, request_of
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
@@ -130,6 +130,8 @@ class PulsarSession(Session):
                     if producer.name is None:
                         producer.name = bounded_name(frame.producer_name)
                     frame.num_messages = metadata.get("num_messages_in_batch", 1)
+                    if "replicated_from" in metadata:
+                        sends.copy(producer, fields, metadata)
                 entry = self._open_send(frames, frame, producer, events) if opens_payloads and metadata is not None else None
                 sent = Sent(frame.file, frame.packet, frame.sub, frame.time, fields.get("sequence_id", -1), entry)
                 if not (requests.early and self._is_settled(frame, fields, producer, sent, events)):
@@ -146,7 +148,9 @@ class PulsarSession(Session):
                 frame.producer_name = producer.name
                 waiting = producer.waiting
                 sequence_id = fields.get("sequence_id", -1)
-                if waiting and (waiting[0].sequence_id == sequence_id or sends.align(fields, producer, events)):
+                if producer.copied:  # brokers name the place that the message has in its own cluster, if both sides know to
+                    sequence_id = producer.copied.pop((sequence_id, fields.get("highest_sequence_id", 0)), sequence_id)
+                if waiting and (waiting[0].sequence_id == sequence_id or sends.align(number, sequence_id, producer, events)):
                     sent = waiting.popleft()
                     sends.waiting -= 1
                     # As `frame_name`, without the call: this is done for every receipt.
@@ -164,7 +168,7 @@ class PulsarSession(Session):
                             sent.entry.base.topic = producer.topic
                         sends.release(sent, fields.get("message_id"), events)
                 else:
-                    requests.remember(("SEND", number, sequence_id), frame, events)
+                    requests.remember(receipt_key(number, producer, fields), frame, events)
             elif command == "MESSAGE":
                 self._message(frames, frame, fields, events)
             else:
@@ -240,8 +244,7 @@ class PulsarSession(Session):
         if fields.get("is_chunk"):  # chunks share their sequence id: an early receipt may be the one before's
             return False
         producer_id = fields.get("producer_id", -1)
-        receipt = self._requests.take_early(("SEND", producer_id, sent.sequence_id), frame, events)
-        if receipt is None:
+        if (receipt := self._requests.take_early(early_key(producer_id, producer, sent.sequence_id), frame, events)) is None:
             return False
         self._requests.report(request_of(producer_id, producer, sent), receipt, events)
         self._sends.release(sent, receipt.fields.get("message_id"), events)
@@ -257,9 +260,7 @@ class PulsarSession(Session):
         if entry is not None:
             base = entry.base
             base.direction, base.topic, base.producer_id = PRODUCE, producer.topic, number
-            more = frame.size - len(payload) - METADATA_COMMON_BYTES
-            if more > 0:
-                entry.metadata_bytes += more
+            entry.metadata_bytes += max(frame.size - len(payload) - METADATA_COMMON_BYTES, 0)
         report_notes(frame, notes, events)
         return entry if self._wants_messages else None
 
@@ -417,7 +418,7 @@ class PulsarSession(Session):
             return  # the broker answers with a success, or an error, and keeps the producer that has the id
         if before is not None:
             self._sends.give_up(number, before, events)
-        self._sends.add_producer(number, Producer(topic, name, open=True), events)
+        self._sends.add_producer(number, opened(topic, name), events)
         self._requests.forget_receipts(number, frame, events)  # of the producer that had this id before
         self._bound_names(names, events)
         self._creating = self._creating or {}
