@@ -71,7 +71,8 @@ class MessagesRule(ConnectionRule):
             self._context.emit_fact(JOURNEY, key, where_of(row), ORIGIN, {"origin": origin})
 
     def _message(self, row: MessageRow) -> None:
-        if row.ledger is None or row.entry is None or row.acknowledged or not is_stored((row.ledger, row.entry)):
+        is_for_applications = row.marker is None and not row.acknowledged
+        if not is_for_applications or row.ledger is None or row.entry is None or not is_stored((row.ledger, row.entry)):
             return
         where = where_of(row)
         contents = self._contents

@@ -119,6 +119,12 @@ def test_messages_of_a_batch_are_acknowledged_one_by_one() -> None:
     assert {row.batch_size for row in rows.values()} == {3}
 
 
+def test_a_marker_is_no_message() -> None:
+    marker = send(sequence_id=0, metadata={"marker_type": 10, "replicated_from": "east"}, marker=True)
+    (row,) = journeys(talk().client(send()).server(receipt()).client(marker).server(receipt(entry=1))).values()
+    assert row.entry == 0
+
+
 def test_messages_of_non_persistent_topics_have_none() -> None:
     assert not journeys(talk().client(send()).server(receipt(ledger=0)).server(message(ledger=0), on="0:50"))
 
