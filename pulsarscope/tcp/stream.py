@@ -339,7 +339,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         """End the stream, acknowledged up to an offset: declare the missing bytes, report the totals, free the buffers."""
         self.flush(where)
         end = self.fin
-        if end == UNKNOWN and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
+        if end == UNKNOWN and self.captured and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
             end = acknowledged
         if end > self.length:
             self._declare(end, HOLE, where)
