@@ -137,7 +137,7 @@ def main() -> None:
     except OSError as error:  # from the help: all other output goes through a sink, which raises OutputError
         sys.stdout = None  # keeps the interpreter from flushing it again
         _exit_with(OutputError(f"cannot write standard output: {error.strerror}"))
-    except Exception as error:
+    except BaseException as error:  # some that other people's code raises are no Exception, as CancelledError
         if sys.flags.dev_mode:
             raise
         _exit_with(internal_error(error))

@@ -380,7 +380,14 @@ def test_credentials_in_properties_are_in_no_output(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize(("raised", "line"), [("MemoryError()", "not enough memory"), ("KeyError('x')", "internal error: KeyError: 'x' (")])
+@pytest.mark.parametrize(
+    ("raised", "line"),
+    [
+        ("MemoryError()", "not enough memory"),
+        ("KeyError('x')", "internal error: KeyError: 'x' ("),
+        ("__import__('asyncio').CancelledError('why')", "internal error: CancelledError: why ("),
+    ],
+)
 def test_what_nothing_contains_is_six_and_one_line(tmp_path: Path, raised: str, line: str, jobs: str) -> None:
     """In this process, and in those that decode."""
     (tmp_path / "usercustomize.py").write_text(

@@ -228,5 +228,5 @@ def serve() -> None:
         os._exit(0)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the other process ends the run
+    except BaseException as error:  # noqa: BLE001 - the other process ends the run
         send(answers, Raised(error if isinstance(error, PulsarscopeError) else internal_error(error)))
