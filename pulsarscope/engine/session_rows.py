@@ -44,10 +44,11 @@ class SessionRows:
     __slots__ = (
         "_connection",
         "_dissector",
-        "_messages",
+        "_made_messages",
         "_origin",
         "_pairing",
         "_session",
+        "_settings",
         "_trusted",
         "_wants_exchanges",
         "failures",
@@ -68,12 +69,19 @@ class SessionRows:
         except Exception as error:  # noqa: BLE001 - other people's code
             self.fail("session", error)
         self._origin = context.origin
-        settings = context.settings
+        self._settings = settings = context.settings
         self._wants_exchanges = ExchangeRow.kind in settings.kinds
-        self._messages = MessageRows(settings.message_columns, settings.payload) if MessageRow.kind in settings.kinds else None
+        self._made_messages: MessageRows | None = None
         self.wants_frames = FrameRow.kind in settings.kinds
         self.raw = raw
         self._trusted = dissector.package == Dissector.package
+
+    @property
+    def _messages(self) -> MessageRows | None:
+        """What makes rows of messages, on first use: many connections have none; None when nobody asks for them."""
+        if self._made_messages is None and MessageRow.kind in self._settings.kinds:
+            self._made_messages = MessageRows(self._settings.message_columns, self._settings.payload)
+        return self._made_messages
 
     def observe(self, batch: FrameBatch, out: list[Any]) -> None:
         """Append the rows of a batch of frames."""
@@ -193,8 +201,8 @@ class SessionRows:
     def _write_each(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
         for event in events:
             if isinstance(event, MessageEntry):  # most are, where there are many
-                if self._messages is not None:
-                    self._messages.add_entry(event, out)
+                if (messages := self._messages) is not None:
+                    messages.add_entry(event, out)
             elif isinstance(event, Exchange):
                 self._write_exchange(event, out)
             elif isinstance(event, Remark):
@@ -207,12 +215,12 @@ class SessionRows:
             elif isinstance(event, Anchor):
                 if (connection := self._connection) is not None and (client := connection.client) is not None:
                     out.append(anchor_row(event, (connection.endpoint(client), connection.endpoint(1 - client))))
-            elif self._messages is None:
+            elif (messages := self._messages) is None:
                 pass
             elif isinstance(event, SingleMessage):
-                self._messages.add(event, out)
+                messages.add(event, out)
             elif isinstance(event, LaterMessages):
-                self._messages.add_several(event, out)
+                messages.add_several(event, out)
 
     def _finding(self, remark: Remark) -> FindingRow:
         code = CAPTURE_CODES.get(remark.code) or self._dissector.code(remark.code)

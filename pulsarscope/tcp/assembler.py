@@ -71,7 +71,8 @@ class Assembler(ConnectionTable):
                 if packet > connection.last_packet:
                     connection.last_packet = packet
                     connection.last_time = time
-                connection.end = max(connection.end, latest)
+                if latest > connection.end:
+                    connection.end = time if latest == time else latest  # one object for both: there are very many connections
         if ordered or complete:
             entries: list[tuple[int, bytes, Segment | CompleteConnection]] = [
                 (candidate.packet, candidate.connection.key, candidate) for candidate in complete
