@@ -136,7 +136,6 @@ def test_any_packets_in_any_blocks_give_the_same(packets: list[Packet], position
 def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packet], positions: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pulsarscope.tcp.reorder_buffer.OUT_OF_ORDER_MAX_BYTES", 6)
-        patch.setattr("pulsarscope.tcp.stream.OVERLAP_WINDOW_BYTES", 4)
         patch.setattr("pulsarscope.tcp.delivered.OVERLAP_WINDOW_BYTES", 4)
         patch.setattr("pulsarscope.tcp.stream.STREAM_FINDINGS_MAX", 2)
         patch.setattr("pulsarscope.tcp.assembler.STRAY_PACKETS_MAX", 3)
