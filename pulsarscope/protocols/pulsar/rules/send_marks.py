@@ -12,6 +12,10 @@ RESTAMPED_MAX_BYTES, METADATA_MAX_BYTES = 1 << 20, 256
 """Largest payload, and bytes of metadata behind the publish time, of messages that are compared but for that time."""
 
 
+_ZERO_BYTE = crc32c(b"\0", 0)
+"""What a byte of zero adds to the difference of two checksums that go on over it."""
+
+
 def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | None:
     """Return what tells whether two SENDs of one sequence id carry the same bytes."""
     checksum = row.checksum
@@ -29,12 +33,11 @@ def is_restamped(mark: Sequence[Any], other: Sequence[Any]) -> bool:
         return False
     wanted = int(mark[0], 16) ^ int(other[0], 16)
     zeros = bytes(mark[2])
-    difference = crc32c(bytes(a ^ b for a, b in zip(*times, strict=True)) + zeros)
-    nothing = crc32c(bytes(len(times[0])) + zeros)
+    difference = crc32c(bytes(a ^ b for a, b in zip(*times, strict=True)) + zeros) ^ crc32c(bytes(len(times[0])) + zeros)
     for _ in range(METADATA_MAX_BYTES):
-        if difference ^ nothing == wanted:
+        if difference == wanted:
             return True
-        difference, nothing = crc32c(b"\0", difference), crc32c(b"\0", nothing)
+        difference = crc32c(b"\0", difference) ^ _ZERO_BYTE
     return False
 
 

@@ -181,7 +181,7 @@ class SequenceRule(ConnectionRule):
         is_next_chunk = is_chunk and (number == session.chunk or metadata.get("chunk_id", 0) > 0)
         if number <= session.highest and not is_next_chunk and not session.resending:
             repeated = number == session.highest
-            is_again = is_chunk or has_same_bytes(known, mark_of(row, metadata))
+            is_again = is_chunk or (known is not None and has_same_bytes(known, mark_of(row, metadata)))
             is_reused = known is not None and not is_again
             if self._admit_sample(session.repeated_count if repeated else session.lower_count):
                 session.regressions.append((where_of(row).name, number, session.highest, is_reused))
