@@ -31,9 +31,6 @@ DISTINCT_BYTES = (16, 4, 0)
 LEVELS = (6, 9, 1, 0)
 """Levels of zlib, the most usual first."""
 
-GZIP_WBITS = 16 + zlib.MAX_WBITS
-"""Value of `wbits` that makes zlib write a gzip header (RFC 1952)."""
-
 _SHORT, _LONG = bytes(byte & 0x7F for byte in range(256)), bytes(byte | 0x90 for byte in range(256))
 """Bytes with a short and with a long code in the fixed Huffman table (RFC 1951, 3.2.6)."""
 
@@ -133,10 +130,10 @@ def lengthened(compress: Callable[[bytes], bytes], lengthen: Callable[[bytes, in
     return compress_to
 
 
-def deflations(*, gzip: bool = False, ends: bool = True) -> list[Compress]:
-    """Return the ways to compress with zlib or gzip, perhaps without the last block: one may reach a size that another cannot."""
-    wbits = GZIP_WBITS if gzip else zlib.MAX_WBITS
-    return [lengthened(partial(_deflated, level=level, wbits=wbits, ends=ends), longer_gzip if gzip else longer_zlib) for level in LEVELS]
+def deflations(wbits: int = zlib.MAX_WBITS, *, ends: bool = True) -> list[Compress]:
+    """Return the ways to compress with zlib in a format, perhaps without the last block: one may reach a size that another cannot."""
+    longer = longer_gzip if wbits > zlib.MAX_WBITS else longer_zlib
+    return [lengthened(partial(_deflated, level=level, wbits=wbits, ends=ends), longer) for level in LEVELS]
 
 
 def snappy_blocks() -> list[Compress]:

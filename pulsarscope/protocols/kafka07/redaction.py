@@ -41,6 +41,7 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.messages import (
     CRC_AT,
     CRC_BYTES,
+    GZIP_WBITS,
     LARGEST_MESSAGE_BYTES,
     LEAST_MESSAGE_BYTES,
     MAGIC_1,
@@ -241,7 +242,7 @@ def _number(value: bytes) -> int:
 def _compressors(codec: str, payload: bytes) -> list[Compress]:
     """Return the ways to compress as a payload is."""
     if codec == "GZIP":
-        return deflations(gzip=True)
+        return deflations(GZIP_WBITS)
     if payload.startswith(XERIAL_MAGIC):
         return [lengthened(partial(compress_xerial, head=payload), _longer_xerial)]
     return snappy_blocks()

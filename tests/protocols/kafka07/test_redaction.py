@@ -100,7 +100,7 @@ def test_sets_in_sets_cost_no_more_than_one_search(monkeypatch: pytest.MonkeyPat
         calls += 1
         return bytes(content)
 
-    monkeypatch.setattr(redaction, "deflations", lambda **_: [counted])
+    monkeypatch.setattr(redaction, "deflations", lambda _: [counted])
     messages = entry(TEXTS[0])
     for _ in range(8):
         messages = entry(gzip.compress(messages * 3), 1)
