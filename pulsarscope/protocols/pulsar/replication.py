@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-REPLICATOR = "pulsar.repl."
+_REPLICATOR = "pulsar.repl."
 """Prefix of the names of replicators."""
 
 _SOURCE_POSITION = "__MSG_PROP_REPL_SOURCE_POSITION"
@@ -16,7 +16,7 @@ _POSITION = re.compile("([0-9]{1,19}):([0-9]{1,19})")
 
 def is_replicator(producer_name: str | None) -> bool:
     """Return True when a producer has the name of a replicator."""
-    return producer_name is not None and producer_name.startswith(REPLICATOR)
+    return producer_name is not None and producer_name.startswith(_REPLICATOR)
 
 
 def source_position(metadata: dict[str, Any]) -> tuple[int, int] | None:

@@ -132,8 +132,8 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
 def _lower_count(session: Fact, *, deduplicates: bool) -> int:
     """Return how many messages have an id below those before that tells something.
 
-    Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates; they use no id again. A
-    replicator sends the ids of others, and behind missing bytes a producer may have begun anew.
+    Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates; they use no id again. Behind
+    missing bytes a producer may have begun anew.
     """
     values = session.values
     if deduplicates:

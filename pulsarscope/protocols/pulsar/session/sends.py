@@ -109,7 +109,7 @@ class Sends:
         for _, _, _, number in sorted(waiting)[: max(len(waiting) - PENDING_REQUESTS_MAX * 9 // 10, 1)]:
             self._give_up_oldest(number, self.producers[number], 1, events)
 
-    def copy(self, producer: Producer, fields: dict[str, Any], metadata: dict[str, Any]) -> None:
+    def note_source(self, producer: Producer, fields: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Note where the message of a SEND of a replicator is from."""
         position = source_position(metadata)
         if position is None or "marker_type" in metadata:  # the receipt of a marker has its sequence id

@@ -131,7 +131,7 @@ class PulsarSession(Session):
                         producer.name = bounded_name(frame.producer_name)
                     frame.num_messages = metadata.get("num_messages_in_batch", 1)
                     if "replicated_from" in metadata:
-                        sends.copy(producer, fields, metadata)
+                        sends.note_source(producer, fields, metadata)
                 entry = self._open_send(frames, frame, producer, events) if opens_payloads and metadata is not None else None
                 sent = Sent(frame.file, frame.packet, frame.sub, frame.time, fields.get("sequence_id", -1), entry)
                 if not (requests.early and self._is_settled(frame, fields, producer, sent, events)):
