@@ -8,7 +8,7 @@ DISSECTOR_FAILED, RULE_FAILED = "dissector-failed", "rule-failed"
 """Codes of an exception that a dissector, or a rule, raised."""
 
 GENERIC_CODES = table(
-    FRAME.error("frame-malformed", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
+    FRAME.error("frame-malformed", "A frame does not decode, or has an impossible size.", "Look at it with decode -x."),
     FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
     FRAME.warning("frame-truncated", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."),
     FRAME.note(
@@ -25,7 +25,7 @@ GENERIC_CODES = table(
     ),
     SESSION.warning(
         RULE_FAILED,
-        "A rule raised an exception: it says no more about the connection or key.",
+        "A rule raised an exception: it no longer judges the connection or key.",
         "Report it to the authors of the package that the finding names, with the capture.",
     ),
 )

@@ -19,6 +19,6 @@ CODES = table(
     SESSION.warning(
         "ledger-fenced",
         "A bookie refuses to serve a writer whose ledger was recovered by another one.",
-        "Two brokers took themselves for the owner of the topic: look for an ownership change, or a lost ZooKeeper session.",
+        "Two brokers believed that they owned the topic: look for an ownership change, or a lost ZooKeeper session.",
     ),
 )

@@ -33,8 +33,8 @@ CODES = table(
     ),
     SESSION.error(
         "bookie-silent",
-        "A bookie answers nothing, though its connection stands.",
-        "It hangs, or is cut off. After AUTH: it refuses the credentials, which it does not say.",
+        "A bookie answers nothing, although its connection is open.",
+        "It hangs, or is cut off. After AUTH, it has refused the credentials: bookies do that without an answer.",
     ),
     SESSION.error(
         "quorum-lost",

@@ -43,12 +43,12 @@ CODES = table(
     ),
     SESSION.warning(
         "offset-skipped",
-        "A consumer goes on behind the place to which it has read: it never gets what is between.",
-        "It counts wrongly, or was told another offset: compare the two offsets with what it had got.",
+        "A consumer continues beyond the place to which it has read: it never gets the messages in between.",
+        "It counts wrongly, or was given another offset: compare both offsets with what it had read.",
     ),
     SESSION.note(
         "fetched-twice",
-        "A consumer fetches again what it has got on the same connection.",
+        "A consumer fetches messages again that it already got on the same connection.",
         "It did not count what it got, or failed on it and tries again: look at the message at that offset.",
     ),
 )

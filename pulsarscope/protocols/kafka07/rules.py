@@ -58,7 +58,7 @@ CODES = table(
     SESSION.warning(
         "slow-exchange",
         "A request was answered late.",
-        "Brokers of 0.7 answer at once, with what there is: see their disks and the network.",
+        "Brokers of 0.7 answer at once with what they have: look at their disks and the network.",
     ),
 )
 

@@ -27,7 +27,7 @@ CODES = table(
     ),
     SESSION.note(
         "acked-redelivered",
-        "A broker delivered again what had been acknowledged.",
+        "A broker redelivered acknowledged messages.",
         "Batch indexes need acknowledgmentAtBatchIndexLevelEnabled on the broker; acknowledgements are lost when a broker fails.",
     ),
 )

@@ -18,7 +18,7 @@ CODES = table(
     SESSION.warning(
         "consumer-behind",
         "A consumer acknowledges more slowly than messages are published for it, and falls further and further behind.",
-        "Look at what its application does for each message, or let more consumers share the subscription; of a Key_Shared one all "
+        "Look at what its application does for each message, or let more consumers share the subscription; with Key_Shared, all "
         "messages of a key wait for one consumer.",
     ),
 )

@@ -20,18 +20,18 @@ from pulsarscope.protocols.pulsar.topics import bounded_name
 CODES = table(
     SESSION.warning(
         "request-id-reused",
-        "A client sent a request with the id of another that waits for its answer.",
-        "Nobody can tell which of the two an answer is for: request ids must rise on a connection. Look at the client's library.",
+        "A client reused the id of a request that is still unanswered.",
+        "An answer cannot be matched to one of the two: request ids must increase on a connection. Check the client library.",
     ),
     SESSION.warning(
         "producer-id-reused",
-        "A client opened a producer with the id of one that is open.",
-        "The broker answers and keeps the first, with its topic: what is sent goes there. Close it before its id is used again.",
+        "A client opened a producer with an id that is already in use.",
+        "The broker keeps the first producer, so that messages go to its topic. Close a producer before you reuse its id.",
     ),
     SESSION.warning(
         "consumer-id-reused",
-        "A client opened a consumer with the id of one that is open.",
-        "The broker answers and keeps the first, with its topic and subscription. Close it before its id is used again.",
+        "A client opened a consumer with an id that is already in use.",
+        "The broker keeps the first consumer, with its topic and subscription. Close a consumer before you reuse its id.",
     ),
     SESSION.warning(
         "retry-without-close",
@@ -47,7 +47,7 @@ CODES = table(
     SESSION.warning(
         "command-too-new",
         "A command is newer than the version of the protocol that client and broker agreed on.",
-        "The peer may not know it, and answers with an error or closes: the client must look at CONNECTED.protocol_version.",
+        "The peer may not know it: it answers with an error or closes the connection. The client must respect CONNECTED.protocol_version.",
     ),
 )
 

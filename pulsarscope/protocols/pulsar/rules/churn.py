@@ -21,11 +21,11 @@ CODES = table(
     SESSION.warning(
         "connection-churn",
         "A client opens connections again and again, and closes each after hardly any work.",
-        "Make one client for the life of the process, and share it: it keeps one connection to each broker.",
+        "Create one client for the life of the process and share it: it keeps one connection to each broker.",
     ),
     SESSION.warning(
         "producer-churn",
-        "A client makes a producer and closes it for each message or two.",
+        "A client opens and closes a producer for every message or two.",
         "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
     ),
     SESSION.warning(

@@ -20,8 +20,8 @@ CODES = table(
     SESSION.note(
         "clock-skew",
         "The clock of a client or broker and that of the capturing host differ.",
-        "Latencies in Pulsar's own metrics and message times mix clocks and can even be negative; "
-        "those of the capture do not. Look at NTP on that host.",
+        "Latencies in Pulsar's own metrics and message times mix clocks and can even be negative; those of the capture use one clock. "
+        "Look at NTP on that host.",
     ),
 )
 

@@ -23,7 +23,8 @@ CODES = table(
     SESSION.warning(
         "connection-closed-by-broker",
         "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
-        "See the last commands: a broker closes on what it cannot read, on a missing PONG, and when it stops; its log says which.",
+        "Look at the last commands: a broker closes when it cannot read a frame, when a PONG is missing and when it stops. Its log "
+        "says which.",
     ),
     SESSION.note(
         "connection-closed-by-client",

@@ -19,19 +19,19 @@ from pulsarscope.protocols.pulsar.topics import named_topic
 CODES = table(
     SESSION.warning(
         "message-duplicate-dropped",
-        "The broker dropped messages as duplicates that were not seen sent before.",
+        "The broker dropped messages as duplicates, but the capture does not show an earlier copy.",
         "If they were new, they are lost: sequence ids must rise for a producer name across restarts, see sequence-regression.",
     ),
     SESSION.note(
         "resend-deduplicated",
         "The broker dropped messages that were sent again, as deduplication is meant to.",
-        "Nothing is lost: their first copies were stored, and the receipts for them were not.",
+        "Nothing is lost: the first copies were stored, only their receipts did not arrive.",
     ),
     SESSION.warning(
         "non-persistent-dropped",
         "The broker dropped messages of a non-persistent topic.",
-        "It handles only so many of one connection at once: send with fewer in flight, spread producers over connections, or raise "
-        "maxConcurrentNonPersistentMessagePerConnection. Nor does it keep any for a consumer without permits: let that read faster.",
+        "It handles a limited number per connection at once: keep fewer in flight, spread producers over connections, or raise "
+        "maxConcurrentNonPersistentMessagePerConnection. It also keeps none for a consumer without permits: let that one read faster.",
     ),
     SESSION.warning(
         "sequence-regression",

@@ -16,19 +16,19 @@ from pulsarscope.protocols.pulsar.text.formatting import host, port
 CODES = table(
     SESSION.error(
         "tls-handshake-failed",
-        "A TLS handshake between a client and a broker failed, so that they said nothing to each other.",
+        "A TLS handshake between a client and a broker failed: no command was exchanged.",
         "The alert says why. An unknown CA: set tlsTrustCertsFilePath; expired: renew the certificate; a name: connect by a name in the "
         "certificate; certificate_required: give the client one (tlsCertificateFilePath); version or cipher: let both sides share one.",
         ("tls-no-secrets", "connection-reset", "encrypted"),
     ),
     SESSION.warning(
         "certificate-expires",
-        "A certificate of TLS has expired, or expires soon.",
-        "Renew it before its end: then every new connection fails.",
+        "A TLS certificate has expired or expires soon.",
+        "Renew it in time: once it has expired, every new connection fails.",
     ),
     SESSION.warning(
         "tls-name-mismatch",
-        "A client refused a broker's certificate that is not for the name by which it connected.",
+        "A client refused a broker's certificate because it does not cover the name that the client connected to.",
         "Connect by a name in the certificate, add the name to it, or look for the wrong advertised address.",
     ),
 )

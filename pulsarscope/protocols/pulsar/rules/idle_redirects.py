@@ -18,8 +18,8 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 CODES = table(
     SESSION.note(
         "redirect-unseen",
-        "A client was redirected to another broker, and the capture has nothing of what it did then.",
-        "Its connection to the other broker may pass by the capturing host: capture on the host of the client.",
+        "A client was redirected to another broker, and the capture does not show what it did next.",
+        "Its connection to the other broker may not pass the capturing host: capture on the client's host.",
     ),
 )
 

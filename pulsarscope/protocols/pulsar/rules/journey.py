@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.topics import named_topic
 CODES = table(
     SESSION.error(
         "message-corrupted",
-        "A message was damaged, and the checksums at both hops say on which.",
+        "A message was damaged; the checksums at both hops show where.",
         "Suspect what stands on that hop: a proxy, a network card that offloads checksums, memory, the broker's disk.",
     ),
 )

@@ -15,13 +15,13 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.note(
         "backlog-growing",
-        "More is published than a subscription gets, all the time: its backlog grows.",
+        "A subscription constantly gets less than is published: its backlog grows.",
         "With permits left, look at rate limits of dispatch and at the broker's storage; without, at what the application does for each "
         "message, or let more consumers share the subscription.",
     ),
     SESSION.warning(
         "messages-skipped",
-        "A consumer got messages behind others that its subscription never got.",
+        "A consumer got messages, but its subscription never got some of those before them.",
         "Someone skipped or cleared the backlog, its messages expired (TTL), or a backlog quota evicted them: see the policies of topic "
         "and namespace, and the broker's log.",
     ),

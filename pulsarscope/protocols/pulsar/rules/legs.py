@@ -13,7 +13,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.note(
         "proxy-legs",
-        "Both legs of a path through a proxy, or a balancer of TCP, are in the capture: it hands on the same frames.",
+        "The capture has both legs of a path through a proxy or TCP load balancer, which forwards the same frames.",
         "Messages, statistics and findings across connections count the client's leg only; decode shows both. The times of the legs "
         "tell whether the proxy or the broker is slow.",
     ),

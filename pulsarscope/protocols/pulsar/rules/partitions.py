@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.warning(
         "partition-stuck",
-        "A consumer with permits gets nothing of one partition, though messages are published to it and other partitions deliver.",
+        "A consumer with permits gets nothing from one partition, though messages are published to it and other partitions deliver.",
         "Look at the stats of that partition, at its bundle and broker, and unload it.",
     ),
     SESSION.note(

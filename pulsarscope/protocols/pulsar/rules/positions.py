@@ -22,8 +22,8 @@ CODES = table(
     SESSION.warning(
         "reader-behind-last-id",
         "A reader waits for the message that the broker calls the last one, and does not get it.",
-        "A marker, a message of an aborted or open transaction, or one that was compacted away stands there: "
-        "readers that ask for it before they read wait for ever. Newer brokers tell the last message that can be read.",
+        "The last position holds a marker, a message of an aborted or open transaction, or a compacted message: a reader that waits "
+        "for it waits forever. Newer brokers report the last message that can be read.",
     ),
 )
 

@@ -23,12 +23,12 @@ CODES = table(
     SESSION.error(
         "producer-fenced",
         "A producer lost its topic to another with exclusive access.",
-        "What it sent since is not stored: let only one application take the topic with ExclusiveWithFencing.",
+        "Messages that it sends after that are not stored: let only one application take the topic with ExclusiveWithFencing.",
     ),
     SESSION.note(
         "producer-waiting",
         "A producer waited for exclusive access to its topic, and did not get it.",
-        "A standby waits so on purpose. Else look at the producer that holds the topic: whether it is still needed, and lives.",
+        "A standby does this on purpose. Otherwise check whether the producer that holds the topic is alive and still needed.",
     ),
     SESSION.error(
         "consumer-busy",

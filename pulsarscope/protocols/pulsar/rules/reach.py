@@ -23,19 +23,19 @@ CODES = table(
     SESSION.error(
         "broker-unreachable",
         "A broker told a client an address at which nobody answers.",
-        "Compare the address with advertisedAddress, advertisedListeners and the listener name of the client; look whether that broker "
-        "runs, and for a firewall between the two.",
+        "Compare the address with advertisedAddress, advertisedListeners and the client's listener name; check that the broker runs, "
+        "and look for a firewall in between.",
         ("never-opened",),
     ),
     SESSION.warning(
         "advertised-address-odd",
-        "A broker told a client an address that is of no use to it: of a loopback, a container bridge, or another family.",
-        "Set advertisedAddress or advertisedListeners of the broker to an address that its clients can reach.",
+        "A broker sent a client an address that it cannot use: loopback, a container bridge, or another address family.",
+        "Set advertisedAddress or advertisedListeners on the broker to an address that its clients can reach.",
     ),
     SESSION.note(
         "broker-outage",
         "A client was without a broker for a while: connections failed between two that worked.",
-        "A restart of the broker looks like this. Messages of that time waited in the client, or were refused to the application.",
+        "A restart of the broker looks like this. Messages sent meanwhile waited in the client or were rejected.",
     ),
 )
 

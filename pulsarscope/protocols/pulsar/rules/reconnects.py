@@ -17,7 +17,7 @@ CODES = table(
     SESSION.warning(
         "reconnect-loop",
         "A client connects again and again, and fails each time.",
-        "Look at what ends each connection. When CONNECT is all that was said: a client without TLS at a TLS port, or without a token.",
+        "Look at what ends each connection. If CONNECT is the only command: a client without TLS on a TLS port, or without a token.",
         ("connection-closed-by-broker", "connection-reset"),
     ),
 )

@@ -17,7 +17,9 @@ from pulsarscope.protocols.pulsar.text.formatting import error_text
 
 CODES = table(
     SESSION.error(
-        "request-failed", "The broker refused a request.", "The error and its message say why; the request's frame has what was asked for."
+        "request-failed",
+        "The broker refused a request.",
+        "The error and its message say why; the request's frame shows what was asked for.",
     ),
     SESSION.error(
         "auth-failed",

@@ -18,8 +18,8 @@ CODES = table(
     SESSION.warning(
         "resend-loop",
         "A producer sends one message again and again, and the broker refuses its checksum each time.",
-        "The bytes are damaged behind the producer's own check: replace the network path or proxy between them; "
-        "no later message of this producer gets through.",
+        "The bytes are damaged after the producer's own check: replace the network path or proxy in between; no later message of this "
+        "producer gets through.",
     ),
 )
 

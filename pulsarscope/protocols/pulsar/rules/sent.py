@@ -20,12 +20,12 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.warning(
         "send-without-producer",
-        "A client sent messages under a producer id that no producer has.",
+        "A client sent messages with the id of a producer that is not open.",
         "The broker ignores them, or closes the connection: nothing is stored. PRODUCER comes first, and nothing after CLOSE_PRODUCER.",
     ),
     SESSION.warning(
         "num-messages-mismatch",
-        "SEND announces another number of messages than its metadata.",
+        "SEND and its metadata announce different numbers of messages.",
         "Brokers count and limit by one, consumers read by the other: permits and statistics go wrong. Look at the client's library.",
     ),
     SESSION.warning(

@@ -17,7 +17,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, host
 CODES = table(
     SESSION.warning(
         "request-storm",
-        "A client asks the same again and again, though it is answered each time.",
+        "A client repeats the same request again and again, although each one is answered.",
         "Look for a loop in the client: clients that are made for each message, a poll without a pause, an interval in the wrong unit.",
     ),
 )

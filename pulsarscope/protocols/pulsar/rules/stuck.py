@@ -19,8 +19,8 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.note(
         "consumer-undecided",
-        "A consumer takes or acknowledges nothing at the end of the capture, or returns a message, for less long than would show that it "
-        "is stuck.",
+        "At the end of the capture a consumer takes or acknowledges nothing, or returns a message, but not for long enough to show "
+        "that it is stuck.",
         "A longer capture would show an ACK or a FLOW of a consumer that works.",
     ),
 )

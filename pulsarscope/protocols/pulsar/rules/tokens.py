@@ -22,7 +22,7 @@ CODES = table(
     SESSION.error(
         "token-expired",
         "A client used a token that has expired.",
-        "Give the client a new token, or a supplier that brings one in time; compare the clocks of both.",
+        "Give the client a new token, or a token supplier that renews it in time; compare the clocks of both.",
     ),
     SESSION.warning(
         "auth-refresh-unsupported",
@@ -31,9 +31,9 @@ CODES = table(
     ),
     SESSION.note(
         "token-expires-soon",
-        "The token of a client expires soon, and was not renewed in the capture.",
-        "See whether the client has a supplier of tokens: with one it renews them when the broker asks; otherwise the broker closes its "
-        "connections then.",
+        "A client's token expires soon and was not renewed in the capture.",
+        "Check whether the client has a token supplier: with one it renews the token when the broker asks. Otherwise the broker "
+        "closes its connections at that time.",
     ),
 )
 

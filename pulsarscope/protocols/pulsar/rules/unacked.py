@@ -36,12 +36,12 @@ CODES = table(
     SESSION.warning(
         "consumer-not-acking",
         "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
-        "Look at the application: what it does not acknowledge comes again when its consumer does. Shared and Key_Shared consumers get "
-        "no more at 50,000 messages each, or 200,000 for the subscription.",
+        "Look at the application: unacknowledged messages come again when the consumer reconnects. Shared and Key_Shared consumers "
+        "get no more at 50,000 messages each, or 200,000 for the subscription.",
     ),
     SESSION.warning(
         "ack-hole",
-        "A message is long unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
+        "A message stays unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
         "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
     ),
 )

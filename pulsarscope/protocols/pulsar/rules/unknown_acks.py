@@ -20,8 +20,8 @@ CODES = table(
     SESSION.warning(
         "ack-unknown-id",
         "A consumer acknowledged a message that it never got.",
-        "The broker takes it as it is: what has this id, now or later, counts as done and is not delivered. Look at how the application "
-        "keeps message ids, and for which topic and subscription.",
+        "The broker accepts it: a message with this id, now or later, counts as acknowledged and is not delivered. Look at how the "
+        "application stores message ids, and for which topic and subscription.",
     ),
 )
 

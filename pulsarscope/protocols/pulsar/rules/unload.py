@@ -16,25 +16,25 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, h
 CODES = table(
     SESSION.note(
         "topic-unloaded",
-        "The broker closed producers and consumers of a topic, as when it unloads it.",
+        "The broker closed the producers and consumers of a topic, as it does to unload it.",
         "They look up the topic and reconnect by themselves; see the recovery times, and why the broker unloads if you did not ask for it.",
     ),
     SESSION.note(
         "cursor-reset",
-        "The broker closed the consumers of one subscription and nothing else of the topic, or sent what they had acknowledged again, as "
-        "when its cursor is reset.",
+        "The broker closed the consumers of one subscription only, or redelivered acknowledged messages, as it does when the cursor "
+        "is reset.",
         "They reconnect by themselves, and get messages again or miss some: find out who reset the cursor (pulsar-admin topics "
-        "reset-cursor, a seek of another client) or deleted the subscription.",
+        "reset-cursor, another client's seek) or deleted the subscription.",
     ),
     SESSION.note(
         "unload-burst",
-        "A broker closed the producers and consumers of several topics at once, as when it stops or sheds load.",
+        "A broker closed the producers and consumers of several topics at once, as it does when it stops or sheds load.",
         "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
     ),
     SESSION.error(
         "topic-terminated",
         "A producer was refused because the topic is terminated.",
-        "Nothing can be published to it any more: write to another topic, or delete and create it.",
+        "Nothing more can be published to it: write to another topic, or delete and recreate it.",
     ),
     SESSION.note(
         "end-of-topic", "Consumers have reached the end of a terminated topic.", "There is nothing more to receive: consumers may close."
@@ -42,7 +42,7 @@ CODES = table(
     SESSION.note(
         "topic-migrated",
         "The topic has moved to another cluster, and the broker sent its clients there.",
-        "See whether they came back there: the address must be reachable for them, and known under their listener name.",
+        "Check that they reconnected there: they must be able to reach the address, and the new cluster must know their listener name.",
     ),
     SESSION.error(
         "quota-exceeded",
