@@ -176,7 +176,7 @@ class LiveCapture:
         """Return the run that decodes the packets; other processes prepare their rows by `prepare`. A pipe is read by one process."""
         feed, jobs = self.feed, self._request.jobs or parallel.cores()
         if jobs > 1 and not _may_start_python():
-            self._notify(f"decoding in one process: {sys.executable} is not for the user whom this one has become")
+            self._notify(f"decoding in one process: {sys.executable} cannot be run by the user of this process")
         elif jobs > 1 and isinstance(feed, LiveFeed):
             self.run = parallel.LiveRun(feed.name, feed.steps, options, jobs, prepare)
         self.run = self.run or run_blocks(feed.name, feed, options)

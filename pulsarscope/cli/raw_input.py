@@ -41,7 +41,9 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
     else:
         turns = [turn for file in request.files for turn in turns_in(_content(file).decode("utf-8", "replace"))]
     if not any(turn.data for turn in turns):
-        what = "empty" if request.raw_streams else "no hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
+        what = (
+            "empty" if request.raw_streams else "not a hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
+        )
         raise CaptureError(f"{printable(request.files[0])} is {what}")
     with ExitStack() as stack:
         try:

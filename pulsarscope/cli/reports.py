@@ -107,7 +107,7 @@ def read_all(
         for batch in run:
             if interrupts is not None and interrupts.pending and not run.stopped:
                 run.stop()
-                warn(f"interrupted: what follows is of the first {plural(run.packets, 'packet')}")
+                warn(f"interrupted: the following covers the first {plural(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns and not request.quiet:
                 warn_of(damage(others(rows)), run.inputs.paths, always=True)

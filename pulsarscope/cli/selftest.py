@@ -110,4 +110,4 @@ def _difference(path: Path, expected: Expected) -> str | None:
         return str(error)
     if found.rows != expected.rows:
         return f"{_counts(found)}, expected {_counts(expected)}"
-    return None if found == expected else "as many rows, but others"
+    return None if found == expected else "the same number of rows, but different ones"

@@ -312,7 +312,7 @@ class StreamSplitter:
         if size > largest:
             self._skip_notes += (("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"),)
         else:
-            self._skip_notes += (("frame-malformed", f"a frame of {size} bytes cannot be"),)
+            self._skip_notes += (("frame-malformed", f"a frame of {size} bytes is impossible"),)
 
     # ---- out of sync
 

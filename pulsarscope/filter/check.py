@@ -176,7 +176,7 @@ class Checker:
         if "kind" in known.types or not steps:
             raise Mismatch(f"{known.name} is not a field: {name.function} takes one, as in {name.function}(topic)", name.place)
         if name.function == "len" and {"string", "bytes", ANY}.isdisjoint(known.types):
-            raise Mismatch(f"{known.name} is neither text nor bytes: it has no length, but count({known.name})", name.place)
+            raise Mismatch(f"{known.name} is neither text nor bytes: it has no length; use count({known.name})", name.place)
         return KnownField(f"{name.function}({known.name})", ("int64",), known.text)
 
     @staticmethod

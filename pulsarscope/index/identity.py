@@ -50,7 +50,7 @@ class Identity(msgspec.Struct, frozen=True):
         if self.reading != other.reading:
             return OTHERWISE_MADE
         if len(self.captures) != len(other.captures):
-            return "is of other captures"
+            return "belongs to other captures"
         for mine, its in zip(self.captures, other.captures, strict=True):
             if (mine.size, mine.ends) != (its.size, its.ends):
                 return f"is of another file, or of another state of {mine.path}"

@@ -41,7 +41,7 @@ class Index:
             metadata = self._arrow.schema.metadata or {}
             self.identity = msgspec.json.decode(metadata.get(IDENTITY, b""), type=Identity)
             if not self._arrow.schema.equals(SCHEMA) or not self._arrow.num_record_batches:
-                raise IndexUnusable("is none of this version")
+                raise IndexUnusable("is not of this version")
             self._read_others(_validated(self._arrow.get_batch(self._arrow.num_record_batches - 1)).to_pylist())
         except _DAMAGE as error:
             raise IndexUnusable("is damaged, or cut") from error

@@ -92,7 +92,7 @@ class GrowingFile:
             return False  # between two files, or the last of them
         if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino) or here.st_size > self._file.tell():
             return False
-        self._renewed("is another file now")
+        self._renewed("was replaced")
         return True
 
 

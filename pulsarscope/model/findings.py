@@ -219,7 +219,7 @@ TCP_CODES = table(
     TCP.note(
         ONE_SIDED,
         "The capture has one direction of a connection only.",
-        "No answer, and nothing that is missing on the other side, can be judged: capture where both directions pass.",
+        "Answers, and what the other side lacks, cannot be judged: capture where both directions pass.",
     ),
     TCP.note("zero-window", "A receiver closed its window.", "The receiving application does not read fast enough."),
     TCP.warning(

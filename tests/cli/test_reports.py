@@ -141,7 +141,7 @@ def test_an_interrupted_report_is_that_of_what_was_read(
 
     code, told = end("-f", "json", "-o", str(tmp_path / "report.json"))
     assert code == 5
-    assert re.search(r"interrupted: what follows is of the first \d+ packets", told)
+    assert re.search(r"interrupted: the following covers the first \d+ packets", told)
     (kept,) = tmp_path.iterdir()
     assert f"the incomplete report is in {kept}" in told
     report = json.loads(kept.read_text())

@@ -75,7 +75,10 @@ def test_the_wheel_holds_the_captures() -> None:
 @pytest.mark.parametrize(
     ("change", "described"),
     [
-        (lambda capture: capture[:FIRST_TIME] + bytes([capture[FIRST_TIME] ^ 1]) + capture[FIRST_TIME + 1 :], "as many rows, but others"),
+        (
+            lambda capture: capture[:FIRST_TIME] + bytes([capture[FIRST_TIME] ^ 1]) + capture[FIRST_TIME + 1 :],
+            "the same number of rows, but different ones",
+        ),
         (lambda capture: capture[: len(capture) // 2], "expected 1 connection, "),
         (lambda _: b"", "wrong  ipv6.pcap: "),
         (lambda _: b"plain text", "wrong  ipv6.pcap: "),

@@ -68,7 +68,7 @@ ERRORS = [
     ("send.is_chunk > true", "is_chunk has no order", "send.is_chunk"),
     ("frame > 5", "frame is a kind of records", "frame"),
     ("time in {1s..2026-05-01}", "both ends of a range", "2026-05-01"),
-    ("len(size) == 1", "size is neither text nor bytes: it has no length, but count(size)", "len(size)"),
+    ("len(size) == 1", "size is neither text nor bytes: it has no length; use count(size)", "len(size)"),
     ("count(frame) == 1", "frame is not a field: count takes one, as in count(topic)", "count(frame)"),
     ("count(ack) == 1", "ACK is not a field: count takes one", "count(ack)"),
     ("len(topic) == true", "a number", "true"),

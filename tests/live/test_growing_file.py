@@ -69,7 +69,7 @@ def test_a_file_that_comes_later_and_in_pieces_has_its_rows(name: str, tmp_path:
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("errors.pcap", "is another file now"), ("ipv6.pcap", "is shorter than before"), ("go-tls13.pcap", "was written anew")],
+    [("errors.pcap", "was replaced"), ("ipv6.pcap", "is shorter than before"), ("go-tls13.pcap", "was written anew")],
 )
 def test_what_comes_in_its_place_is_the_next_file(name: str, what: str, tmp_path: Path) -> None:
     first, second = CAPTURES / "quickstart.pcapng", CAPTURES / name
@@ -77,7 +77,7 @@ def test_what_comes_in_its_place_is_the_next_file(name: str, what: str, tmp_path
     path.write_bytes(first.read_bytes())
 
     def renew() -> None:
-        if what == "is another file now":
+        if what == "was replaced":
             path.rename(tmp_path / "old.pcap")
         path.write_bytes(second.read_bytes())
 

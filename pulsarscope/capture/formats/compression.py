@@ -191,7 +191,7 @@ def _streams(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
                 if not (data := data.lstrip(b"\x00")):
                     break
                 if data[: len(magic)] != magic[: len(data)]:
-                    raise _CorruptError(f"bytes that are no {name} stream")
+                    raise _CorruptError(f"bytes that are not a {name} stream")
                 begun = True
             pieces: list[bytes] = []
             error = _step(stream, data, pieces, errors)

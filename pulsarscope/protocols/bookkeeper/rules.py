@@ -50,7 +50,11 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "slow-bookie-seconds", 0.2, SECONDS, "Three ADDs take as long within ten seconds: journals sync in milliseconds.", ("slow-bookie",)
+        "slow-bookie-seconds",
+        0.2,
+        SECONDS,
+        "Three ADDs take this long within ten seconds: journals sync in milliseconds.",
+        ("slow-bookie",),
     ),
     Threshold(
         "slow-bookie-longest-seconds", 1, SECONDS, "Latency of a single ADD, or of three when no other bookie is seen.", ("slow-bookie",)
@@ -59,7 +63,7 @@ THRESHOLDS = (
         "slow-bookie-times",
         5,
         "times the others'",
-        "What slows all bookies alike is not one of them: their slowest ADDs, or their 95th percentiles.",
+        "Compares their slowest ADDs, or their 95th percentiles: what slows all bookies alike is not one of them.",
         ("slow-bookie",),
     ),
     Threshold("slow-broker-seconds", 1, SECONDS, "Latency of a publish: brokers pass entries on in milliseconds.", ("slow-broker",)),

@@ -237,7 +237,7 @@ def _entries(data: bytes, start: int, end: int, totals: MessageTotals, inside: s
     while end - position >= SIZE_BYTES:
         size = int.from_bytes(data[position : position + SIZE_BYTES], "big", signed=True)
         if size < LEAST_MESSAGE_BYTES:
-            totals.note("message-set-corrupt", f"a message of {size} bytes at offset {position - start} of the set{inside} cannot be")
+            totals.note("message-set-corrupt", f"a message of {size} bytes at offset {position - start} of the set{inside} is impossible")
             return
         stop = position + SIZE_BYTES + size
         suspect = stop > end or (totals.stored and data[position + SIZE_BYTES] not in CRC_AT)

@@ -62,7 +62,7 @@ def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> Parsed
         if command in (MULTIFETCH, MULTIPRODUCE):
             count = cursor.int16()
             if count < 0:
-                raise ParseError(f"{count} parts cannot be")
+                raise ParseError(f"{count} parts are impossible")
             parts = fields["fetches" if command == MULTIFETCH else "produces"] = []
             single = FETCH if command == MULTIFETCH else PRODUCE
             for _ in range(count):
@@ -83,7 +83,7 @@ def _read_part(command: str, cursor: Cursor, part: dict[str, Any], sets: list[Me
     if command == PRODUCE:
         part["messages_size"] = size = cursor.int32()
         if size < 0:
-            raise ParseError(f"{size} bytes of messages cannot be")
+            raise ParseError(f"{size} bytes of messages are impossible")
         sets.append(MessageSet(cursor.position, min(cursor.position + size, cursor.end), topic, partition))
         cursor.skip(size)
     elif command == OFFSETS:

@@ -85,7 +85,7 @@ def _read_parts(
         parts.append(part)
         size = cursor.int32()
         if size < ERROR_BYTES:
-            raise ParseError(f"a part of {size} bytes cannot be")
+            raise ParseError(f"a part of {size} bytes is impossible")
         part["error"] = _error(cursor, notes)
         part["messages_size"] = size - ERROR_BYTES
         index = len(parts) - 1
@@ -99,7 +99,7 @@ def _read_parts(
 def _read_offsets(cursor: Cursor, fields: dict[str, Any]) -> None:
     count = cursor.int32()
     if count < 0:
-        raise ParseError(f"{count} offsets cannot be")
+        raise ParseError(f"{count} offsets are impossible")
     start = cursor.skip(count * OFFSET_BYTES)
     fields["offsets"] = list(struct.unpack_from(f">{count}q", cursor.data, start))
 

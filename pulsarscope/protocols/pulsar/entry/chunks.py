@@ -122,7 +122,7 @@ class Chunks:
                 message = None
         elif key in self._ended:
             if (code := self._ended[key]) != _GIVEN_UP:
-                notes.append((code, f"{this} comes when its message has ended"))
+                notes.append((code, f"{this} comes after the end of its message"))
             elif number == count - 1:
                 row.status = INCOMPLETE
                 self._end(key, "chunk-missing")

@@ -101,7 +101,7 @@ class ClockRule(ConnectionRule):
         if bound.offset_ns > 0:
             text = f"{clock} is at least {offset} ahead of the capture's"
         else:
-            text = f"{clock} is {offset} behind the capture's, or it held each message so long"
+            text = f"{clock} is {offset} behind the capture's, or it held each message for so long"
         where = bound.frames[-1]
         evidence = {"frames": [where.name], "host": self._context.client, "offset_ns": bound.offset_ns, "sends": self._sends}
         self._context.report("clock-skew", where, f"{text}: by the publish times of {plural(self._sends, 'SEND')}.", evidence)

@@ -202,7 +202,7 @@ def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:
         before, after = both[0]
         values, (ledger, entry) = after.values, after.values["oldest"]
         text = f"{values['name']} of subscription {values['subscription']} on {values['topic']} became active and got {ledger}:{entry}, "
-        text += f"which {before.values['name']} held and was not done with; this happened {plural(len(both), 'time')}."
+        text += f"which {before.values['name']} still held; this happened {plural(len(both), 'time')}."
         evidence = {
             "frames": frame_names(fact.where.name for pair in both for fact in pair),
             "topic": values["topic"],

@@ -94,10 +94,10 @@ def report_behind(
     since = min(promised_at.time, consumer.seen if last_at is None else last_at.time + 1)  # what came with the last is before it
     if waited < context.thresholds.ns("reader-behind-seconds") or answers_lost(context, since):
         return  # too short, or the message may be among what the capture lacks
-    what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or unknown"
+    what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or something unknown"
     got = f"its last was {last[0]}:{last[1]}" if last else "it got none"
     text = f"{consumer.title} was told that the last message is {promised[0]}:{promised[1]}, but {got} and it waited {duration(waited)} "
-    text += f"with permits: what stands there is {what}"
+    text += f"with permits: that position holds {what}"
     evidence: dict[str, Any] = {
         "frames": [promised_at.name],
         **consumer.evidence,

@@ -58,7 +58,7 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
     try:
         schema = msgspec.json.decode(definition)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UndecodableError(f"the Avro schema is no JSON: {error}") from None
+        raise UndecodableError(f"the Avro schema is not JSON: {error}") from None
     read = _Compiler().reader(schema, "", SCHEMA_DEPTH_MAX)
 
     def read_all(data: bytes, budget: Budget) -> Any:

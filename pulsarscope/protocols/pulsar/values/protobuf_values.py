@@ -133,7 +133,7 @@ def _reader(message_class: type[Message], sizes: Mapping[int, int]) -> Reader:
         try:
             return _object(message_class.FromString(data), budget)
         except (DecodeError, UnicodeDecodeError):
-            raise UndecodableError(f"the {len(data)} bytes are no {message_class.DESCRIPTOR.full_name}") from None
+            raise UndecodableError(f"the {len(data)} bytes are not a {message_class.DESCRIPTOR.full_name}") from None
 
     return read
 

@@ -131,7 +131,7 @@ class TestRepeated:
     def test_a_chunk_of_a_message_that_is_whole_is_no_message(self) -> None:
         dialogue = Dialogue().client(chunk(0, 2, b"a"), chunk(1, 2, b"b"), chunk(1, 2, b"b")).end()
         assert [row.payload_sha256 for row in dialogue.messages] == [digest(b"ab")]
-        assert texts(dialogue, "chunk-duplicate") == ["SEND 0:3.1: chunk 1 of 2 of message u comes when its message has ended."]
+        assert texts(dialogue, "chunk-duplicate") == ["SEND 0:3.1: chunk 1 of 2 of message u comes after the end of its message."]
         assert dialogue.codes == ["chunk-duplicate"]
 
 

@@ -42,7 +42,7 @@ def test_a_producer_whose_clock_is_behind_or_that_held_its_messages() -> None:
     (row,) = skews(published(-3_000, -2_000))
     assert row.evidence["offset_ns"] == -2_003 * MILLISECOND
     assert "behind" in row.text
-    assert "or it held each message so long" in row.text
+    assert "or it held each message for so long" in row.text
 
 
 def test_one_prompt_message_shows_that_the_others_only_waited() -> None:

@@ -172,7 +172,7 @@ def test_what_takes_few_bytes_and_much_memory_is_counted() -> None:
 
 def test_bytes_that_are_no_message_are_a_problem() -> None:
     for data in (b"\x08", b"\xff" * 20, b"\x0a\x00\x07"):
-        with pytest.raises(UndecodableError, match=r"are no google\.protobuf\.Timestamp"):
+        with pytest.raises(UndecodableError, match=r"are not a google\.protobuf\.Timestamp"):
             read(timestamp_pb2.Timestamp(), data)
 
 
