@@ -85,6 +85,7 @@ def ethernet_captures() -> list[Path]:
     return [path for path in files if path.read_bytes()[20:24] == bytes([1, 0, 0, 0]) and path.stat().st_size < 200_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ethernet_captures(), ids=lambda path: path.stem)
 def test_no_part_of_a_capture_is_called_healthy_without_reserve(path: Path, tmp_path: Path, capsys: Captured) -> None:
     """Of one with a fault, however long it must last: connections that go on, or began before, are enough for a reserve."""

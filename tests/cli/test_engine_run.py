@@ -21,6 +21,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder_of_all(tmp_path_factory.mktemp("all"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -105,6 +105,7 @@ def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
 # ---- what is chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ALL_CAPTURES, ids=lambda path: path.name)
 def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, tmp_path: Path) -> None:
     key_logs = key_logs_of(path)

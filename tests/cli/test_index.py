@@ -89,6 +89,7 @@ def parts_of(path: Path, folder: Path, count: int) -> list[str]:
     return [str(write_pcap(folder / f"part{at}.pcap", packets[at * share : (at + 1) * share])) for at in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["stuck-consumer.pcap", "rw-shuffle.pcap", "quickstart.pcapng", "go-nack-dlq-gz.pcap.gz", "a set of three", "a set joined by cat"],

@@ -85,6 +85,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 CAPTURES = [*sorted((ROOT / "captures").glob("*.pcap*")), ROOT / "captures" / "bookkeeper" / "auth.pcap.zst"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_no_credential_payload_or_property_is_in_the_page(path: Path, tmp_path: Path) -> None:
     if secrets := credentials(path):

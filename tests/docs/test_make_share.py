@@ -158,6 +158,7 @@ def test_bash_completes_as_one_types(tmp_path: Path) -> None:
             assert words[0] in shown, line
 
 
+@pytest.mark.slow
 @needs_zsh
 def test_zsh_completes_as_one_types(tmp_path: Path) -> None:
     (tmp_path / "some capture.pcapng").touch()

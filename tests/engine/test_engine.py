@@ -52,6 +52,7 @@ def go_on_elsewhere(engine: Engine, make: Callable[[], Engine]) -> Engine:
     return other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_snapshot_behind_every_block_changes_nothing(name: str) -> None:
     assert decoded(name, go_on_elsewhere) == decoded(name, lambda engine, _: engine)

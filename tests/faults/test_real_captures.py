@@ -68,6 +68,7 @@ def test_a_healthy_run_is_not_accused(name: str, tmp_path: Path) -> None:
         assert problems(path) <= missing, cut
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in FAULTS])
 def test_no_cut_of_a_fault_is_called_healthy_without_a_reservation(name: str, tmp_path: Path) -> None:
     for cut, data in cuts(FOLDER / name).items():

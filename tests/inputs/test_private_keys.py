@@ -36,7 +36,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("form", KEY_FORMS)
-@pytest.mark.parametrize("bits", [1024, 2048, 3072, 4096])
+@pytest.mark.parametrize("bits", [1024, 2048, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (3072, 4096))])
 def test_rsa_keys_of_all_forms_and_sizes_are_read(form: str, bits: int) -> None:
     key = rsa_key(bits)
     (read,) = rsa_keys([KeyFile("k", key_file(key, form))])

@@ -163,6 +163,7 @@ def test_they_are_served_until_the_end() -> None:
         pass  # the port is free again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n"])
 def test_idle_connections_neither_take_all_descriptors_nor_the_place_of_others(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     monkeypatch.setattr(module._Handler, "timeout", 1)

@@ -26,7 +26,10 @@ from tests.scenarios.encryption import KEY_FORMS, Encryptor, key_file, rsa_key, 
 
 KEYS = [*product((1024, 2048, 3072, 4096), KEY_FORMS)]
 CONTENTS = [*product(("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"), ("single", "batch", "chunks"))]
-WRAPPED = [(*KEYS[number % len(KEYS)], *CONTENTS[number % len(CONTENTS)]) for number in range(3 * len(KEYS))]
+WRAPPED = [
+    pytest.param(bits, form, *CONTENTS[number % len(CONTENTS)], marks=[pytest.mark.slow] * (bits > 2048))
+    for number, (bits, form) in enumerate(3 * KEYS)
+]
 """Each key with three contents, each content with three keys: a key is of no account behind the encryption."""
 
 TEXT = b"some text that repeats itself, some text that repeats itself" * 9
