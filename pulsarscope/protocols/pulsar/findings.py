@@ -86,9 +86,13 @@ CODES = table(
     PAYLOAD.warning(
         "chunk-missing",
         "Chunks of a message are missing or out of order.",
-        "They may be before the capture, in a gap, or on an earlier connection of the client.",
+        "They may be in a gap, or on an earlier connection of the client.",
     ),
-    PAYLOAD.note("chunk-incomplete", "A chunked message has no last chunk in the capture.", "The producer may still have been sending."),
+    PAYLOAD.note(
+        "chunk-incomplete",
+        "The capture begins or ends within a chunked message.",
+        "Capture for longer: the producer was still sending, or had sent its first chunks before.",
+    ),
     PAYLOAD.note(
         "chunk-duplicate", "A chunk of a message comes again.", "It was delivered again, or sent again after a reconnect; it counts once."
     ),

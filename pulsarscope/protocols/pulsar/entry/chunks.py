@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from pulsarscope.dissect.frames import Note
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import NAME_CHARACTERS_MAX, clipped
@@ -36,10 +37,12 @@ _GIVEN_UP = ""
 class _ChunkedMessage:
     """Chunks of one message seen so far."""
 
-    __slots__ = ("broken", "closed", "count", "highest", "parts", "payload_bytes", "row", "row_bytes", "seen")
+    __slots__ = ("before", "broken", "closed", "count", "highest", "parts", "payload_bytes", "row", "row_bytes", "seen")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, before: int = 0) -> None:
         self.count = count
+        self.before = before
+        """Chunks that may be from before the capture."""
         self.seen: set[int] = set()
         """Numbers of the chunks."""
         self.highest = -1
@@ -75,7 +78,10 @@ class _ChunkedMessage:
 class Chunks:
     """Joins the chunks of one connection; holds those of messages that are not complete."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, from_start: bool = True) -> None:
+        """Prepare for a connection; `from_start`: the capture has its beginning."""
+        self._begun: dict[tuple[Owner, str], None] | None = None if from_start else {}
+        """Owners and producers of which a message began; all the others may be within one when the capture begins."""
         self._waiting: dict[tuple[Owner, str], _ChunkedMessage] = {}
         self.bytes = 0
         """Estimated size of the waiting chunks in memory."""
@@ -128,7 +134,7 @@ class Chunks:
                 self._end(key, "chunk-missing")
             return None
         if message is None:
-            message = self._waiting[key] = _ChunkedMessage(count)
+            message = self._waiting[key] = _ChunkedMessage(count, self._before(owner, metadata, number))
         elif number in message.seen:
             other = not (message.broken or message.closed) and payload != message.parts[number]
             notes.append(("chunk-duplicate", f"{this} comes again{', with other bytes' if other else ''}"))
@@ -140,6 +146,15 @@ class Chunks:
         self.bytes += message.size
         self._bound(notes)
         return self._finish(key, message, notes, uuid) if number == count - 1 else None
+
+    def _before(self, owner: Owner, metadata: dict[str, Any], number: int) -> int:
+        """Return how many chunks of a message may be from before the capture, by its first chunk here."""
+        if self._begun is None:
+            return 0
+        producer = owner, clipped(metadata.get("producer_name", ""))
+        if number == 0:
+            remember(self._begun, producer, None, CHUNKED_MESSAGES_MAX)
+        return 0 if producer in self._begun else number
 
     def rest(self) -> list[tuple[Owner, MessageRow]]:
         """Return owner and row of the last chunk seen, for each message that is not complete at the end."""
@@ -160,8 +175,13 @@ class Chunks:
                 return b"".join(message.parts)
             message.row.status = ENCRYPTED
             return None
-        self._end(key, "chunk-missing")
         message.row.status = INCOMPLETE
+        if not given_up and message.before and len(message.seen) == message.count - message.before:
+            self._end(key, "chunk-duplicate")
+            text = f"the first {message.before} of {message.count} chunks of message {clipped(uuid)} may be from before the capture"
+            notes.append(("chunk-incomplete", text))
+            return None
+        self._end(key, "chunk-missing")
         missing = [str(number) for number in islice((n for n in range(message.count) if n not in message.seen), MISSING_SHOWN_MAX + 1)]
         if missing and not given_up:
             which = ", ".join(missing[:MISSING_SHOWN_MAX]) + (" and more" if len(missing) > MISSING_SHOWN_MAX else "")

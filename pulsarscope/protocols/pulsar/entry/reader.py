@@ -82,6 +82,8 @@ class EntryOpener:
         columns: Sequence[str] | None = None,
         private_keys: Sequence[RSAPrivateKey] = (),
         values: Values | None = None,
+        *,
+        from_start: bool = True,
     ) -> None:
         """Prepare to open entries.
 
@@ -91,6 +93,7 @@ class EntryOpener:
             columns: columns of MessageRow that are asked for; None for all.
             private_keys: of consumers, for end-to-end encryption.
             values: reads the values of payloads; None when they are not asked for.
+            from_start: the capture has the beginning of the connection.
         """
         self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
         self._form = payload_form if "payload" in self._columns else None
@@ -98,7 +101,7 @@ class EntryOpener:
         self._values = values
         own = {*self._columns, "properties"} if values is not None and values.need_properties else self._columns
         self._batches = BatchReader(single_plan, own, payload_form)
-        self._chunks = Chunks()
+        self._chunks = Chunks(from_start=from_start)
         self._decryption = Decryption(private_keys)
         self._allowed = DECOMPRESS_CONNECTION_FREE_BYTES
         """Bytes that compressed payloads may still give."""

@@ -62,8 +62,8 @@ class PulsarSession(Session):
 
     # fmt: off
     __slots__ = (
-        "_awaits_schemas", "_batch_sizes", "_client", "_consumers", "_creating", "_names_bytes", "_opens", "_opens_payloads", "_requests",
-        "_sends", "_server", "_settings", "_single_plan", "_wants_messages",
+        "_awaits_schemas", "_batch_sizes", "_client", "_consumers", "_creating", "_from_start", "_names_bytes", "_opens", "_opens_payloads",
+        "_requests", "_sends", "_server", "_settings", "_single_plan", "_wants_messages",
     )
     # fmt: on
 
@@ -72,7 +72,7 @@ class PulsarSession(Session):
         self._wants_messages = "message" in settings.kinds
         self._opens_payloads = self._wants_messages or settings.payloads
         self._single_plan = single_plan
-        self._settings = settings
+        self._settings, self._from_start = settings, context.from_start
         self._opens = False  # some payload was opened
         self._awaits_schemas = False  # some deliveries do, or did
         self._requests = OpenRequests(context.pairing, settings.kinds)
@@ -106,7 +106,7 @@ class PulsarSession(Session):
         self._opens = True
         settings = self._settings
         columns = settings.message_columns if self._wants_messages else ()
-        return EntryOpener(self._single_plan, settings.payload, columns, settings.private_keys, self._values)
+        return EntryOpener(self._single_plan, settings.payload, columns, settings.private_keys, self._values, from_start=self._from_start)
 
     # ---- the contract
 
