@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
-from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFacts, Where
+from pulsarscope.dissect.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine.packed_facts import (
     PENDING_BYTES,
     CompiledKeys,
@@ -18,9 +18,12 @@ from pulsarscope.engine.packed_facts import (
     PendingFacts,
     PendingKeys,
     compiled_keys,
+    first_and_last,
     of_leg,
     pack,
     place_of,
+    stretches,
+    trimmed,
     unpack,
 )
 from pulsarscope.model.limits import EVALUATED_KEYS_MAX, FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
@@ -121,11 +124,9 @@ class _Pending:
 class Facts:
     """Bounded: the keys silent longest are evaluated early when the facts of all take too much memory.
 
-    A key keeps its first and its last facts.
-
-    What is evaluated together depends on the facts of a key alone, in the order of their places, so that every way of running agrees. Keys
-    of which the capture's clock says that they are idle are not evaluated before the end, unless someone watches: some facts come late,
-    when a connection ends or a hole is given up.
+    What is evaluated together depends on the facts of a key alone, so that every way of running agrees: those of a stretch without long
+    silences, of too many the first and the last ones. Keys of which the capture's clock says that they are idle are not evaluated before
+    the end, unless someone watches: some facts come late, when a connection ends or a hole is given up.
     """
 
     def __init__(self, rules: Mapping[str, tuple[FactRule, ReportFinding]], anchors: Iterable[str] = ()) -> None:
@@ -170,7 +171,7 @@ class Facts:
                 self.parted[rule] += 1
         else:
             before = facts.size
-            facts.add(packed, time, deciding)
+            facts.add(packed, time, pending.rule.idle_ns, deciding)
             added = facts.size - before
         keys[key] = facts
         pending.size += added
@@ -198,11 +199,6 @@ class Facts:
                 self.add_packed(rule, key, packed, time, 0)
                 start += 1
 
-    @property
-    def of_all_legs(self) -> list[str]:
-        """Names of the rules that get the facts of inner legs, too."""
-        return [name for name, pending in self._pending.items() if pending.rule.all_legs]
-
     def idle_ns(self, rule: str) -> int:
         """Return how long a rule remembers a key."""
         return self._pending[rule].rule.idle_ns
@@ -222,7 +218,7 @@ class Facts:
                     continue
                 facts = pending.keys[key].facts()
                 if reported := self._evaluate(pending, key, facts):
-                    pending.reported[key] = _still_possible(pending.reported.get(key, set()) | reported, facts)
+                    pending.reported[key] = _still_possible(pending.reported.get(key, set()) | reported, facts, pending.rule.idle_ns)
 
     def finish_journeys(self) -> Iterator[None]:
         """Evaluate all remaining keys that give journeys, in the order in which they began; stop now and then: their rows are many."""
@@ -240,8 +236,8 @@ class Facts:
             for key in [*pending.keys]:
                 self._conclude(pending, key)
 
-    def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
-        """Evaluate the facts of one key, sorted, those behind a long silence on their own."""
+    def evaluate(self, rule: str, key: str, facts: list[Fact]) -> None:
+        """Evaluate facts of one key, in the order of their places, those behind a long silence on their own."""
         self._evaluate(self._pending[rule], key, facts, complete=True)
 
     def _make_room(self) -> None:
@@ -270,14 +266,9 @@ class Facts:
             pending.unsettled.pop(key, None)
             pending.reported.pop(key, None)
 
-    def _evaluate(self, pending: _Pending, key: str, facts: Sequence[Fact], *, complete: bool = False) -> set[tuple[str, Where]]:
+    def _evaluate(self, pending: _Pending, key: str, facts: list[Fact], *, complete: bool = False) -> set[tuple[str, Where]]:
         """Evaluate as `evaluate`; return what was reported that was not before. `complete`: for the last time."""
         rule = pending.rule
-        for table in self.legs.values():
-            if table.outer_of:
-                facts = [*_of_paths(facts, table.outer_of, all_legs=rule.all_legs)]
-        if not facts:
-            return set()
         before = pending.reported.get(key, ())
         reported = set()
 
@@ -286,12 +277,20 @@ class Facts:
                 reported.add((code, where))
                 pending.report(code, where, text, evidence)
 
-        silences = [at for at in range(1, len(facts)) if facts[at].where.time - facts[at - 1].where.time > rule.idle_ns]
-        for start, stop in pairwise((0, *silences, len(facts))):
-            rule.evaluate(key, facts[start:stop], report)
-            if complete and rule.journeys is not None:
-                rule.journeys(key, facts[start:stop])
+        for stretch in stretches(facts, rule.idle_ns):
+            of_paths = self._of_paths(first_and_last(stretch), all_legs=rule.all_legs)
+            if of_paths:
+                rule.evaluate(key, of_paths, report)
+                if complete and rule.journeys is not None:
+                    rule.journeys(key, of_paths)
         return reported
+
+    def _of_paths(self, facts: list[Fact], *, all_legs: bool) -> list[Fact]:
+        """Return the facts without those of inner legs, or with these marked."""
+        for table in self.legs.values():
+            if table.outer_of:
+                facts = [of_leg(fact, outer) if (outer := table.outer_of.get(fact.where.connection)) else fact for fact in facts]
+        return facts if all_legs else [fact for fact in facts if OUTER not in fact.values]
 
 
 def _silent_since(keys: KeyTable, time: int) -> list[str]:
@@ -299,19 +298,9 @@ def _silent_since(keys: KeyTable, time: int) -> list[str]:
     return [*takewhile(lambda key: keys[key].time < time, keys)]
 
 
-def _of_paths(facts: Sequence[Fact], outer_of: Mapping[str, str], *, all_legs: bool) -> Iterator[Fact]:
-    """Yield the facts without those of inner legs, or with these marked."""
-    for fact in facts:
-        outer = outer_of.get(fact.where.connection)
-        if outer is None:
-            yield fact
-        elif all_legs:
-            yield of_leg(fact, outer)
-
-
-def _still_possible(reported: set[tuple[str, Where]], facts: Sequence[Fact]) -> set[tuple[str, Where]]:
+def _still_possible(reported: set[tuple[str, Where]], facts: list[Fact], idle_ns: int) -> set[tuple[str, Where]]:
     """Drop what was reported of facts that are no longer kept: a key that is never silent for long would remember it for ever."""
     if len(reported) <= FACTS_PER_KEY_MAX:
         return reported
-    places = {fact.where for fact in facts}
+    places = {fact.where for fact in trimmed(facts, idle_ns)}
     return {finding for finding in reported if finding[1] in places}

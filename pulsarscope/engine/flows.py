@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from io import BytesIO
-from itertools import groupby, takewhile
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -16,7 +16,7 @@ from pulsarscope.dissect.legs import ANCHOR, INNER, JOINED
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.packed_facts import keep, of_leg
+from pulsarscope.engine.packed_facts import collected, end_of, of_leg, stretches
 from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import EmitFact, rule_engine
 from pulsarscope.inputs.key_logs import KeyLogs, Position, add_key_log
@@ -35,7 +35,6 @@ __all__ = [
     "evaluate",
     "join_legs",
     "of_paths",
-    "rules_of_all_legs",
     "strangers",
     "with_secrets",
 ]
@@ -197,22 +196,14 @@ def evaluate(
     """
     rules = rule_engine(options.dissectors(show_secrets=options.show_secrets), options)
     for (rule, key), emitted in groupby(facts, itemgetter(0, 1)):
-        kept: list[Fact] = []
-        for _, _, fact in emitted:
-            keep(kept, fact)
-        count = len(kept)
-        if wait is not None and newest is not None:
-            count = _settled(kept, rules.facts.idle_ns(rule), newest)
-            for fact in kept[count:]:
-                wait(rule, key, fact)
-        if count:
-            rules.facts.evaluate(rule, key, kept[:count])
-            yield from (row for _, row in rules.take())
-
-
-def rules_of_all_legs(options: Options) -> list[str]:
-    """Return the names of the rules that get the facts of inner legs, too."""
-    return rule_engine(options.dissectors(show_secrets=options.show_secrets), options).facts.of_all_legs
+        idle_ns = rules.facts.idle_ns(rule)
+        for stretch in stretches(collected((fact for _, _, fact in emitted), idle_ns), idle_ns):
+            if wait is not None and newest is not None and not _is_settled(stretch, idle_ns, newest):
+                for fact in stretch:
+                    wait(rule, key, fact)
+            else:
+                rules.facts.evaluate(rule, key, stretch)
+                yield from (row for _, row in rules.take())
 
 
 def join_legs(
@@ -238,27 +229,18 @@ def join_legs(
     yield from (row for _, row in rules.take())
 
 
-def of_paths(
-    facts: Iterable[tuple[str, str, Fact]], joined: Iterable[tuple[str, str, Fact]], options: Options
-) -> Iterator[tuple[str, str, Fact]]:
-    """Yield the facts that are evaluated: no anchors, and those of inner legs, marked, for the rules alone that get them.
-
-    `joined` is what `join_legs` emitted.
-    """
+def of_paths(facts: Iterable[tuple[str, str, Fact]], joined: Iterable[tuple[str, str, Fact]]) -> Iterator[tuple[str, str, Fact]]:
+    """Yield the facts that are evaluated: no anchors, and those of inner legs marked. `joined` is what `join_legs` emitted."""
     outer_of = {fact.where.connection: outer for _, outer, fact in joined if fact.what == INNER}
-    of_all_legs = rules_of_all_legs(options)
     for rule, key, fact in facts:
-        outer = outer_of.get(fact.where.connection)
-        if not rule.endswith(OF_LEGS) and (outer is None or rule in of_all_legs):
+        if not rule.endswith(OF_LEGS):
+            outer = outer_of.get(fact.where.connection)
             yield rule, key, fact if outer is None else of_leg(fact, outer)
 
 
-def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:
-    """Count the first facts of a key that are evaluated without those behind them and those yet to come.
+def _is_settled(stretch: Sequence[Fact], idle_ns: int, newest: int) -> bool:
+    """Return True when no fact to come can be one of a stretch.
 
     Facts of the end of a connection come when it is over, with the time of its last packet.
     """
-    complete = newest - idle_ns - IDLE_CONNECTION_NANOSECONDS - LATE_NANOSECONDS
-    times = [*takewhile(lambda time: time < complete, (fact.where.time for fact in facts))]
-    following = [*(fact.where.time for fact in facts[1 : len(times) + 1]), newest]
-    return max((index for index, (time, then) in enumerate(zip(times, following, strict=False), 1) if then - time > idle_ns), default=0)
+    return max(map(end_of, stretch)) < newest - idle_ns - IDLE_CONNECTION_NANOSECONDS - LATE_NANOSECONDS

@@ -1,9 +1,13 @@
-"""The facts of one key, packed while they wait to be evaluated; and in order."""
+"""The facts of one key: packed while they wait to be evaluated, in order, and in stretches, of which each is evaluated on its own.
+
+A stretch is what no silence of its rule parts on the axis of time. So it depends on the facts of the key alone, not on those that were
+there when another one came, nor on how many runs they were divided among.
+"""
 
 from __future__ import annotations
 
 import pickle
-from bisect import insort
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol, overload
@@ -18,7 +22,7 @@ PENDING_BYTES = 280
 """Bytes that pending facts take without their packed form: the object itself, its key, and its place in a dictionary."""
 
 TRIM_FACTOR = 2
-"""Pending facts are trimmed when there are so many times those that are kept: that unpacks them."""
+"""Facts of a key are trimmed when there are so many times those that are kept: that unpacks them."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Fact]).decode
@@ -28,6 +32,9 @@ _LIST = b"\xdd"
 _PICKLED = "\0pickled"
 """Stands for the word of a fact that MessagePack cannot hold: times off the wire, multiplied, may take more than 64 bits,
 and a path that is no UTF-8 has surrogates."""
+
+_DROPPED = "\0dropped"
+"""Stands for the word of a fact in the place of those that were dropped of a stretch: that goes from its time to the one in its values."""
 
 
 def pack(fact: Fact) -> bytes:
@@ -53,30 +60,33 @@ class PendingFacts(msgspec.Struct, gc=False):
     count: int = 1
     deciding: int = 1
     """Number of facts that can bring a finding."""
+    trimmed: int = 0
+    """Number of those that were left when there had been too many."""
 
     @property
     def size(self) -> int:
         """Bytes in memory, without the characters of the key."""
         return PENDING_BYTES + len(self.packs)
 
-    def add(self, packed: bytes, time: int, deciding: int = 1) -> None:
-        """Add a fact of this time; `deciding` is 0 for one that can bring no finding."""
+    def add(self, packed: bytes, time: int, idle_ns: int, deciding: int = 1) -> None:
+        """Add a fact of this time, of a rule with such silences; `deciding` is 0 for one that can bring no finding."""
         self.deciding += deciding
         if self.count == 1:
             self.packs = bytearray(self.packs)
         self.packs += packed
         self.time = max(self.time, time)
         self.count += 1
-        if self.count >= TRIM_FACTOR * FACTS_PER_KEY_MAX:
-            kept = self.facts()
+        if self.count >= TRIM_FACTOR * max(FACTS_PER_KEY_MAX, self.trimmed):
+            kept = trimmed(self.facts(), idle_ns)
             self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)
+            self.trimmed = len(kept)
 
     def facts(self) -> list[Fact]:
-        """Return them in the order of their places; of too many the first and the last."""
-        kept: list[Fact] = []
-        for fact in unpack(self.packs, self.count):
-            keep(kept, fact)
-        return kept
+        """Return them in the order of their places."""
+        facts = unpack(self.packs, self.count)
+        if self.count > 1:
+            facts.sort(key=place_of)
+        return facts
 
 
 class KeySet(Protocol):
@@ -149,14 +159,62 @@ def compiled_keys(keys: PendingKeys) -> CompiledKeys:
     return made
 
 
-def keep(facts: list[Fact], fact: Fact) -> None:
-    """Put a fact among those of its key, in the order of their places. Of too many the first and the last are kept, however they come."""
-    if facts and place_of(fact) < place_of(facts[-1]):
-        insort(facts, fact, key=place_of)
-    else:
-        facts.append(fact)
-    if len(facts) > FACTS_PER_KEY_MAX:
-        del facts[FACTS_PER_KEY_MAX // 2]
+def collected(facts: Iterable[Fact], idle_ns: int) -> list[Fact]:
+    """Return facts of one key, in the order of their places, without those that make no difference to a rule with such silences."""
+    kept: list[Fact] = []
+    most = TRIM_FACTOR * FACTS_PER_KEY_MAX
+    for fact in facts:
+        kept.append(fact)
+        if len(kept) >= most:
+            kept = trimmed(kept, idle_ns)
+            most = TRIM_FACTOR * max(FACTS_PER_KEY_MAX, len(kept))
+    return kept
+
+
+def stretches(facts: list[Fact], idle_ns: int) -> list[list[Fact]]:
+    """Return the facts of a key in parts, the earliest one first: for longer than `idle_ns` no fact is between them."""
+    times = [fact.where.time for fact in facts]
+    if max(times) - min(times) <= idle_ns:
+        return [facts]
+    spans = sorted(zip(times, map(end_of, facts), strict=True))
+    latest, begins = spans[0][1], []
+    for time, end in spans:
+        if time - latest > idle_ns:
+            begins.append(time)
+        latest = max(latest, end)
+    parts: list[list[Fact]] = [[] for _ in range(len(begins) + 1)]
+    for fact in facts:
+        parts[bisect_right(begins, fact.where.time)].append(fact)
+    return parts
+
+
+def end_of(fact: Fact) -> int:
+    """Return the time of a fact, or the latest one of those in the place of which it is."""
+    end: int = fact.values[""] if fact.what == _DROPPED else fact.where.time
+    return end
+
+
+def first_and_last(stretch: list[Fact]) -> list[Fact]:
+    """Return those facts of a stretch, in the order of their places, that are evaluated: of too many the first and the last ones."""
+    extra = len(stretch) - FACTS_PER_KEY_MAX
+    if extra <= 0:
+        return stretch
+    facts = [fact for fact in stretch if fact.what != _DROPPED]
+    half = FACTS_PER_KEY_MAX // 2
+    return facts[:half] + facts[len(facts) - FACTS_PER_KEY_MAX + half :]
+
+
+def trimmed(facts: list[Fact], idle_ns: int) -> list[Fact]:
+    """Return facts of a key, in the order of their places, without those that are not evaluated, whatever facts follow."""
+    kept = []
+    for stretch in stretches(facts, idle_ns):
+        needed = first_and_last(stretch)
+        kept += needed
+        if len(needed) < len(stretch):
+            place = stretch[len(stretch) // 2].where._replace(time=min(fact.where.time for fact in stretch))
+            kept.append(Fact(place, _DROPPED, {"": max(map(end_of, stretch))}))
+    kept.sort(key=place_of)
+    return kept
 
 
 def of_leg(fact: Fact, outer: str) -> Fact:

@@ -168,7 +168,7 @@ class ShareDecoder:
         facts.sort(key=_order)
         anchors = sorted((fact for fact in facts if fact[1].endswith(OF_LEGS)), key=lambda fact: _order(fact)[2:])
         found: list[FindingRow | JourneyRow] = [*join_legs((fact[1:] for fact in anchors), self._options, wait, goes_on=not ends)]
-        others = of_paths((fact[1:] for fact in facts), [*waiting], self._options)
+        others = of_paths((fact[1:] for fact in facts), [*waiting])
         newest = None if ends else max(self._newest.values(), default=0)
         found += evaluate(others, self._options, newest, wait)
         self.state.facts = b"" if ends else _packed(waiting)

@@ -17,7 +17,7 @@ from pyspark.sql import Observation, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.engine.flows import OF_LEGS, rules_of_all_legs, with_secrets
+from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.output.export.arrow import arrow_schema
@@ -170,8 +170,7 @@ class Records(Mapping[str, "DataFrame"]):
         inner = _map(self._of_kind(legs, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
         inner = inner.where("connection != ''").select("connection", functions.col("key").alias("outer"))
         facts = facts.where(~of_legs).drop("outer").join(functions.broadcast(inner), "connection", "left")
-        seen = facts.outer.isNull() | facts.rule.isin(rules_of_all_legs(self._job.options))
-        facts = facts.where(seen).select(*shuffle_batches.FACTS.names)
+        facts = facts.select(*shuffle_batches.FACTS.names)
         findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, None), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
         return findings.unionByName(legs)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
-from pulsarscope.engine.flows import OF_LEGS, rules_of_all_legs, with_secrets
+from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.options import Options as EngineOptions
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.model.records import ALL, ROWS, Row
@@ -182,7 +182,7 @@ class Streamed:
 
 
 def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
-    """Return the findings, and the facts that stay: legs of paths first, and then all other facts but those of inner legs."""
+    """Return the findings, and the facts that stay: legs of paths first, and then all other facts."""
     rows = pa.Table.from_batches(facts, shuffle_batches.FACTS).to_pylist()
     anchors = [row for row in rows if row["rule"].endswith(OF_LEGS)]
     if job.progress is None:
@@ -194,12 +194,7 @@ def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
     table = pa.Table.from_pylist(anchors, shuffle_batches.FACTS)
     legs = list(pickled(JoinLegs(job))(table.to_batches()))
     outer_of = {row["connection"]: row["key"] for row in rows_of(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, legs)))}
-    of_all_legs = rules_of_all_legs(job.options)
-    others = [
-        {**row, "outer": outer_of.get(row["connection"])}
-        for row in rows
-        if not row["rule"].endswith(OF_LEGS) and (row["connection"] not in outer_of or row["rule"] in of_all_legs)
-    ]
+    others = [{**row, "outer": outer_of.get(row["connection"])} for row in rows if not row["rule"].endswith(OF_LEGS)]
     dealt = deal(
         pa.Table.from_pylist(others, shuffle_batches.FACTS).to_batches(), shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions
     )

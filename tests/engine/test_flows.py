@@ -1,0 +1,114 @@
+"""Rules across connections, over captures of the same hosts that were taken minutes to days apart, in every way of running."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.capture import Inputs
+from pulsarscope.engine import packed_facts
+from pulsarscope.engine.parallel import driver
+from pulsarscope.engine.rule_engine import rule_engine
+from pulsarscope.output.export.arrow import table
+from pulsarscope.protocols.pulsar.rules import unacked
+from pulsarscope.spark import shuffle_batches
+from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder
+from tests.places import CAPTURES
+from tests.scenarios import write_pcap
+from tests.scenarios.capturefile import ETHERNET
+from tests.scenarios.inside import Inside
+from tests.scenarios.recapture import packets_of
+from tests.spark.inside import EVERYTHING, Cluster, Streamed, Tables, local, of_kind, rows_of, texts
+
+NAMES = (
+    "balancer.pcap",
+    "bookkeeper/raw.pcap.zst",
+    "faults/delay-failover.pcap",
+    "faults/failover-both.pcap",
+    "faults/killed-once.pcap",
+    "faults/terminated.pcap",
+    "faults/txn-timeout.pcap",
+    "java-chunk-interleaved.pcap.zst",
+    "kafka07-broker/nested.pcap",
+    "proxy-v2.pcap",
+    "quickstart.pcapng",
+    "rw-portreuse.pcap",
+    "schemas-py-zst.pcap.zst",
+    "token-refresh-java.pcap",
+)
+"""Captures with facts for each rule."""
+
+START = 1_700_000_000_000_000_000
+MINUTE = 60_000_000_000
+STARTS = (0, 30 * MINUTE, 300 * MINUTE, 3_000 * MINUTE, 3_005 * MINUTE)
+"""Of the same captures: within what rules remember, and beyond."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_facts() -> Iterator[None]:
+    """Keys with so many facts that some are dropped, and facts of all rules."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(packed_facts, "FACTS_PER_KEY_MAX", 7)
+        monkeypatch.setattr(unacked, "EMIT_STEP", 1)
+        monkeypatch.setattr(driver, "Process", Inside)
+        yield
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """The same captures again and again."""
+    folder = tmp_path_factory.mktemp("days")
+    paths: list[str] = []
+    for start in STARTS:
+        for name in NAMES:
+            capture = CAPTURES / name
+            packets = packets_of(capture)
+            (link_type,) = struct.unpack_from("<I", capture.read_bytes(), 20) if capture.suffix == ".pcap" else (ETHERNET,)
+            shift = START + start - packets[0].time_ns
+            moved = [packet._replace(time_ns=packet.time_ns + shift) for packet in packets]
+            paths.append(str(write_pcap(folder / f"{len(paths):03}.pcap", moved, link_type=link_type)))
+    return Inputs(paths, sum(Path(path).stat().st_size for path in paths), [])
+
+
+@pytest.fixture(scope="module")
+def want(inputs: Inputs) -> Tables:
+    """What one run gives."""
+    return local(inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_a_job_gives_what_one_run_gives(inputs: Inputs, want: Tables, partitions: int) -> None:
+    cluster = Cluster(inputs, partitions=partitions)
+    facts = rows_of(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, cluster.batches)))
+    rules = rule_engine(EVERYTHING.dissectors(show_secrets=False), EVERYTHING).rule_sets
+    assert {name for rule_set in rules.values() for name in rule_set.keys} <= {row["rule"] for row in facts}
+    assert cluster.tables() == want
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cuts", [(20,), (5, 13, 14, 30, 40, 50)])
+def test_a_stream_gives_what_one_run_gives(inputs: Inputs, want: Tables, cuts: tuple[int, ...]) -> None:
+    assert Streamed(inputs, cuts).tables() == want
+
+
+@pytest.mark.slow
+def test_shares_of_a_stream_give_what_one_run_gives(inputs: Inputs, want: Tables) -> None:
+    state, found = None, []
+    cuts = (0, 5, 14, 30, 40, 50, len(inputs.paths))
+    for first, end in pairwise(cuts):
+        paths = inputs.paths[first:end]
+        decoder = ShareDecoder(EVERYTHING, ShareBatch(0, 1, first, paths, [None] * len(paths), end == cuts[-1], START), state)
+        found += [row for rows in decoder.rows() for row in rows if row.kind == "finding"]
+        state = decoder.state
+    assert texts([table("finding", found)]) == want["finding"]
+
+
+@pytest.mark.slow
+def test_two_processes_give_what_one_gives(inputs: Inputs, want: Tables) -> None:
+    rows = [row for batch in driver.ParallelRun(inputs, EVERYTHING, 2, None) for row in batch.rows]
+    assert {kind: texts([table(kind, [row for row in rows if row.kind == kind])]) for kind in want} == want
