@@ -120,6 +120,15 @@ def percentiles(latencies: Latencies) -> ReportRecord:
     }
 
 
+def completed(record: ReportRecord) -> ReportRecord:
+    """Return a record with the bytes of both directions, and with how long a connection lasted."""
+    if "client_bytes" in record:
+        record = {**record, "bytes": record["client_bytes"] + record["server_bytes"]}
+    if "closed" in record and record["start"] is not None and record["end"] is not None:
+        return {**record, "lasted": record["end"] - record["start"]}
+    return {"lasted": None, **record}
+
+
 TallyName = TypeVar("TallyName", bound=Hashable)
 
 

@@ -181,7 +181,7 @@ class ReportColumn(NamedTuple):
     """Name of the value in the records."""
     heading: str
     form: str = "count"
-    """name, topic, text, count, duration (nanoseconds) or frame (a name of one)."""
+    """name, topic, text, count, bytes, rate (a second), duration (nanoseconds), or the name of a frame or connection."""
     spare: bool = False
     """True for a column that is left out when the table does not fit."""
     kept: bool = False

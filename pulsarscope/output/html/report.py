@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.overview import Overview
-from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.analysis.tally import ReportRecord, completed
 from pulsarscope.dissect.capabilities import Lane, ReportColumn
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import ERROR, SEVERITIES, WARNING
@@ -315,7 +315,7 @@ def _tables(overview: Overview, records: Mapping[str, list[ReportRecord]], optio
         return options.short_topic(text) if form == "topic" else text
 
     def made(name: str, title: str, note: str, columns: Sequence[ReportColumn]) -> Table:
-        return table(name, title, note, columns, map(_completed, records[name]), options.limit, look)
+        return table(name, title, note, columns, map(completed, records[name]), options.limit, look)
 
     tables = []
     for name, (title, note, columns) in _SECTIONS.items():
@@ -329,15 +329,6 @@ def _has_content(table: Table) -> bool:
     """Tell a table from one without rows, or with nothing but zeros in its columns of numbers."""
     numbers = [cell.number for row in table.rows for cell in row if cell.number is not None]
     return bool(table.rows) and (not numbers or any(numbers))
-
-
-def _completed(record: ReportRecord) -> ReportRecord:
-    """Add the sums of both directions, and durations."""
-    if "client_bytes" in record:
-        record = {**record, "bytes": record["client_bytes"] + record["server_bytes"]}
-    if "closed" in record and record["start"] is not None and record["end"] is not None:
-        return {**record, "lasted": record["end"] - record["start"]}
-    return {"lasted": None, **record}
 
 
 def _notes(overview: Overview, data: Mapping[str, Any]) -> list[str]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.analysis.tally import ReportRecord, completed
+from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
 from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, rate_text, size_text
 from pulsarscope.output.render.times import instant_text
-
-if TYPE_CHECKING:
-    from pulsarscope.dissect.capabilities import ReportTable
 
 HISTOGRAMS_MAX = 3
 """Families with a histogram of latencies: those with the most exchanges."""
@@ -24,6 +21,48 @@ BAR_WIDTH_MAX = 40
 """Longest bar of a histogram, cells."""
 
 OTHERS = "(all others)"
+
+_AMOUNTS = (
+    ReportColumn("client_messages", "sent"),
+    ReportColumn("server_messages", "delivered"),
+    ReportColumn("bytes", "bytes", "bytes"),
+)
+_RATE = ReportColumn("messages_per_second", "rate", "rate", spare=True)
+_P50, _P99 = ReportColumn("p50_ns", "p50", "duration"), ReportColumn("p99_ns", "p99", "duration")
+_MAX = ReportColumn("max_ns", "max", "duration", spare=True)
+_FAILURES = (ReportColumn("errors", "refused"), ReportColumn("unanswered", "open"))
+_TOPIC = ReportColumn("topic", "topic", "topic")
+
+_CONNECTIONS = (
+    ReportColumn("connection", "conn", "connection"),
+    ReportColumn("client", "client", "name"),
+    ReportColumn("server", "server", "name"),
+    ReportColumn("lasted", "lasted", "duration", spare=True),
+    *_AMOUNTS,
+    _P99._replace(spare=True),
+    *_FAILURES,
+    ReportColumn("retransmitted", "resent", spare=True),
+    ReportColumn("out_of_order", "disorder", spare=True),
+    ReportColumn("zero_windows", "zero win"),
+    ReportColumn("missing_bytes", "missing"),
+)
+_PRODUCERS = (ReportColumn("producer_name", "producer", "name"), _TOPIC, *_AMOUNTS, _P50, _P99, _MAX, *_FAILURES)
+_SUBSCRIPTIONS = (ReportColumn("subscription", "subscription", "name"), _TOPIC, *_AMOUNTS, _RATE, *_FAILURES)
+_COMMANDS = (
+    ReportColumn("command", "command", "name"),
+    ReportColumn("frames", "frames"),
+    ReportColumn("messages", "messages"),
+    ReportColumn("bytes", "bytes", "bytes"),
+    ReportColumn("frames_per_second", "rate", "rate"),
+)
+_EXCHANGES = (
+    ReportColumn("request", "request", "name"),
+    ReportColumn("count", "count"),
+    *_FAILURES,
+    ReportColumn("unrequested", "unasked"),
+    ReportColumn("per_second", "rate", "rate", spare=True),
+    *(_P50, ReportColumn("p90_ns", "p90", "duration", spare=True), _P99, _MAX),
+)
 
 
 def statistics_text(
@@ -43,35 +82,22 @@ def statistics_text(
 
 def _protocol_table(report: TextReport, table: ReportTable, records: list[ReportRecord]) -> None:
     named = [record for record in records if not record.get("others")]
-    shown = _head(report, table.title, named, table.note)
-    texts = [[_cell(report, column.form, record[column.key]) for record in shown] for column in table.columns]
-    columns = [
-        TextColumn(
-            column.heading,
-            cells,
-            right=column.form in ("count", "duration"),
-            name=column.form in ("name", "topic"),
-            spare=column.spare,
-            kept=column.kept and any(cells),
-        )
-        for column, cells in zip(table.columns, texts, strict=True)
-    ]
-    report.table(columns, len(named) - len(shown), table.name.removesuffix("s"))
+    _table(report, table.title, table.note, table.columns, named, table.name.removesuffix("s"))
     for others in records[len(named) :]:
         report.paragraph(f"{plural(others['rows'], 'row')} left out: the table is full", 2)
 
 
-def _cell(report: TextReport, form: str, value: Any) -> str:
-    """Return a value in the form of its column."""
-    if value is None:
-        return ""
-    if form == "count":
-        return f"{value:,}"
-    if form == "duration":
-        return report.duration(value)
-    if form == "frame":
-        return report.reference(value)
-    return escape(report.short_topic(value) if form == "topic" else str(value))
+def _table(report: TextReport, title: str, note: str, columns: Sequence[ReportColumn], records: Sequence[ReportRecord], noun: str) -> None:
+    shown = _head(report, title, records, note)
+    report.table(report.columns(columns, [_named(record, columns) for record in shown]), len(records) - len(shown), noun)
+
+
+def _named(record: ReportRecord, columns: Sequence[ReportColumn]) -> ReportRecord:
+    """Return a completed record; one that stands for many is called so in its first column of names."""
+    if not record.get("others"):
+        return completed(record)
+    first, *rest = [column.key for column in columns if column.form in ("name", "topic")]
+    return {**completed(record), **dict.fromkeys(rest), first: OTHERS}
 
 
 def _total(report: TextReport, records: list[ReportRecord]) -> None:
@@ -123,94 +149,33 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
 
 
 def _connections(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Connections", records, "by messages and bytes")
-    report.table(
-        [
-            TextColumn("conn", [report.connection(record["connection"]) for record in shown]),
-            TextColumn("client", _names(report, shown, "client", "connection"), right=False, name=True),
-            TextColumn("server", _names(report, shown, "server", "server"), right=False, name=True),
-            TextColumn("lasted", [_lasted(report, record) for record in shown], spare=True),
-            *_amounts(shown),
-            TextColumn("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
-            *(
-                TextColumn(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
-                for heading, name in (
-                    ("refused", "errors"),
-                    ("open", "unanswered"),
-                    ("resent", "retransmitted"),
-                    ("disorder", "out_of_order"),
-                    ("zero win", "zero_windows"),
-                    ("missing", "missing_bytes"),
-                )
-            ),
-        ],
-        len(records) - len(shown),
-        "connection",
-    )
-
-
-def _lasted(report: TextReport, record: ReportRecord) -> str:
-    return report.duration(record["end"] - record["start"]) if record["start"] is not None and record["end"] is not None else ""
+    _table(report, "Connections", "by messages and bytes", _CONNECTIONS, records, "connection")
 
 
 def _topics(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Topics", records, "rate of both directions; latencies of sending")
-    columns = [TextColumn("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
-    columns.append(TextColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
-    report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
+    columns = (_TOPIC, *_AMOUNTS, _RATE, _P50, _P99, _MAX, *_FAILURES)
+    _table(report, "Topics", "rate of both directions; latencies of sending", columns, records, "topic")
 
 
 def _producers(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Producers", records, "delivered: their messages, to any consumer")
-    columns = [
-        TextColumn("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
-        TextColumn("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
-        *_amounts(shown),
-        *_latencies(report, shown),
-        *_failures(shown),
-    ]
-    report.table(columns, len(records) - len(shown), "producer")
+    _table(report, "Producers", "delivered: their messages, to any consumer", _PRODUCERS, records, "producer")
 
 
 def _subscriptions(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Subscriptions", records)
-    columns = [
-        TextColumn("subscription", _names(report, shown, "subscription", "subscription"), right=False, name=True),
-        TextColumn("topic", _names(report, shown, "topic", "subscription", others=""), right=False, name=True),
-        *_amounts(shown),
-        TextColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
-        *_failures(shown),
-    ]
-    report.table(columns, len(records) - len(shown), "subscription")
+    _table(report, "Subscriptions", "", _SUBSCRIPTIONS, records, "subscription")
 
 
 def _commands(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Commands", records)
     arrows = {"client": report.symbols.to_server, "server": report.symbols.to_client}
-    columns = [
-        TextColumn("", [arrows.get(record["direction"], "") for record in shown], right=False),
-        TextColumn("command", _names(report, shown, "command", "command"), right=False, name=True),
-        TextColumn("frames", [f"{record['frames']:,}" for record in shown]),
-        TextColumn("messages", [f"{record['messages']:,}" for record in shown]),
-        TextColumn("bytes", [size_text(record["bytes"]) for record in shown]),
-        TextColumn("rate", [rate_text(record["frames_per_second"]) for record in shown]),
-    ]
-    report.table(columns, len(records) - len(shown), "command")
+    directions = TextColumn("", [arrows.get(record["direction"], "") for record in shown], right=False)
+    columns = report.columns(_COMMANDS, [_named(record, _COMMANDS) for record in shown])
+    report.table([directions, *columns], len(records) - len(shown), "command")
 
 
 def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Exchanges", records, "latencies to within 1 %")
-    requests = [record["request"] or (OTHERS if record.get("others") else "(not seen)") for record in shown]
-    columns = [
-        TextColumn("request", [escape(request) for request in requests], right=False, name=True),
-        *(
-            TextColumn(heading, [f"{record[name]:,}" for record in shown])
-            for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
-        ),
-        TextColumn("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
-        *_latencies(report, shown, ("p50_ns", "p90_ns", "p99_ns", "max_ns")),
-    ]
-    report.table(columns, len(records) - len(shown), "kind")
+    seen = [{**record, "request": record["request"] or "(not seen)"} for record in records]
+    _table(report, "Exchanges", "latencies to within 1 %", _EXCHANGES, seen, "kind")
     frequent = sorted((record for record in records if record["request"]), key=lambda record: record["count"], reverse=True)
     for record in frequent[:HISTOGRAMS_MAX]:
         if record["count"] >= HISTOGRAM_COUNT_MIN:
@@ -274,7 +239,7 @@ def _intervals(report: TextReport, records: list[ReportRecord]) -> None:
         TextColumn(f"{report.symbols.to_server} bytes", [size_text(record["client_bytes"]) for record in records]),
         TextColumn(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
         TextColumn("refused", [f"{record['errors']:,}" for record in records]),
-        *_latencies(report, records, ("p99_ns",)),
+        *report.columns([_P99], records),
         TextColumn(
             "", [report.bar(sum(_both(record, "bytes")) / most, 12) for record in records], right=False, color=report.palette.connection(1)
         ),
@@ -291,45 +256,11 @@ def _both(record: ReportRecord, column: str) -> tuple[int, int]:
     return record[f"client_{column}"], record[f"server_{column}"]
 
 
-def _head(report: TextReport, title: str, records: list[ReportRecord], note: str = "") -> list[ReportRecord]:
+def _head(report: TextReport, title: str, records: Sequence[ReportRecord], note: str = "") -> list[ReportRecord]:
     """Add the heading, and return the records to show below it: up to the limit, and the one that stands for many."""
     report.heading(title, note if records else "none")
     hidden = records[report.options.limit :]
-    return records[: report.options.limit] + [record for record in hidden if record.get("others")]
-
-
-def _names(report: TextReport, records: list[ReportRecord], column: str, key: str, others: str = OTHERS) -> list[str]:
-    """Return the cells of a column of names. A record that stands for many has no `key`."""
-    cells = []
-    for record in records:
-        name = record[column]
-        if record.get("others"):
-            cells.append(others if column in (key, "client") else "")
-        else:
-            cells.append("" if name is None else escape(report.short_topic(name) if column == "topic" else name))
-    return cells
-
-
-def _amounts(records: list[ReportRecord]) -> list[TextColumn]:
-    return [
-        TextColumn("sent", [f"{record['client_messages']:,}" for record in records]),
-        TextColumn("delivered", [f"{record['server_messages']:,}" for record in records]),
-        TextColumn("bytes", [size_text(record["client_bytes"] + record["server_bytes"]) for record in records]),
-    ]
-
-
-def _latencies(report: TextReport, records: list[ReportRecord], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")) -> list[TextColumn]:
-    return [
-        TextColumn(name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns"))
-        for name in names
-    ]
-
-
-def _failures(records: list[ReportRecord]) -> list[TextColumn]:
-    return [
-        TextColumn("refused", [f"{record['errors']:,}" for record in records]),
-        TextColumn("open", [f"{record['unanswered']:,}" for record in records]),
-    ]
+    return [*records[: report.options.limit], *(record for record in hidden if record.get("others"))]
 
 
 _SECTIONS = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +15,9 @@ from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape
 from pulsarscope.output.render.style import UNICODE, palette, symbols
 from pulsarscope.output.render.times import duration_text
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.capabilities import ReportColumn
 
 WIDTH = 100
 """Cells of a line of prose without a terminal."""
@@ -32,6 +36,9 @@ _PARTING = {"p99": 1, "max": 1, "": 0}
 
 _UNITS = re.compile(r" (?<=\d )(?=(?:ns|µs|ms|s|B|kB|MB|GB|TB)\b)")
 """Spaces between a number and its unit, which stay on one line."""
+
+_LEFT = frozenset({"name", "topic", "text", "frame", "course"})
+"""Forms of columns that are aligned left."""
 
 FILES_MAX = 10
 """Files shown by name."""
@@ -187,6 +194,45 @@ class TextReport:
         line = "".join(plain)
         fits = self.options.width is None or cell_width(line.rstrip()) <= self.width
         return "".join(colored).rstrip() if fits else clip(line.rstrip(), self.width, self.symbols.ellipsis)
+
+    def columns(
+        self, columns: Sequence[ReportColumn], records: Sequence[Mapping[str, Any]], cell: Callable[[str, Any], str] | None = None
+    ) -> list[TextColumn]:
+        """Return the columns of a table of records; `cell` makes the text of a value of a form, by default as `self.cell`."""
+        cell = cell or self.cell
+        texts = [[cell(column.form, record.get(column.key)) for record in records] for column in columns]
+        return [
+            TextColumn(
+                column.heading,
+                cells,
+                right=column.form not in _LEFT,
+                name=column.form in ("name", "topic"),
+                spare=column.spare,
+                kept=column.kept and any(cells),
+            )
+            for column, cells in zip(columns, texts, strict=True)
+        ]
+
+    def cell(self, form: str, value: Any) -> str:
+        """Return a value in the form of its column, see `ReportColumn`; empty for None."""
+        if value is None:
+            return ""
+        match form:
+            case "count":
+                return f"{value:,}"
+            case "duration":
+                return self.duration(value)
+            case "bytes":
+                return size_text(value)
+            case "rate":
+                return rate_text(value)
+            case "frame":
+                return self.reference(value)
+            case "connection":
+                return self.connection(value)
+            case "topic":
+                return escape(self.short_topic(value))
+        return escape(str(value))
 
     def bar(self, share: float, width: int) -> str:
         """Return a bar of a share of `width` cells; a share above 0 gives at least the thinnest bar."""

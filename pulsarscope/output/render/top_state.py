@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import ReportTable
-from pulsarscope.output.render.top_tables import COLUMNS, VIEWS, Columns, TopColumn, columns_with, identity
+from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.output.render.top_tables import COLUMNS, VIEWS, Columns, columns_with, identity
 
 FILTER_CHARACTERS_MAX = 100
 
@@ -55,12 +55,12 @@ class ChosenView(msgspec.Struct):
     """Columns of all views."""
 
     @property
-    def columns(self) -> tuple[TopColumn, ...]:
+    def columns(self) -> tuple[ReportColumn, ...]:
         """Columns of its view."""
         return self.tables[self.view]
 
     @property
-    def sort_column(self) -> TopColumn | None:
+    def sort_column(self) -> ReportColumn | None:
         """The column that rows are sorted by."""
         return None if self.column is None else self.columns[self.column]
 
