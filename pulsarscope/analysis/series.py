@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.analysis.tally import ReportRecord, Tally, percentiles
+from pulsarscope.analysis.tally import ReportRecord, Tally
 from pulsarscope.model.bins import Bins
 from pulsarscope.model.limits import STATISTICS_INTERVALS_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
@@ -39,7 +39,7 @@ class TimeSeries:
     def records(self) -> list[ReportRecord]:
         """Return the intervals with any traffic, in order."""
         return [
-            {"start": (self._start or 0) + start, "interval_ns": self.interval, **tally.counts(), **percentiles(tally.latencies)}
+            {"start": (self._start or 0) + start, "interval_ns": self.interval, **tally.counts(), **tally.latencies.percentiles()}
             for start, _, tally in self._tallies.cells()
         ]
 

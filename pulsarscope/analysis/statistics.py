@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.series import TimeSeries
-from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second, percentiles
+from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.latency import OCTAVE_BITS, Latencies
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
@@ -271,7 +271,7 @@ class Statistics:
             "total": lambda: [self.summary()],
             "connections": self._connections,
             "topics": lambda: [
-                {"topic": name, **_others(name), **self._numbers(tally), **percentiles(tally.latencies)}
+                {"topic": name, **_others(name), **self._numbers(tally), **tally.latencies.percentiles()}
                 for name, tally in self.topics.busiest()
             ],
             "producers": lambda: self._pairs("producer_name", self.producers, timed=True),
@@ -295,7 +295,7 @@ class Statistics:
             "midstream_connections": self._tcp["midstream"],
             **self._numbers(self.total),
             "unrequested": self.total.unrequested,
-            **percentiles(self.total.latencies),
+            **self.total.latencies.percentiles(),
             "retransmitted": self._tcp["retransmitted"],
             "out_of_order": self._tcp["out_of_order"],
             "missing_bytes": self._tcp["missing_bytes"],
@@ -325,7 +325,7 @@ class Statistics:
                     "opened": row.opened,
                     "closed": row.closed,
                     **self._numbers(tally),
-                    **percentiles(tally.latencies),
+                    **tally.latencies.percentiles(),
                     "packets": row.packets,
                     **tcp,
                     "zero_windows": self._zero_windows_of(name),
@@ -346,7 +346,7 @@ class Statistics:
         records = []
         for names, tally in tallies.busiest():
             topic, name = names or (None, None)
-            times = percentiles(tally.latencies) if timed else {}
+            times = tally.latencies.percentiles() if timed else {}
             records.append({column: name, "topic": topic, **_others(names), **self._numbers(tally), **times})
         return records
 
@@ -370,7 +370,7 @@ class Statistics:
                 "unrequested": tally.unrequested,
                 "per_second": per_second(tally.exchanges, self.span),
                 "min_ns": tally.latencies.smallest,
-                **percentiles(tally.latencies),
+                **tally.latencies.percentiles(),
                 "histogram": [msgspec.structs.asdict(octave) for octave in tally.latencies.octaves()],
             }
             for request, tally in sorted(self.families.busiest(), key=lambda item: (item[0] is not None, item[1].exchanges), reverse=True)

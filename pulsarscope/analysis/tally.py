@@ -46,14 +46,7 @@ class Tally:
 
     def add_exchange(self, row: ExchangeRow, *, timed: bool = True) -> None:
         """Add an exchange, with its latency if `timed`."""
-        if row.status == "unrequested":
-            self.unrequested += 1
-            return
-        self.exchanges += 1
-        if row.status == "error":
-            self.errors += 1
-        elif row.status == "unanswered":
-            self.unanswered += 1
+        self.add_exchanges(row.status, 1, None)
         if timed and row.latency_ns is not None:
             self.latencies.add(row.latency_ns)
 
@@ -110,16 +103,6 @@ def per_second(count: int, span: int) -> float | None:
     return round(count * SECOND / span, 3) if span > 0 else None
 
 
-def percentiles(latencies: Latencies) -> ReportRecord:
-    """Return the percentiles and the maximum of latencies."""
-    return {
-        "p50_ns": latencies.percentile(50),
-        "p90_ns": latencies.percentile(90),
-        "p99_ns": latencies.percentile(99),
-        "max_ns": latencies.largest,
-    }
-
-
 def completed(record: ReportRecord) -> ReportRecord:
     """Return a record with the bytes of both directions, and with how long a connection lasted."""
     if "client_bytes" in record:
@@ -167,9 +150,7 @@ class TallyTable(Generic[TallyName]):
 
 def cut(name: str | None) -> str | None:
     """Return a name of bounded length."""
-    if name is None or len(name) <= STATISTICS_NAME_MAX_CHARACTERS:
-        return name
-    return name[:STATISTICS_NAME_MAX_CHARACTERS]
+    return name and name[:STATISTICS_NAME_MAX_CHARACTERS]
 
 
 def shorten(value: Any) -> Any:

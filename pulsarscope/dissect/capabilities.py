@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.inputs.zookeeper import DumpNote, Node
     from pulsarscope.model.masked_names import MaskedNames
+
+Name = TypeVar("Name")
+Item = TypeVar("Item")
 
 
 class FieldType(msgspec.Struct, frozen=True):
@@ -200,6 +204,21 @@ class ReportFold(Protocol):
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records, the most telling first, all with the same keys. Times are nanoseconds since the epoch."""
+
+
+class BoundedFold:
+    """Base of a fold that has an item for each of the first names."""
+
+    left_out = 0
+
+    def item(self, items: dict[Name, Item], name: Name, make: Callable[[], Item]) -> Item | None:
+        """Return the item of a name, a new one for a new name; None for a name beyond the bound, whose rows are left out."""
+        if (item := items.get(name)) is None:
+            if len(items) >= STATISTICS_NAMES_MAX:
+                self.left_out += 1
+            else:
+                item = items[name] = make()
+        return item
 
 
 @runtime_checkable

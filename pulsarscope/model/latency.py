@@ -86,6 +86,10 @@ class Latencies:
                 return min(max(start + width // 2, self.smallest), self.largest)
         return self.largest
 
+    def percentiles(self, name: str = "") -> dict[str, int | None]:
+        """Return the percentiles and the maximum as parts of a record; their keys begin with `name`."""
+        return {**{f"{name}p{percent}_ns": self.percentile(percent) for percent in (50, 90, 99)}, f"{name}max_ns": self.largest}
+
     def octaves(self) -> list[Octave]:
         """Return the octaves from that of the smallest value to that of the largest, empty ones included."""
         counts: dict[int, int] = {}

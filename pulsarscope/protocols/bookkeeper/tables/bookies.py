@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
@@ -13,7 +13,6 @@ from pulsarscope.protocols.bookkeeper.commands import ADD, BATCH_READ, EOK, READ
 from pulsarscope.protocols.bookkeeper.session import EXPECTED
 
 _OPERATIONS = {response(ADD): "add", response(READ): "read", response(BATCH_READ): "read"}
-_PARTS = (50, 90, 99)
 
 
 class _Bookie:
@@ -25,11 +24,10 @@ class _Bookie:
         self.unanswered = self.added = self.damaged = 0
 
 
-class BookiesFold:
+class BookiesFold(BoundedFold):
     """Fold over the answers of bookies, and what they did not answer."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._bookies: dict[str, _Bookie] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -47,13 +45,8 @@ class BookiesFold:
 
     def _bookie(self, connection: str | None, endpoints: Mapping[str, tuple[str, str]]) -> _Bookie | None:
         client, server = endpoints.get(connection or "", ("?", "?"))
-        bookie = self._bookies.get(server)
-        if bookie is None:
-            if len(self._bookies) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return None
-            bookie = self._bookies[server] = _Bookie()
-        if len(bookie.clients) < STATISTICS_NAMES_MAX:
+        bookie = self.item(self._bookies, server, _Bookie)
+        if bookie is not None and len(bookie.clients) < STATISTICS_NAMES_MAX:
             bookie.clients[client.rpartition(":")[0]] = None
         return bookie
 
@@ -64,8 +57,7 @@ class BookiesFold:
             record: dict[str, Any] = {"bookie": name, "clients": len(bookie.clients), "added_bytes": bookie.added}
             for operation, latencies in bookie.latencies.items():
                 record[f"{operation}s"] = latencies.count
-                record |= {f"{operation}_p{part}_ns": latencies.percentile(part) for part in _PARTS}
-                record[f"{operation}_max_ns"] = latencies.largest
+                record |= latencies.percentiles(f"{operation}_")
             refused = dict(sorted(bookie.refused.items()))
             damage = {"refused": sum(refused.values()), "refusals": refused, "unanswered": bookie.unanswered, "damaged": bookie.damaged}
             records.append(record | damage)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.capabilities import ReadReceipt, ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, READ, RESPONSE, response
@@ -31,11 +31,10 @@ class _Ledger:
         self.is_fenced = False
 
 
-class LedgersFold:
+class LedgersFold(BoundedFold):
     """Fold over frames that name a ledger, and the receipts of those who write to it."""
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
-        self.left_out = 0
         self._read_receipts = receipts
         self._ledgers: dict[int, _Ledger] = {}
         self._topics: dict[int, str] = {}
@@ -47,7 +46,10 @@ class LedgersFold:
                 continue
             if row.dissector != "bookkeeper":
                 self._learn(row)
-            elif (ledger := self._ledger((row.fields or {}).get("ledger"))) is not None:
+            elif (
+                type(number := (row.fields or {}).get("ledger")) is int
+                and (ledger := self.item(self._ledgers, number, _Ledger)) is not None
+            ):
                 _count(ledger, row, endpoints.get(row.connection, ("?", "?"))[1])
 
     def _learn(self, row: FrameRow) -> None:
@@ -58,15 +60,6 @@ class LedgersFold:
             place = read(row)
             if place is not None and len(self._topics) < STATISTICS_NAMES_MAX:
                 self._topics.setdefault(place[0], row.topic)
-
-    def _ledger(self, number: Any) -> _Ledger | None:
-        ledger = self._ledgers.get(number)
-        if ledger is None and type(number) is int:
-            if len(self._ledgers) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return None
-            ledger = self._ledgers[number] = _Ledger()
-        return ledger
 
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each ledger, by number."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReadReceipt, ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
@@ -29,7 +29,6 @@ SLOWEST_MAX = 5
 """Slowest entries that are kept of each topic."""
 
 _ADDED = response(ADD)
-_PARTS = (50, 90, 99)
 _ALL = "publish"
 """Name of the time from publish to receipt among those of the legs."""
 
@@ -75,11 +74,10 @@ class _Bookie:
         """Entries that it answered as the last of several; of these, entries whose receipt did not wait for it."""
 
 
-class LegsFold:
+class LegsFold(BoundedFold):
     """Fold over the answers to ADDs and the receipts."""
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
-        self.left_out = 0
         self._read_receipts = receipts
         self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
         self._topics: dict[str | None, _Topic] = {}
@@ -106,7 +104,7 @@ class LegsFold:
         if entry is None:
             if len(self._entries) >= TABLE_ENTRIES_MAX:
                 self._count(*self._entries.popitem(last=False))
-            entry = self._entries[place] = _Entry(writes=[])
+            entry = self._entries[place] = _Entry()
         return entry
 
     def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -125,12 +123,8 @@ class LegsFold:
         receipt = entry.receipt
         if receipt is None:
             return
-        topic = self._topics.get(receipt.topic)
-        if topic is None:
-            if len(self._topics) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return
-            topic = self._topics[receipt.topic] = _Topic()
+        if (topic := self.item(self._topics, receipt.topic, _Topic)) is None:
+            return
         topic.receipts += 1
         sent, received = receipt.inner or (receipt.sent, receipt.received)
         answers = sorted(answered for _, answered, _ in entry.writes if answered <= received)
@@ -190,11 +184,7 @@ def _joined(one: _Receipt, other: _Receipt) -> _Receipt:
 
 
 def _percentiles(times: Mapping[str, Latencies]) -> dict[str, int | None]:
-    return {
-        name: value
-        for leg, latencies in times.items()
-        for name, value in (*((f"{leg}_p{part}_ns", latencies.percentile(part)) for part in _PARTS), (f"{leg}_max_ns", latencies.largest))
-    }
+    return {name: value for leg, latencies in times.items() for name, value in latencies.percentiles(f"{leg}_").items()}
 
 
 def _slow(place: tuple[int, int], receipt: _Receipt, legs: Mapping[str, int], writes: Sequence[_Write]) -> dict[str, Any]:

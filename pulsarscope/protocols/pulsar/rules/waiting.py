@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.protocols.pulsar.rules.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 
 _SETTLED_MAX = 100
 """Settled positions that stay in their order until it is made anew."""
@@ -46,6 +47,18 @@ class Waiting(Generic[Entry]):
         earlier = self._order[:count]
         del self._order[:count]
         return earlier
+
+    def settle(self, ack: Mapping[str, Any]) -> Iterator[tuple[Position, Entry]]:
+        """Remove and yield the entries that the fields of an ACK settle: those of whole entries, and all before a cumulative one."""
+        for message_id in ack.get("message_id") or ():
+            if type(message_id) is not dict or not is_stored(position := position_of(message_id)):
+                continue
+            settled = [] if message_id.get("ack_set") else [position]
+            if ack.get("ack_type") == "Cumulative":
+                settled += self.take_order_before(position)
+            for each in settled:
+                if (entry := self.entries.pop(each, None)) is not None:
+                    yield each, entry
 
 
 class EarlyAcks(msgspec.Struct):

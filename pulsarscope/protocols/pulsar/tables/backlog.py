@@ -139,19 +139,12 @@ class Backlog:
         if (found := self._found.get(name)) is None:
             return
         cell = self._change(name, found, row.time)
-        for message_id in fields.get("message_id") or ():
-            if type(message_id) is not dict or not is_stored(position := position_of(message_id)):
-                continue
-            whole = [] if message_id.get("ack_set") else [position]
-            if fields.get("ack_type") == "Cumulative":
-                whole += found.waiting.take_order_before(position)
-            for each in whole:
-                if (entry := found.waiting.entries.pop(each, None)) is not None:
-                    self._entries -= 1
-                    cell.acknowledged += entry.messages
-                    found.backlog -= entry.messages
-                    if not entry.received:
-                        remember(found.early, each, None, PENDING_REQUESTS_MAX)
+        for position, entry in found.waiting.settle(fields):
+            self._entries -= 1
+            cell.acknowledged += entry.messages
+            found.backlog -= entry.messages
+            if not entry.received:
+                remember(found.early, position, None, PENDING_REQUESTS_MAX)
 
     def forget(self, row: FrameRow, _fields: Mapping[str, Any]) -> None:
         """Begin anew: the position of the subscription is another one, or there is none."""

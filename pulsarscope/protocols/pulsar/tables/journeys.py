@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import Lane, ReportColumn, ReportTable, Step
+from pulsarscope.dissect.capabilities import BoundedFold, Lane, ReportColumn, ReportTable, Step
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
@@ -17,7 +17,6 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
 
 _STEPS = ("receipt", "delivery", "ack")
-_PARTS = (50, 90, 99)
 
 LANES_MAX = 12
 """Entries of each ending (not delivered, not acknowledged, acknowledged) whose journeys are drawn."""
@@ -51,11 +50,10 @@ def _lane(
     return Lane(f"{position[0]}:{position[1]}", topic, subscription, ending, steps)
 
 
-class Journeys:
+class Journeys(BoundedFold):
     """Fold over SEND_RECEIPT, MESSAGE and ACK. Times are those of the capture, so that no two clocks are compared."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._entries: OrderedDict[tuple[str | None, Position], _Entry] = OrderedDict()
         self._waiting: dict[_Journey, Waiting[int]] = {}
         """Times of the first deliveries of entries that are not acknowledged."""
@@ -85,7 +83,7 @@ class Journeys:
         if entry is None:
             if len(self._entries) >= TABLE_ENTRIES_MAX:
                 self._forget(*self._entries.popitem(last=False))
-            entry = self._entries[key] = _Entry(delivered={})
+            entry = self._entries[key] = _Entry()
         return entry
 
     def _forget(self, name: tuple[str | None, Position], entry: _Entry) -> None:
@@ -98,13 +96,8 @@ class Journeys:
                     del self._waiting[topic, subscription]
 
     def _add(self, topic: str | None, subscription: str | None, step: str, time: int) -> None:
-        key = topic, subscription
-        if time < 0:
-            return
-        if key not in self._latencies and len(self._latencies) >= STATISTICS_NAMES_MAX:
-            self.left_out += 1
-        else:
-            self._latencies.setdefault(key, {}).setdefault(step, Latencies()).add(time)
+        if time >= 0 and (steps := self.item(self._latencies, (topic, subscription), dict)) is not None:
+            steps.setdefault(step, Latencies()).add(time)
 
     def _receive(self, row: FrameRow, position: Position, latency: int) -> None:
         self._add(row.topic, None, "receipt", latency)
@@ -127,16 +120,9 @@ class Journeys:
 
     def _acknowledge(self, row: FrameRow, waiting: Waiting[int], fields: Mapping[str, Any]) -> None:
         """Measure entries at their first ACK; one of a part of a batch is none, but a cumulative one takes all entries before it."""
-        for message_id in fields.get("message_id") or ():
-            if type(message_id) is not dict or not is_stored(position := position_of(message_id)):
-                continue
-            whole = [] if message_id.get("ack_set") else [position]
-            if fields.get("ack_type") == "Cumulative":
-                whole += waiting.take_order_before(position)
-            for each in whole:
-                if (time := waiting.entries.pop(each, None)) is not None:
-                    self._add(row.topic, row.subscription, "ack", row.time - time)
-                    self._rank(row, each, time)
+        for position, time in waiting.settle(fields):
+            self._add(row.topic, row.subscription, "ack", row.time - time)
+            self._rank(row, position, time)
 
     def _rank(self, row: FrameRow, position: Position, delivered: int) -> None:
         """Remember the journey of an entry that is acknowledged now if it is among the slowest."""
@@ -171,8 +157,7 @@ class Journeys:
             for step in _STEPS:
                 latencies = steps.get(step, Latencies())
                 record[f"{step}_count"] = latencies.count
-                record |= {f"{step}_p{part}_ns": latencies.percentile(part) for part in _PARTS}
-                record[f"{step}_max_ns"] = latencies.largest
+                record |= latencies.percentiles(f"{step}_")
             records.append(record)
         return sorted(records, key=lambda record: -(record["delivery_p99_ns"] or record["receipt_p99_ns"] or 0))
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import bytes_text
@@ -17,11 +17,10 @@ _CONSUMERS_MAX = 8
 _OTHERS = "others"
 
 
-class Keys:
+class Keys(BoundedFold):
     """Fold over deliveries."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._names: dict[tuple[str, int], str] = {}
         self._keys: dict[tuple[str | None, str | None, str], Counter[str]] = {}
 
@@ -37,15 +36,8 @@ class Keys:
                 self._count(row, row.key if row.ordering_key is None else bytes_text(row.ordering_key))
 
     def _count(self, row: MessageRow, key: str | None) -> None:
-        if key is None:
+        if key is None or (consumers := self.item(self._keys, (row.topic, row.subscription, key), Counter)) is None:
             return
-        name = row.topic, row.subscription, key
-        consumers = self._keys.get(name)
-        if consumers is None:
-            if len(self._keys) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return
-            consumers = self._keys[name] = Counter()
         number = row.consumer_id or 0
         consumer = self._names.get((row.connection, number), f"{row.connection}/{number}")
         consumers[consumer if consumer in consumers or len(consumers) < _CONSUMERS_MAX else _OTHERS] += 1

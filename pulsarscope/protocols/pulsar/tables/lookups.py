@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
 
@@ -27,11 +27,10 @@ class _Chain(msgspec.Struct):
     slowest_ns: int | None = None
 
 
-class Lookups:
+class Lookups(BoundedFold):
     """Fold over LOOKUP and its answers."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._chains: dict[tuple[str, str | None], _Chain] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -48,13 +47,7 @@ class Lookups:
 
     def _chain(self, row: FrameRow | ExchangeRow, endpoints: Mapping[str, tuple[str, str]]) -> _Chain | None:
         client = endpoints.get(row.connection, ("", ""))[0].rpartition(":")[0]
-        chain = self._chains.get((client, row.topic))
-        if chain is None:
-            if len(self._chains) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return None
-            chain = self._chains[client, row.topic] = _Chain(hops=[])
-        return chain
+        return self.item(self._chains, (client, row.topic), _Chain)
 
     @staticmethod
     def _answer(chain: _Chain, fields: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 
@@ -27,11 +27,10 @@ class _Schema(msgspec.Struct):
     versions: dict[str, None] = {}
 
 
-class Schemas:
+class Schemas(BoundedFold):
     """Fold over the commands that bring a schema, and their answers."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._found: dict[_Name, _Schema] = {}
         self._asked: dict[tuple[str, int], _Schema] = {}
 
@@ -54,12 +53,8 @@ class Schemas:
 
     def _ask(self, row: FrameRow, fields: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
         name = row.topic, str(schema.get("type", "None")), str(schema.get("name", ""))
-        found = self._found.get(name)
-        if found is None:
-            if len(self._found) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return
-            found = self._found[name] = _Schema(versions={})
+        if (found := self.item(self._found, name, _Schema)) is None:
+            return
         what = _REQUESTS[row.command or ""]
         setattr(found, what, getattr(found, what) + 1)
         found.bytes = max(found.bytes, len(str(schema.get("schema_data", ""))))

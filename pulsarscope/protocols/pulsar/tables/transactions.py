@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
@@ -30,11 +30,10 @@ class _Transaction(msgspec.Struct):
     action: str | None = None
 
 
-class Transactions:
+class Transactions(BoundedFold):
     """Fold over frames with a transaction id."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._found: dict[tuple[int, int], _Transaction] = {}
         self._ttl: dict[tuple[str, int], tuple[int, int | None, str]] = {}
         """By connection and request id of a NEW_TXN: time, time to live, frame."""
@@ -53,16 +52,16 @@ class Transactions:
 
     def _take(self, row: FrameRow, fields: Mapping[str, Any]) -> None:
         name = fields.get("txnid_most_bits", 0), fields.get("txnid_least_bits", 0)
-        found = self._found.get(name)
-        if found is None:
-            if row.command == "NEW_TXN_RESPONSE" and "error" in fields:
-                return
-            if len(self._found) >= STATISTICS_NAMES_MAX:
-                self.left_out += 1
-                return
+        if name not in self._found and row.command == "NEW_TXN_RESPONSE" and "error" in fields:
+            return
+
+        def begin() -> _Transaction:
             began = self._ttl.pop((row.connection, fields.get("request_id", -1)), None) if row.command == "NEW_TXN_RESPONSE" else None
             time, ttl, frame = began or (row.time, None, frame_name(row.file, row.packet, row.sub))
-            found = self._found[name] = _Transaction(time, frame, row.time, ttl_ms=ttl, topics={}, subscriptions={})
+            return _Transaction(time, frame, row.time, ttl_ms=ttl)
+
+        if (found := self.item(self._found, name, begin)) is None:
+            return
         found.end = max(found.end, row.time)
         found.errors += "error" in fields
         command = row.command

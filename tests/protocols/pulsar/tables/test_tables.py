@@ -241,7 +241,7 @@ def _several(table: str) -> list[Any]:
 @pytest.mark.parametrize("module", [keys, transactions, lookups, schemas, journeys])
 @pytest.mark.parametrize(("most", "left_out"), [(1, 4), (2, 2), (3, 0), (4, 0)])
 def test_rows_beyond_a_full_table_are_counted(module: ModuleType, most: int, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STATISTICS_NAMES_MAX", most)
+    monkeypatch.setattr("pulsarscope.dissect.capabilities.STATISTICS_NAMES_MAX", most)
     fold = module.TABLE.make()
     fold.feed(_several(module.TABLE.name), ENDPOINTS)
     assert (len(fold.records()), fold.left_out) == (min(most, 3), left_out)
