@@ -58,13 +58,13 @@ class Rows(Iterator[ReadRow_co]):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the rows, decoded anew, as a stream that polars, DuckDB, pandas and pyarrow read. Raises UsageError without pyarrow."""
-        from pulsarscope.output.export.arrow import stream  # noqa: PLC0415 - pyarrow is an extra
+        from pulsarscope.output.export.arrow import stream
 
         reader: Any = stream(self._kind, self._read())
         return reader.__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        from pulsarscope.output.html.notebook import rows_html  # noqa: PLC0415 - for notebooks
+        from pulsarscope.output.html.notebook import rows_html  # for notebooks
 
         with closing(self._read()) as rows:
             return rows_html(self._kind, rows)
@@ -129,9 +129,9 @@ class Capture:
 
         Raises UsageError for none or several of these, or a name of another form.
         """
-        from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS  # noqa: PLC0415 - as below
-        from pulsarscope.filter import FollowFilter  # noqa: PLC0415 - as below
-        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as below
+        from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS
+        from pulsarscope.filter import FollowFilter
+        from pulsarscope.protocols import make_dissectors
 
         if len(subject) != 1 or next(iter(subject)) not in FOLLOW_SUBJECTS:
             raise UsageError(f"give one of {', '.join(FOLLOW_SUBJECTS)}, as in follow(topic='orders')")
@@ -149,7 +149,7 @@ class Capture:
 
     def diagnose(self) -> Report:
         """Return the verdict and the findings by kind, the worst first: what `pulsarscope diagnose --format json` writes."""
-        from pulsarscope.output.render.diagnosis import not_judged, verdict  # noqa: PLC0415 - as below
+        from pulsarscope.output.render.diagnosis import not_judged, verdict
 
         run, diagnosis = self._diagnosis(frozenset({ConnectionRow.kind, FindingRow.kind}), None)
         text = {"text": verdict(diagnosis, run.packets), **diagnosis.summary()}
@@ -166,10 +166,10 @@ class Capture:
         Raises:
             UsageError: an unknown section, or a filter that is not valid.
         """
-        from pulsarscope.analysis.sections import Sections  # noqa: PLC0415 - as below
-        from pulsarscope.analysis.statistics import SECTIONS  # noqa: PLC0415 - as below
-        from pulsarscope.dissect.report_tables import report_tables  # noqa: PLC0415 - as below
-        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as below
+        from pulsarscope.analysis.sections import Sections
+        from pulsarscope.analysis.statistics import SECTIONS
+        from pulsarscope.dissect.report_tables import report_tables
+        from pulsarscope.protocols import make_dissectors
 
         tables = report_tables(make_dissectors())
         if unknown := [name for name in sections if name not in {*SECTIONS, *tables}]:
@@ -191,8 +191,8 @@ class Capture:
 
     def compare(self, after: Capture) -> Report:
         """Return the changes from this capture to another, the largest first: what `pulsarscope compare --format json` writes."""
-        from pulsarscope.analysis.comparison import ComparedRun, Comparison  # noqa: PLC0415 - as below
-        from pulsarscope.analysis.statistics import Statistics  # noqa: PLC0415 - as below
+        from pulsarscope.analysis.comparison import ComparedRun, Comparison
+        from pulsarscope.analysis.statistics import Statistics
 
         sides = []
         for capture in (self, after):
@@ -213,7 +213,7 @@ class Capture:
             UsageError: the kind is unknown, the filter is not valid, or pyarrow is missing.
         """
         refuse_unknown(frozenset({kind}))
-        from pulsarscope.output.export.arrow import table, with_timestamps  # noqa: PLC0415 - pyarrow is an extra
+        from pulsarscope.output.export.arrow import table, with_timestamps
 
         chosen = frozenset({kind})
         selection = self._filter(chosen, filter)
@@ -238,7 +238,7 @@ class Capture:
         original: bool = False,
     ) -> AnyRun:
         """Start a run: of redacted copies where there is a key, but for `original`."""
-        from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
+        from pulsarscope.engine.parallel import run
 
         options = msgspec.structs.replace(
             self._options,
@@ -252,13 +252,13 @@ class Capture:
             payload=payload or self._options.payload,
         )
         if self._key is not None and not original:
-            from pulsarscope.redaction.copies import options_of_copies  # noqa: PLC0415 - as below
+            from pulsarscope.redaction.copies import options_of_copies
 
             return run(self._copied(self._key), options_of_copies(options), self._jobs)
         if self._stream is None:
             return run(self._inputs, options, self._jobs)
-        from pulsarscope.capture import BlockReader  # noqa: PLC0415 - as below
-        from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - as below
+        from pulsarscope.capture import BlockReader
+        from pulsarscope.engine.local import run_blocks
 
         self._stream.seek(0)
         return run_blocks(self._inputs[0], BlockReader(self._stream), options)
@@ -280,7 +280,7 @@ class Capture:
         """Return the filter of the rows to read: where they are of copies, it passes what another one passes in the captures."""
         if selection is None or self._key is None:
             return selection
-        from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - as below
+        from pulsarscope.filter import ChosenRows
 
         chosen = ChosenRows(selection, kinds)
         run = self._run(kinds, rules="finding" in kinds, payload=selection.payload, original=True)
@@ -291,13 +291,13 @@ class Capture:
 
     def _copied(self, key: bytes) -> list[str]:
         """Return the paths of redacted copies, which are made once and live as long as the capture. Raises OutputError."""
-        from pathlib import Path  # noqa: PLC0415 - as below
-        from shutil import copyfileobj, rmtree  # noqa: PLC0415 - as below
-        from tempfile import mkdtemp  # noqa: PLC0415 - as below
-        from weakref import finalize  # noqa: PLC0415 - as below
+        from pathlib import Path
+        from shutil import copyfileobj, rmtree
+        from tempfile import mkdtemp
+        from weakref import finalize
 
-        from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
-        from pulsarscope.redaction.copies import options_to_copy, write_copies  # noqa: PLC0415 - as below
+        from pulsarscope.engine.parallel import run
+        from pulsarscope.redaction.copies import options_to_copy, write_copies
 
         if self._copies is None:
             folder = Path(mkdtemp(prefix="pulsarscope-"))
@@ -316,8 +316,8 @@ class Capture:
 
     def _diagnosis(self, kinds: frozenset[str], feed: Callable[[Sequence[Any]], None] | None) -> tuple[AnyRun, Diagnosis]:
         """Read all, and return the run with its diagnosis; `feed` gets the rows, too, each message and finding once."""
-        from pulsarscope.analysis.counted_once import CountedOnce  # noqa: PLC0415 - as below
-        from pulsarscope.analysis.diagnosis import Diagnosis  # noqa: PLC0415 - as below
+        from pulsarscope.analysis.counted_once import CountedOnce
+        from pulsarscope.analysis.diagnosis import Diagnosis
 
         run, once = self._run(kinds, rules=True, anchors=True, columns=True), CountedOnce()
         diagnosis = Diagnosis.of(run.dissectors.values(), self._options.ports.union(self._options.decode_as), self._options.thresholds)
@@ -331,8 +331,8 @@ class Capture:
         """Return the filter of a text for these kinds. Raises UsageError when it is not valid."""
         if text is None:
             return None
-        from pulsarscope.filter import Catalogue, Filter  # noqa: PLC0415 - importing the package must stay cheap
-        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+        from pulsarscope.filter import Catalogue, Filter
+        from pulsarscope.protocols import make_dissectors
 
         return Filter(text, tuple(sorted(kinds)), Catalogue.of(make_dissectors()), payload=self._options.payload)
 
@@ -344,7 +344,7 @@ class Capture:
         )
 
     def _repr_html_(self) -> str:
-        from pulsarscope.output.html.notebook import capture_html  # noqa: PLC0415 - for notebooks
+        from pulsarscope.output.html.notebook import capture_html  # for notebooks
 
         return capture_html(self._inputs, ALL)
 
@@ -416,7 +416,7 @@ def open(  # noqa: A001 - ps.open reads as it should
 
 def _mask_key(redact: bool | bytes | AnyPath) -> bytes:
     """Return the key of masks. Raises UsageError."""
-    from pulsarscope.inputs.mask_keys import long_enough, mask_key  # noqa: PLC0415 - as above
+    from pulsarscope.inputs.mask_keys import long_enough, mask_key
 
     if isinstance(redact, bytes):
         return long_enough(redact, "redact")

@@ -54,8 +54,8 @@ async def listen(
         UsageError: the interface cannot be captured, or an option has an invalid value.
         CaptureError: a pipe brings no capture.
     """
-    import asyncio  # noqa: PLC0415 - importing the package must stay cheap
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
     chosen = frozenset(kinds or (FrameRow.kind,))
     refuse_unknown(chosen)
@@ -88,12 +88,12 @@ class _Listening:
 
     def __init__(self, interface: str, options: Any, filter_text: str | None, capture_filter: str | None) -> None:
         """Open the source. Raises UsageError."""
-        from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - importing the package must stay cheap
-        from pulsarscope.filter import Catalogue, Filter  # noqa: PLC0415 - as above
-        from pulsarscope.live.feed import LiveFeed  # noqa: PLC0415 - as above
-        from pulsarscope.live.pipe import PipeFeed  # noqa: PLC0415 - as above
-        from pulsarscope.live.sources_by_name import is_pipe, open_source  # noqa: PLC0415 - as above
-        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+        from pulsarscope.engine.local import run_blocks
+        from pulsarscope.filter import Catalogue, Filter
+        from pulsarscope.live.feed import LiveFeed
+        from pulsarscope.live.pipe import PipeFeed
+        from pulsarscope.live.sources_by_name import is_pipe, open_source
+        from pulsarscope.protocols import make_dissectors
 
         dissectors = make_dissectors()
         self._kinds = options.records

@@ -31,11 +31,11 @@ def library_options(
     """Return the options of the engine, with the contents of the named files. Raises UsageError when one is invalid."""
     if payload not in (None, *PAYLOAD_FORMS):
         raise UsageError(f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}")
-    from pulsarscope.engine.options import Options  # noqa: PLC0415
-    from pulsarscope.inputs.given_files import given_names, given_schemas  # noqa: PLC0415
-    from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
-    from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
-    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415 - as below
+    from pulsarscope.engine.options import Options
+    from pulsarscope.inputs.given_files import given_names, given_schemas
+    from pulsarscope.inputs.key_logs import read_key_logs
+    from pulsarscope.inputs.private_keys import read_key_files
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers
 
     return Options(
         show_secrets=show_secrets,

@@ -46,7 +46,7 @@ class CommandGroup(TyperGroup):
         """Replace the placeholder of the command that is given by the command."""
         name, _, remaining = super().resolve_command(ctx, args)
         if name == "decode" and any(argument[:2] in OPTIONS_OF_TSHARK for argument in remaining):
-            from pulsarscope.cli.tshark_options import from_tshark  # noqa: PLC0415 - as above
+            from pulsarscope.cli.tshark_options import from_tshark
 
             remaining = from_tshark(remaining)
         return name, command_of(str(name)), remaining
@@ -59,8 +59,8 @@ def _interrupted() -> OutputError:
 
 def command_of(name: str) -> Any:
     """Return a command with its options; its module is imported."""
-    from pulsarscope.cli.options import typer_command  # noqa: PLC0415 - the list of commands stays quick without it
-    from pulsarscope.cli.typed_command import TypedCommand  # noqa: PLC0415 - as above
+    from pulsarscope.cli.options import typer_command
+    from pulsarscope.cli.typed_command import TypedCommand
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     single.command(name, cls=TypedCommand)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), name)))
@@ -92,8 +92,8 @@ for command_name, summary in COMMANDS.items():
 
 def _show_version(value: bool) -> None:
     if value:
-        from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
-        from pulsarscope.model.platform import load_native  # noqa: PLC0415 - of little use before
+        from pulsarscope import __version__  # the package loads this module on its own
+        from pulsarscope.model.platform import load_native  # of little use before
 
         typer.echo(f"pulsarscope {__version__}\nreader: {load_native()[1]}")
         raise typer.Exit

@@ -65,7 +65,7 @@ def browse(request: BrowseRequest) -> int:
 def require_screen() -> None:
     """Raise UsageError without textual, or a terminal."""
     try:
-        import textual  # noqa: F401, PLC0415 - the import is the test
+        import textual  # noqa: F401 - the import is the test
     except ImportError as error:
         raise UsageError(f"browse needs textual: {install_command('tui')}") from error
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
@@ -74,11 +74,11 @@ def require_screen() -> None:
 
 def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
-    from pulsarscope.browse.browsed_capture import Browsed  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
-    from pulsarscope.browse.indexed_frames import IndexedFrames  # noqa: PLC0415 - as above
-    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
-    from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+    from pulsarscope.browse.browsed_capture import Browsed
+    from pulsarscope.browse.frame_store import FrameStore
+    from pulsarscope.browse.indexed_frames import IndexedFrames
+    from pulsarscope.cli.fields import catalogue
+    from pulsarscope.filter import Filter
 
     filter_of(request, (FrameRow.kind,))  # a wrong one is an error of the command line
     options = msgspec.structs.replace(
@@ -114,7 +114,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
 
 def filter_maker(run: AnyRun, known: Callable[[], Catalogue]) -> Callable[[str], Filter]:
     """Return what makes filters of the frames of a run."""
-    from pulsarscope.filter import Filter  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.filter import Filter
 
     def make_filter(text: str) -> Filter:
         made = Filter(text, (FrameRow.kind,), known())
@@ -126,14 +126,14 @@ def filter_maker(run: AnyRun, known: Callable[[], Catalogue]) -> Callable[[str],
 
 def columns_maker(known: Callable[[], Catalogue]) -> Callable[[Sequence[str]], FieldColumns | None]:
     """Return what makes the chosen columns of frames."""
-    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.filter.field_columns import FieldColumns
 
     return lambda names: FieldColumns(names, (FrameRow.kind,), known()) if names else None
 
 
 def screen_of(browsed: Browsed, known: Callable[[], Catalogue], filter_text: str | None, *, no_color: bool) -> BrowseApp:
     """Return the screen of what is browsed."""
-    from pulsarscope.browse.app import BrowseApp  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.browse.app import BrowseApp
 
     refusals = tuple(ending for dissector in browsed.run.dissectors.values() for ending in dissector.refusals)
 
@@ -146,7 +146,7 @@ def screen_of(browsed: Browsed, known: Callable[[], Catalogue], filter_text: str
 
 def choices_path() -> Path | None:
     """Return where choices of the screen are kept: beside the configuration of the user; None when there is none."""
-    from pulsarscope.inputs.config_files import config_paths  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.inputs.config_files import config_paths
 
     places = [path for path, local in config_paths(os.environ) if not local]
     return places[0].with_name("browse.json") if places else None
@@ -156,8 +156,8 @@ def _extract(request: BrowseRequest, paths: Sequence[str]) -> Callable[[str | No
     """Return what copies the packets of a filter to a path, as `extract` does."""
 
     def extract(filter_text: str | None, path: str) -> str:
-        from pulsarscope.cli.extract_request import ExtractRequest  # noqa: PLC0415 - few ask for it
-        from pulsarscope.cli.packet_copy import write_packets  # noqa: PLC0415 - as above
+        from pulsarscope.cli.extract_request import ExtractRequest  # few ask for it
+        from pulsarscope.cli.packet_copy import write_packets
 
         write_packets(ExtractRequest(files=list(paths), filter=filter_text, out=path, quiet=True, reading=request.reading))
         return f"written to {path}, with payloads and credentials"

@@ -53,7 +53,7 @@ def compare(request: CompareRequest) -> int:
     -o NAME.html writes a page.
     """
     if request.format is None and (request.out or "").endswith(HTML):
-        from pulsarscope.output.html.page import require_jinja  # noqa: PLC0415 - an extra
+        from pulsarscope.output.html.page import require_jinja
 
         require_jinja()
 
@@ -70,7 +70,7 @@ def compare(request: CompareRequest) -> int:
         elif request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
         else:
-            from pulsarscope.output.render.comparison import comparison_text  # noqa: PLC0415 - for text only
+            from pulsarscope.output.render.comparison import comparison_text  # for text only
 
             options = report_options(request, paths, runs[0].dissectors.values())
             sink.write(comparison_text(comparison, (request.before, request.after), options))
@@ -83,10 +83,10 @@ def compare(request: CompareRequest) -> int:
 
 
 def _page(comparison: Comparison, request: CompareRequest, runs: Sequence[AnyRun]) -> bytes:
-    from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
-    from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - for a page only
-    from pulsarscope.output.html.comparison import comparison_page  # noqa: PLC0415 - as above
-    from pulsarscope.output.html.report import PageOptions  # noqa: PLC0415 - as above
+    from pulsarscope import __version__  # the package loads this module on its own
+    from pulsarscope.dissect.capabilities import join_topic_names  # for a page only
+    from pulsarscope.output.html.comparison import comparison_page
+    from pulsarscope.output.html.report import PageOptions
 
     names = join_topic_names(dissector.topics for dissector in runs[0].dissectors.values())
     sides = Path(request.before).name, Path(request.after).name

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.configured_options import configurable, configured, read_files
 from pulsarscope.cli.exit_codes import EXIT_DONE
@@ -47,8 +48,6 @@ def config(request: ConfigRequest) -> int:
 
 
 def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
-    from pulsarscope.cli.command_names import COMMANDS  # noqa: PLC0415 - the command line imports this module
-
     if request.command is not None and request.command not in COMMANDS:
         raise UsageError(f'unknown command "{escape(request.command)}"{hint_for(request.command, [*COMMANDS])}')
     files = read_files()
@@ -78,7 +77,7 @@ def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
 
 def _lines(files: Sequence[ConfigFile], commands: Sequence[str], profile: str | None) -> Iterator[_Line]:
     """Yield the options that are set, by command. Raises UsageError for an option that no command has."""
-    from pulsarscope.cli import command_of  # noqa: PLC0415 - as above
+    from pulsarscope.cli import command_of
 
     unknown: dict[str, Setting] | None = None
     known: set[str] = set()
@@ -96,7 +95,7 @@ def _lines(files: Sequence[ConfigFile], commands: Sequence[str], profile: str | 
 
 
 def _defaults(command: str, lines: Sequence[_Line]) -> list[_Line]:
-    from pulsarscope.cli import command_of  # noqa: PLC0415 - as above
+    from pulsarscope.cli import command_of
 
     given = {line.option for line in lines if line.command == command}
     options = configurable(command_of(command))

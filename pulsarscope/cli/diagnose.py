@@ -78,7 +78,7 @@ def diagnose(request: DiagnoseRequest) -> int:
             return shared.exit_code(run_files(output, shared.request, shared.row_filter))
 
     def run_files(output: CommandOutput, request: DiagnoseRequest, row_filter: RowFilter | None) -> int:
-        from pulsarscope.output.render.diagnosis import diagnosis_text  # noqa: PLC0415 - help stays quick without it
+        from pulsarscope.output.render.diagnosis import diagnosis_text
 
         baseline = _baseline(request.baseline)
         chosen = row_filter is not None or baseline is not None
@@ -118,16 +118,16 @@ def diagnose(request: DiagnoseRequest) -> int:
 
 def _for_programs(request: DiagnoseRequest, diagnosis: Diagnosis, run: AnyRun, *, filtered: bool) -> bytes:
     """Return the report in the form that is asked for."""
-    from pulsarscope.output.render.diagnosis import not_judged, verdict  # noqa: PLC0415 - as above
+    from pulsarscope.output.render.diagnosis import not_judged, verdict
 
     groups = diagnosis.records()[: request.limit]
     paths = run.inputs.paths
     if request.format == "sarif":
-        from pulsarscope.output.export.sarif import sarif_bytes  # noqa: PLC0415 - as above
+        from pulsarscope.output.export.sarif import sarif_bytes
 
         return sarif_bytes(groups, paths, __version__, not_judged(diagnosis))
     if request.format == "junit":
-        from pulsarscope.output.export.junit import junit_bytes  # noqa: PLC0415 - as above
+        from pulsarscope.output.export.junit import junit_bytes
 
         names = ", ".join(printable(Path(path).name) for path in paths)
         return junit_bytes(groups, names, failing_severities(request.fail_on), not_judged(diagnosis))

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 def start_run(files: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
     """Open the captures for a run in `jobs` processes, 0: one per core. Other processes prepare their rows by `prepare`."""
-    from pulsarscope.engine import local  # noqa: PLC0415 - a wrong command line is refused before anything heavy is imported
+    from pulsarscope.engine import local  # a wrong command line is refused before anything heavy is imported
 
     if jobs == 1:
         return local.run(files, options)
-    from pulsarscope.engine import parallel  # noqa: PLC0415 - most runs are one process
+    from pulsarscope.engine import parallel  # most runs are one process
 
     return parallel.run(files, options, jobs, prepare)

@@ -43,9 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _capture(options: argparse.Namespace) -> None:
-    from pulsarscope.cli.extcap_capture import capture  # noqa: PLC0415 - Wireshark asks for the interfaces at each start
-    from pulsarscope.cli.live_request import LiveRequest  # noqa: PLC0415 - as above
-    from pulsarscope.cli.options import ReadOptions  # noqa: PLC0415 - as above
+    from pulsarscope.cli.extcap_capture import capture  # Wireshark asks for the interfaces at each start
+    from pulsarscope.cli.live_request import LiveRequest
+    from pulsarscope.cli.options import ReadOptions
 
     request = LiveRequest(
         interfaces=[options.interface],
@@ -73,7 +73,7 @@ def _say(*lines: str) -> int:
 
 def _configuration() -> Iterator[str]:
     """Yield the options that Wireshark shows."""
-    from pulsarscope.live.interfaces import ANY, all_interfaces  # noqa: PLC0415 - as above
+    from pulsarscope.live.interfaces import ANY, all_interfaces
 
     yield "arg {number=0}{call=--interface}{display=Interface}{type=selector}{tooltip=Where to capture}"
     yield f"value {{arg=0}}{{value={ANY}}}{{display=all interfaces}}{{default=true}}"

@@ -11,6 +11,6 @@ def extract(request: ExtractRequest) -> int:
     All packets that carried bytes of the matching frames, with the names of the frames in packet comments, and what is wrong with their
     bytes. Without a filter, all packets of recognised connections. The copy holds payloads and credentials; with --redact it can be shared.
     """
-    from pulsarscope.cli.packet_copy import write_packets  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.cli.packet_copy import write_packets
 
     return write_packets(request)

@@ -62,7 +62,7 @@ def fields(request: FieldsRequest) -> int:
 
 def catalogue() -> Catalogue:
     """Return the fields of all records that the installed dissectors can give."""
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.protocols import make_dissectors
 
     return Catalogue.of(make_dissectors())
 

@@ -38,9 +38,9 @@ def findings(request: FindingsRequest) -> int:
 
 
 def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
-    from pulsarscope.dissect.finding_catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.output.render.finding_catalogue import catalogue_text, entry_text  # noqa: PLC0415 - as above
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+    from pulsarscope.dissect.finding_catalogue import finding_entries
+    from pulsarscope.output.render.finding_catalogue import catalogue_text, entry_text
+    from pulsarscope.protocols import make_dissectors
 
     known = finding_entries(make_dissectors())
     if request.code is not None and request.code not in known:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @contextmanager
 def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
     """Yield a run of the one file of a request that ends with a signal. A second one interrupts it. Raises UsageError."""
-    from pulsarscope.capture import Inputs  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.cli.signals import stopped  # noqa: PLC0415 - as above
-    from pulsarscope.engine.local import Run  # noqa: PLC0415 - as above
-    from pulsarscope.live.growing_file import FollowedBlocks  # noqa: PLC0415 - as above
+    from pulsarscope.capture import Inputs
+    from pulsarscope.cli.signals import stopped
+    from pulsarscope.engine.local import Run
+    from pulsarscope.live.growing_file import FollowedBlocks
 
     path = request.files[0]
     if len(request.files) > 1 or path == "-" or (identity(path) is not None and not Path(path).is_file()):

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, NoColorOption
@@ -61,8 +62,6 @@ def help(request: HelpRequest) -> int:  # noqa: A001 - the name of the command
 
 
 def _write_page(request: HelpRequest, output: CommandOutput) -> int:
-    from pulsarscope.cli.command_names import COMMANDS  # noqa: PLC0415 - the command line imports this module
-
     topic = request.topic
     if topic is not None and topic not in TOPICS and topic not in COMMANDS:
         raise UsageError(f'no topic "{escape(topic)}"{hint_for(topic, [*TOPICS, *COMMANDS], "pulsarscope help lists them")}')
@@ -88,7 +87,7 @@ def _list(folder: Path) -> str:
 
 
 def _help_of(command: str) -> str:
-    from pulsarscope.cli import app  # noqa: PLC0415 - as above
+    from pulsarscope.cli import app
 
     group: Any = typer.main.get_command(app)
     _, found, _ = group.resolve_command(group.make_context("pulsarscope", [command], resilient_parsing=True), [command])
@@ -98,8 +97,8 @@ def _help_of(command: str) -> str:
 def _page(request: HelpRequest, text: str) -> str:
     if not is_terminal(sys.stdout):
         return text
-    from rich.console import Console  # noqa: PLC0415 - for terminals only
-    from rich.markdown import Markdown  # noqa: PLC0415 - as above
+    from rich.console import Console  # for terminals only
+    from rich.markdown import Markdown
 
     color = wants_color(sys.stdout, os.environ, request.no_color)
     width = min(shutil.get_terminal_size().columns, WIDTH_MAX)

@@ -55,7 +55,7 @@ def index(request: IndexRequest) -> int:
 
 
 def _index(request: IndexRequest, output: CommandOutput) -> int:
-    from pulsarscope.index.reader import open_index  # noqa: PLC0415 - an extra
+    from pulsarscope.index.reader import open_index
 
     options = msgspec.structs.replace(engine_options(request.reading), records=indexed_kinds(), rules=True, rows_max=ROWS_MAX)
     run = start_run(request.files, options, request.jobs)
@@ -77,16 +77,16 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
 
 def indexed_kinds() -> frozenset[str]:
     """Return the kinds of records that an index holds."""
-    from pulsarscope.index.run import SERVED  # noqa: PLC0415 - an extra
+    from pulsarscope.index.run import SERVED
 
     return SERVED
 
 
 def place_of(identity: Identity | None, *, beside: bool, into: str | None = None) -> Path:
     """Return where the index of captures goes. Raises UsageError when they may not have one there."""
-    from pathlib import Path  # noqa: PLC0415 - as below
+    from pathlib import Path
 
-    from pulsarscope.index.identity import cache_folder, places_of  # noqa: PLC0415 - an extra
+    from pulsarscope.index.identity import cache_folder, places_of
 
     if identity is None:
         raise UsageError("pipes have no index, nor captures read with keys, key logs or passwords: it would hold what these reveal")
@@ -104,9 +104,9 @@ def place_of(identity: Identity | None, *, beside: bool, into: str | None = None
 
 def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place: Path, output: CommandOutput) -> int:
     """Read the captures into an index, and return the number of frames."""
-    from pulsarscope.browse.browsed_capture import browsed_tables  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.engine.local import packets  # noqa: PLC0415 - as above
-    from pulsarscope.index.writer import IndexTotals, IndexWriter  # noqa: PLC0415 - an extra
+    from pulsarscope.browse.browsed_capture import browsed_tables
+    from pulsarscope.engine.local import packets
+    from pulsarscope.index.writer import IndexTotals, IndexWriter
 
     assert identity is not None  # noqa: S101 - place_of raises
     try:

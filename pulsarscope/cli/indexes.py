@@ -35,8 +35,8 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
     """Return a run that reads an index instead of the captures; None when there is none, or it does not tell what the filter asks."""
     if row_filter is None or options.records.isdisjoint({FrameRow.kind}) or not _has_any(files):
         return None
-    from pulsarscope.capture import expand_inputs  # noqa: PLC0415 - most runs have no index
-    from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - as above
+    from pulsarscope.capture import expand_inputs  # most runs have no index
+    from pulsarscope.filter import ChosenRows
 
     if isinstance(row_filter, ChosenRows):
         return None  # a copy has no index
@@ -44,15 +44,15 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
     index = None if inputs.findings else find_index(inputs, options, quiet=quiet)[0]
     if index is None:
         return None
-    from pulsarscope.index.run import indexed_run  # noqa: PLC0415 - as above
+    from pulsarscope.index.run import indexed_run
 
     return indexed_run(index, inputs, options, row_filter)
 
 
 def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index | None, Identity | None]:
     """Return the index of captures, if one can be trusted, and their identity, if they may have one. Says why others cannot."""
-    from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
-    from pulsarscope.index.identity import identity_of, is_there, places_of  # noqa: PLC0415 - as above
+    from pulsarscope import __version__  # the package loads this module on its own
+    from pulsarscope.index.identity import identity_of, is_there, places_of
 
     identity = identity_of(inputs.paths, options, __version__)
     if identity is None or find_spec("pyarrow") is None:
@@ -61,7 +61,7 @@ def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index 
     if not places:
         return None, identity
     try:
-        from pulsarscope.index.reader import open_index  # noqa: PLC0415 - pyarrow is slow to import
+        from pulsarscope.index.reader import open_index  # pyarrow is slow to import
     except ImportError:
         return None, None
     index, refusals = open_index(places, identity)
@@ -85,8 +85,8 @@ class IndexKeeper:
 
     def finish(self, browsed: Browsed, cancelled: Callable[[], bool]) -> None:
         """Put the index in its place, unless it is cancelled before."""
-        from pulsarscope.engine.local import packets  # noqa: PLC0415 - help stays quick without it
-        from pulsarscope.index.writer import IndexTotals  # noqa: PLC0415 - an extra
+        from pulsarscope.engine.local import packets
+        from pulsarscope.index.writer import IndexTotals
 
         run, writer = browsed.run, self._writer
         with self._noting():
@@ -116,8 +116,8 @@ class IndexKeeper:
 
 def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
     """Return what keeps an index of captures; None when there is no place for it."""
-    from pulsarscope.index.identity import places_of  # noqa: PLC0415 - an extra
-    from pulsarscope.index.writer import IndexWriter  # noqa: PLC0415 - an extra
+    from pulsarscope.index.identity import places_of
+    from pulsarscope.index.writer import IndexWriter
 
     places = places_of(identity, os.environ)
     if beside and len(identity.captures) != 1:
@@ -135,7 +135,7 @@ def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
 
 def prune(folder: Path) -> None:
     """Remove the indexes of the cache that were made longest ago, until the others fit."""
-    from pulsarscope.index.identity import SUFFIX, cache_folder  # noqa: PLC0415 - as above
+    from pulsarscope.index.identity import SUFFIX, cache_folder
 
     if folder != cache_folder(os.environ):
         return
@@ -150,7 +150,7 @@ def prune(folder: Path) -> None:
 
 def _has_any(files: Sequence[str]) -> bool:
     """Tell quickly whether there may be an index at all."""
-    from pulsarscope.index.identity import SUFFIX, cache_folder, is_there  # noqa: PLC0415 - as above
+    from pulsarscope.index.identity import SUFFIX, cache_folder, is_there
 
     folder = cache_folder(os.environ)
     return (folder is not None and is_there(folder)) or any(is_there(Path(file + SUFFIX)) for file in files)

@@ -59,7 +59,7 @@ def live(request: LiveRequest) -> int:
     if request.top or request.browse:
         _check_screen(request)
     if request.browse:
-        from pulsarscope.cli.live_browse import live_browse  # noqa: PLC0415 - textual is an extra
+        from pulsarscope.cli.live_browse import live_browse
 
         return live_browse(request, _check_options(request))
     if request.top:
@@ -73,8 +73,8 @@ def live(request: LiveRequest) -> int:
 
 def capture_and_decode(request: LiveRequest) -> int:
     """Capture and decode until a signal, a limit or a finding ends it, and return the exit code."""
-    from pulsarscope.cli.live_capture import SHOWN_TWICE, LiveCapture  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.live.metrics import Metrics, parse_address, require_prometheus, serve_metrics  # noqa: PLC0415 - as above
+    from pulsarscope.cli.live_capture import SHOWN_TWICE, LiveCapture
+    from pulsarscope.live.metrics import Metrics, parse_address, require_prometheus, serve_metrics
 
     kinds = record_kinds(request.records)
     request = with_payload(request, kinds)
@@ -152,7 +152,7 @@ def capture_and_decode(request: LiveRequest) -> int:
 
 def capture_only(request: LiveRequest) -> int:
     """Save packets until a signal or a limit ends it, and return the exit code."""
-    from pulsarscope.cli.live_capture import LiveCapture  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.cli.live_capture import LiveCapture
 
     _check_options(request)
     _check_capture_only(request)
@@ -228,8 +228,8 @@ def _check_screen(request: LiveRequest) -> None:
 
 
 def _top(capture: LiveCapture, request: LiveRequest) -> Top:
-    from pulsarscope.output.render.text_report import ReportOptions  # noqa: PLC0415 - only for the screen
-    from pulsarscope.output.render.top import Top  # noqa: PLC0415 - as above
+    from pulsarscope.output.render.text_report import ReportOptions  # only for the screen
+    from pulsarscope.output.render.top import Top
 
     color = wants_color(sys.stdout, os.environ, request.no_color)
     return Top(
@@ -245,8 +245,8 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
 
 
 def _screen(top: Top, request: LiveRequest) -> Screen:
-    from pulsarscope.cli.screen import Screen  # noqa: PLC0415 - as above
-    from pulsarscope.live.sources_by_name import STANDARD_INPUT  # noqa: PLC0415 - only for the screen
+    from pulsarscope.cli.screen import Screen
+    from pulsarscope.live.sources_by_name import STANDARD_INPUT  # only for the screen
 
     # q is what Ctrl-C is: the first stops the capture, another one ends the decoding of what waits.
     return Screen(top, partial(os.kill, os.getpid(), signal.SIGINT), keyboard=request.interface != STANDARD_INPUT)
@@ -254,10 +254,10 @@ def _screen(top: Top, request: LiveRequest) -> Screen:
 
 def _check_options(request: LiveRequest) -> Trigger | None:
     """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that lack or exclude one another."""
-    from pulsarscope.cli.live_capture import Trigger  # noqa: PLC0415 - as above
-    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
-    from pulsarscope.live.sources_by_name import is_pipe  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+    from pulsarscope.cli.live_capture import Trigger
+    from pulsarscope.dissect.registry import finding_codes
+    from pulsarscope.live.sources_by_name import is_pipe
+    from pulsarscope.protocols import make_dissectors
 
     if len(request.interfaces or ()) > 1:
         raise UsageError("live captures on one interface, or on all: give one -i, or -i any with a filter (-f)")

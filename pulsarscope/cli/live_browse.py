@@ -46,10 +46,10 @@ def live_browse(request: LiveRequest, trigger: Trigger | None) -> int:
 @contextmanager
 def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> Iterator[tuple[BrowseApp, LiveCapture]]:
     """Yield the screen of a capture, which keeps frames in a file, and the capture. Raises UsageError or OutputError."""
-    from pulsarscope.browse.browsed_capture import Browsed  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.browse.frame_store import FrameStore  # noqa: PLC0415 - as above
-    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - as above
-    from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+    from pulsarscope.browse.browsed_capture import Browsed
+    from pulsarscope.browse.frame_store import FrameStore
+    from pulsarscope.cli.fields import catalogue
+    from pulsarscope.filter import Filter
 
     known = cache(catalogue)
     if request.filter is not None:

@@ -66,8 +66,8 @@ class Trigger:
         if _CODE.fullmatch(text):
             hint = hint_for(text, (*codes, ANY_ERROR), "pulsarscope findings lists them; any-error stands for all errors")
             raise UsageError(f"--trigger: unknown finding {text}{hint}")
-        from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most triggers are no filters
-        from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+        from pulsarscope.cli.fields import catalogue  # most triggers are no filters
+        from pulsarscope.filter import Filter
 
         self._filter = Filter(text, _FILTERED, catalogue())
         self.kinds = frozenset(_FILTERED)
@@ -247,8 +247,8 @@ class LiveCapture:
 
     def status(self) -> Status:
         """Return the state of the capture for the screen."""
-        from pulsarscope.output.render.text_report import size_text  # noqa: PLC0415 - only for the screen
-        from pulsarscope.output.render.top import Status  # noqa: PLC0415 - as above
+        from pulsarscope.output.render.text_report import size_text  # only for the screen
+        from pulsarscope.output.render.top import Status
 
         health = self.health()
         notes = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]

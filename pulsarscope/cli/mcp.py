@@ -63,7 +63,7 @@ def mcp(request: McpRequest) -> int:
     """
     captures = ServedCaptures([Path(folder) for folder in request.folders or ["."]])
     try:
-        from mcp.server import MCPServer  # noqa: PLC0415 - an extra
+        from mcp.server import MCPServer
     except ImportError as error:
         raise UsageError(f"an assistant needs the package mcp: {install_command('mcp')}") from error
     server = MCPServer("pulsarscope", instructions=INSTRUCTIONS, version=pulsarscope.__version__, log_level="ERROR")
@@ -89,7 +89,7 @@ class ServedCaptures:
 
     def list_captures(self) -> Any:
         """List the captures that may be read, with their sizes in bytes."""
-        from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES  # noqa: PLC0415 - help stays quick without it
+        from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
 
         suffixes = {*SUFFIXES, *COMPRESSED_SUFFIXES}
         found = (path for folder in self._folders for path in sorted(folder.rglob("*")) if path.suffix in suffixes and self._serves(path))
@@ -117,8 +117,8 @@ class ServedCaptures:
 
     def explain(self, code: str) -> Any:
         """Explain a finding by its code: what it means, what to try, and the limits that decide it."""
-        from pulsarscope.dissect.finding_catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
-        from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+        from pulsarscope.dissect.finding_catalogue import finding_entries
+        from pulsarscope.protocols import make_dissectors
 
         known = finding_entries(make_dissectors())
         if code not in known:
@@ -145,7 +145,7 @@ class ServedCaptures:
 
 
 def _rows(rows: Iterable[Any], limit: int) -> Any:
-    from pulsarscope.output.export.ndjson import JsonLines  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.output.export.ndjson import JsonLines
 
     some = [row for row in islice(rows, min(max(limit, 1), ROWS_MAX)) if isinstance(row, Row)]
     records = map(json.loads, JsonLines(ALL, None).lines(some))

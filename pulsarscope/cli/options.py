@@ -103,7 +103,7 @@ HexOption = Annotated[bool, typer.Option("-x", help="Show the bytes of each fram
 
 def _configure(context: typer.Context, profile: str | None) -> str | None:
     """Take defaults from configuration files, where there are any, before the options are read."""
-    from pulsarscope.cli.configured_options import set_defaults  # noqa: PLC0415 - that module imports the commands
+    from pulsarscope.cli.configured_options import set_defaults  # that module imports the commands
 
     return set_defaults(context, profile)
 
@@ -258,7 +258,7 @@ def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
     @wraps(function)
     def run(invocation: typer.Context, **values: Any) -> None:
         if invocation.default_map:
-            from pulsarscope.cli.configured_options import giving_way  # noqa: PLC0415 - most runs have no configuration
+            from pulsarscope.cli.configured_options import giving_way  # most runs have no configuration
 
             values = giving_way(values, invocation)
         request: AnyRequest = _struct_of(request_class, values)

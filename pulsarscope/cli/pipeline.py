@@ -52,14 +52,14 @@ def pipeline(request: PipelineRequest) -> int:
         return compact_tables(request, request.compact)
     if request.watching == WatchOptions():
         return write_tables(request)
-    from pulsarscope.cli.watch import watch  # noqa: PLC0415 - rarely used
+    from pulsarscope.cli.watch import watch  # rarely used
 
     return watch(request)
 
 
 def check_requirements(spark_options: SparkOptions) -> int:
     """Write a line for each requirement, met or missing, and return the exit code."""
-    from pulsarscope.spark.requirements import checks  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.requirements import checks
 
     ready = True
     for is_met, text in checks(spark_options.master, spark_settings(spark_options)):
@@ -71,10 +71,10 @@ def check_requirements(spark_options: SparkOptions) -> int:
 
 def explain(request: PipelineRequest) -> int:
     """Write the plan and its estimated cost, without Spark, and return the exit code. Raises UsageError or CaptureError."""
-    from pulsarscope.output.export.arrow import require_pyarrow  # noqa: PLC0415 - as in `check_requirements`
+    from pulsarscope.output.export.arrow import require_pyarrow
 
     require_pyarrow()
-    from pulsarscope.spark.plan import local_cores, make_plan, plan_lines, planned_tasks  # noqa: PLC0415 - they read files with pyarrow
+    from pulsarscope.spark.plan import local_cores, make_plan, plan_lines, planned_tasks
 
     options, split = table_options(request), _split_bytes(request.spark.split)
     if not request.files:
@@ -88,7 +88,7 @@ def explain(request: PipelineRequest) -> int:
 
 def write_tables(request: PipelineRequest) -> int:
     """Write the tables in a session of Spark, and return the exit code. Raises UsageError, CaptureError or OutputError."""
-    from pulsarscope.spark.spark_session import require_distributions  # noqa: PLC0415 - as above
+    from pulsarscope.spark.spark_session import require_distributions
 
     options = table_options(request)
     _split_bytes(request.spark.split)
@@ -97,7 +97,7 @@ def write_tables(request: PipelineRequest) -> int:
     if not request.files:
         raise UsageError("no capture given: name files, folders or patterns")
     require_distributions(request.spark.master)
-    from pulsarscope.spark.table_files import SUFFIXES, require_empty  # noqa: PLC0415 - as above
+    from pulsarscope.spark.table_files import SUFFIXES, require_empty
 
     if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
         require_empty(out)
@@ -110,12 +110,12 @@ def write_tables(request: PipelineRequest) -> int:
 
 def compact_tables(request: PipelineRequest, out: str) -> int:
     """Compact tables in a session of Spark, and return the exit code. Raises UsageError or OutputError."""
-    from pulsarscope.spark.spark_session import require_distributions  # noqa: PLC0415 - as above
+    from pulsarscope.spark.spark_session import require_distributions
 
     if request.files or request.out or request.watching != WatchOptions():
         raise UsageError("--compact DIR takes the folder of tables alone, neither captures nor another folder")
     require_distributions(request.spark.master)
-    from pulsarscope.spark.compaction import compact, tables_in  # noqa: PLC0415 - as above
+    from pulsarscope.spark.compaction import compact, tables_in
 
     tables_in(out)
     try:
@@ -133,7 +133,7 @@ def compact_tables(request: PipelineRequest, out: str) -> int:
 
 def run_job(spark: SparkSession, request: PipelineRequest, options: Options, show: Callable[[str], None]) -> int:
     """Write the tables and a summary, and return the exit code. `show` takes the name of each step."""
-    from pulsarscope.spark.job import run  # noqa: PLC0415 - as above
+    from pulsarscope.spark.job import run
 
     out = output_folder(request)
     split = _split_bytes(request.spark.split)
@@ -161,7 +161,7 @@ def _split_bytes(size_text: str | None) -> int | None:
 @contextmanager
 def _session(request: PipelineRequest) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
     """Yield a session of Spark and the function that shows a step on the terminal. A signal raises KeyboardInterrupt."""
-    from pulsarscope.spark.spark_session import session  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.spark_session import session
 
     with (
         Interrupts(),
@@ -177,10 +177,10 @@ def _progress(spark: Any, *, enabled: bool) -> Iterator[Callable[[str], None]]:
     if not enabled or not is_terminal(sys.stderr):
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - only for a terminal
-    from rich.status import Status  # noqa: PLC0415 - as above
+    from rich.console import Console  # only for a terminal
+    from rich.status import Status
 
-    from pulsarscope.spark.cluster import watched_tasks  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.cluster import watched_tasks
 
     step = "starting"
     with Status(step, console=Console(stderr=True)) as status:

@@ -102,7 +102,7 @@ def output_folder(request: PipelineRequest) -> str:
 
 def partition_by(request: PipelineRequest) -> tuple[str, ...]:
     """Return the partition columns. Raises UsageError when they are unknown, or the format has its own."""
-    from pulsarscope.spark.partition_columns import partition_columns  # noqa: PLC0415 - as above
+    from pulsarscope.spark.partition_columns import partition_columns
 
     columns = partition_columns(request.partition_by)
     if columns and request.format not in ("parquet", "json"):
@@ -112,7 +112,7 @@ def partition_by(request: PipelineRequest) -> tuple[str, ...]:
 
 def table_options(request: CommandRequest) -> Options:
     """Return the options of the engine. Raises UsageError when the options contradict each other, or have invalid values."""
-    from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
+    from pulsarscope.engine.flows import check_options
 
     kinds = record_kinds(request.records)
     options = msgspec.structs.replace(

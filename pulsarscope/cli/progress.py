@@ -76,8 +76,8 @@ class ProgressBar:
 
     def _start(self) -> None:
         _warn_of_reader()
-        from rich import progress as rich_progress  # noqa: PLC0415 - most runs end before a bar is due
-        from rich.console import Console  # noqa: PLC0415 - as above
+        from rich import progress as rich_progress  # most runs end before a bar is due
+        from rich.console import Console
 
         columns = (
             rich_progress.BarColumn(),

@@ -41,8 +41,8 @@ def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
     """Return the filter that -Y gives for rows of these kinds. Raises FilterError when it is invalid."""
     if request.filter is None:
         return None
-    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
-    from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+    from pulsarscope.cli.fields import catalogue  # most runs have no filter
+    from pulsarscope.filter import Filter
 
     return Filter(request.filter, kinds, catalogue(), payload=request.payload)
 
@@ -50,10 +50,10 @@ def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
 def engine_options(reading: ReadOptions) -> Options:
     """Return the options of an engine that reads captures so. Raises UsageError for an invalid value or an unreadable file."""
     # Imported here, so that a wrong command line is refused before anything heavy is imported.
-    from pulsarscope.engine.options import Options  # noqa: PLC0415
-    from pulsarscope.inputs.given_files import given_names, given_schemas  # noqa: PLC0415
-    from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
-    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers  # noqa: PLC0415
+    from pulsarscope.engine.options import Options
+    from pulsarscope.inputs.given_files import given_names, given_schemas
+    from pulsarscope.inputs.key_logs import read_key_logs
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, names_readers, schema_readers
 
     return Options(
         ports=frozenset(reading.port or ()),

@@ -56,7 +56,7 @@ def shared_input(
         return
     if request.show_secrets:
         raise UsageError("--redact and --show-secrets contradict each other: give one")
-    from pulsarscope.inputs.mask_keys import mask_key  # noqa: PLC0415 - most runs show captures as they are
+    from pulsarscope.inputs.mask_keys import mask_key  # most runs show captures as they are
 
     key = mask_key("--redact-key", request.mask_key)
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def shared_input(
 
 def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, options: Options) -> ChosenRows:
     """Read the captures for the places of the rows that a filter passes."""
-    from pulsarscope.filter import ChosenRows  # noqa: PLC0415 - most runs have no filter
+    from pulsarscope.filter import ChosenRows  # most runs have no filter
 
     chosen = ChosenRows(row_filter, row_filter.seen)
     options = msgspec.structs.replace(options, message_columns=None, columns=False, together=False)
@@ -92,8 +92,8 @@ def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, o
 
 def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -> tuple[AnyRun, list[str]]:
     """Write redacted copies into a folder; return the run of what was copied, and their paths."""
-    from pulsarscope.cli.read_options import engine_options  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.redaction.copies import options_to_copy, write_copies  # noqa: PLC0415 - as above
+    from pulsarscope.cli.read_options import engine_options
+    from pulsarscope.redaction.copies import options_to_copy, write_copies
 
     run = start_run(files, options_to_copy(engine_options(request.reading)), request.jobs)
     with reading_progress(run.inputs, quiet=request.quiet) as progress:

@@ -54,9 +54,9 @@ def registry(request: RegistryRequest) -> int:
 
 
 def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
-    from pulsarscope.capture.formats.compression import ReadProgress, decompressed  # noqa: PLC0415 - help stays quick without it
-    from pulsarscope.dissect.registry import read_registries  # noqa: PLC0415 - as above
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+    from pulsarscope.capture.formats.compression import ReadProgress, decompressed
+    from pulsarscope.dissect.registry import read_registries
+    from pulsarscope.protocols import make_dissectors
 
     def decompress(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], ReadProgress]:
         progress = ReadProgress()
@@ -75,7 +75,7 @@ def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
     names = tuple(all_sections) if request.by is None else choose(request.by, tuple(all_sections), "--by", "section")
     sections = {name: all_sections[name] for name in names}
     if request.format is None:
-        from pulsarscope.output.render.zookeeper import registry_text  # noqa: PLC0415 - for text only
+        from pulsarscope.output.render.zookeeper import registry_text  # for text only
 
         data = registry_text(sections, report_options(request, request.files))
     else:

@@ -57,7 +57,7 @@ def report(request: ReportPageRequest) -> int:
     One HTML file that loads nothing: verdict, findings, charts over time, consumers, journeys and tables; no payloads,
     properties or credentials.
     """
-    from pulsarscope.output.html.page import require_jinja  # noqa: PLC0415 - an extra
+    from pulsarscope.output.html.page import require_jinja
 
     require_jinja()
     if request.out is None and sys.stdout.isatty():
@@ -67,9 +67,9 @@ def report(request: ReportPageRequest) -> int:
     kinds = frozenset[str]().union(*(table.kinds for table in tables.values()))
 
     def run_report(output: CommandOutput) -> int:
-        from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
-        from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - help stays quick without it
-        from pulsarscope.output.html.report import PageOptions, report_page  # noqa: PLC0415 - as above
+        from pulsarscope import __version__  # the package loads this module on its own
+        from pulsarscope.dissect.capabilities import join_topic_names
+        from pulsarscope.output.html.report import PageOptions, report_page
 
         row_filter = filter_of(request, COUNTED_KINDS)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=True)

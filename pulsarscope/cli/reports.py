@@ -128,7 +128,7 @@ def finish_report(sink: Sink, run: AnyRun) -> int | None:
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
     """Return the options of a text report about the captures at `paths`, with short names of topics as the dissectors have them."""
-    from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.dissect.capabilities import join_topic_names
 
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None

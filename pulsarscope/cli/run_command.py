@@ -67,7 +67,7 @@ def run_command(request: CommandRequest) -> int:
             encoding, row_filter = encoding_of(given, kinds, name), row_filter_of(given, kinds)
             if not (request.redact or request.mask_key is not None):
                 return run_files(command_output, given, row_filter, encoding)
-            from pulsarscope.cli.redacted_input import shared_input  # noqa: PLC0415 - most runs show captures as they are
+            from pulsarscope.cli.redacted_input import shared_input  # most runs show captures as they are
 
             with shared_input(given, command_output, row_filter, lambda each: run_options(each, kinds, row_filter)) as shared:
                 return shared.exit_code(run_files(command_output, shared.request, shared.row_filter, encoding))
@@ -104,7 +104,7 @@ def run_command(request: CommandRequest) -> int:
             if request.follow_file:
                 run = stack.enter_context(growing_run(request, options))
             elif row_filter is not None:
-                from pulsarscope.cli.indexes import run_from_index  # noqa: PLC0415 - most runs have no filter
+                from pulsarscope.cli.indexes import run_from_index  # most runs have no filter
 
                 run = run_from_index(files, options, row_filter, quiet=request.quiet)
             run = run or start_run(files, options, request.jobs, encoding if elsewhere else None)
@@ -127,7 +127,7 @@ def _captures_of(request: CommandRequest) -> AbstractContextManager[Sequence[str
     """Return what yields the captures of a request, made of streams or dumps where it names such."""
     if not (request.raw_streams or request.hexdump):
         return nullcontext(request.files)
-    from pulsarscope.cli.raw_input import streams_as_capture  # noqa: PLC0415 - most runs read captures
+    from pulsarscope.cli.raw_input import streams_as_capture  # most runs read captures
 
     return streams_as_capture(request)
 
@@ -306,8 +306,8 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
     display_filter = filter_of(request, kinds)
     if request.subject is None:
         return display_filter
-    from pulsarscope.filter import FollowFilter, JoinedFilter  # noqa: PLC0415 - one command needs it
-    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+    from pulsarscope.filter import FollowFilter, JoinedFilter  # one command needs it
+    from pulsarscope.protocols import make_dissectors
 
     follow_filter = FollowFilter(*request.subject, make_dissectors())
     return follow_filter if display_filter is None else JoinedFilter(follow_filter, display_filter)
@@ -316,7 +316,7 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
 def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
     """Return the encoding of rows for programs; None for text, which is made of the rows themselves. Raises UsageError without pyarrow."""
     if name == FOLDER_OUTPUT:
-        from pulsarscope.output.export.arrow import require_pyarrow  # noqa: PLC0415 - other outputs start quicker without it
+        from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start quicker without it
 
         require_pyarrow()
     return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request), quiet=request.quiet)
@@ -328,9 +328,9 @@ def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns |
     known = {name for kind in kinds for name in column_names(kind)}.union(CHECKSUM_COLUMNS)
     if all(name in known for name in names):
         return None
-    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs name columns
-    from pulsarscope.filter import FilterError  # noqa: PLC0415 - as above
-    from pulsarscope.filter.field_columns import FieldColumns  # noqa: PLC0415 - as above
+    from pulsarscope.cli.fields import catalogue  # most runs name columns
+    from pulsarscope.filter import FilterError
+    from pulsarscope.filter.field_columns import FieldColumns
 
     try:
         return FieldColumns(names, kinds, catalogue(), payload=request.payload or PAYLOAD_FORM)

@@ -105,7 +105,7 @@ class Screen:
     def _acquire(self) -> None:
         """Take the terminal: keys come one by one and are not shown. Ctrl-C and Ctrl-Z stay signals."""
         if self._keys is not None:
-            import termios  # noqa: PLC0415 - not on every system
+            import termios  # not on every system
 
             self._before = termios.tcgetattr(self._keys)
             attributes = termios.tcgetattr(self._keys)
@@ -118,7 +118,7 @@ class Screen:
         """Give the terminal back as it was."""
         self._write(_LEAVE)
         if self._before is not None and self._keys is not None:
-            import termios  # noqa: PLC0415 - as above
+            import termios
 
             with suppress(termios.error):
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
@@ -185,7 +185,7 @@ class Screen:
 def _keyboard(*, standard_input: bool) -> int | None:
     """Return a descriptor that keys come from: standard input, or the terminal of the process where that brings packets; None without."""
     try:
-        import termios  # noqa: F401, PLC0415 - other systems than Unix have none
+        import termios  # noqa: F401 - other systems than Unix have none
     except ImportError:
         return None
     if standard_input and is_terminal(sys.stdin):

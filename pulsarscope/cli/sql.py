@@ -77,7 +77,7 @@ def sql(request: SqlRequest) -> int:
 
 
 def _run_query(request: SqlRequest, output: CommandOutput) -> int:
-    from pulsarscope.output.export.database import RecordDatabase  # noqa: PLC0415 - an extra
+    from pulsarscope.output.export.database import RecordDatabase
 
     if identity(request.query) is not None:
         raise UsageError(f"{request.query} is a file: the query comes last, behind the captures")
@@ -110,7 +110,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
 
 
 def _write_text(request: SqlRequest, sink: Sink, names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> None:
-    from pulsarscope.output.render.query_result import query_text  # noqa: PLC0415 - for text only
+    from pulsarscope.output.render.query_result import query_text  # for text only
 
     shown = list(islice(rows, request.limit or ROWS_SHOWN))
     more = sum(1 for _ in rows)
@@ -130,7 +130,7 @@ def _encoded(output_format: str, names: Sequence[str], rows: Iterator[tuple[Any,
 
 
 def _json_objects(output_format: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], *, first: bool) -> bytes:
-    from pulsarscope.output.export.database import plain  # noqa: PLC0415 - an extra
+    from pulsarscope.output.export.database import plain
 
     objects = [escape_json(msgspec.json.encode({name: plain(value) for name, value in zip(names, row, strict=True)})) for row in rows]
     if output_format == "ndjson":
@@ -139,8 +139,8 @@ def _json_objects(output_format: str, names: Sequence[str], rows: Sequence[tuple
 
 
 def _csv_lines(rows: Sequence[tuple[Any, ...]]) -> bytes:
-    from pulsarscope.output.export.database import plain  # noqa: PLC0415 - an extra
-    from pulsarscope.output.export.sections import csv_cell  # noqa: PLC0415 - as above
+    from pulsarscope.output.export.database import plain
+    from pulsarscope.output.export.sections import csv_cell
 
     file = io.StringIO()
     csv.writer(file, lineterminator="\r\n").writerows([csv_cell(plain(value)) for value in row] for row in rows)

@@ -119,7 +119,7 @@ def stats(request: StatsRequest) -> int:
                 records = {name: section[: request.limit] for name, section in records.items()}
                 sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
             else:
-                from pulsarscope.output.render.statistics import statistics_text  # noqa: PLC0415 - for text only
+                from pulsarscope.output.render.statistics import statistics_text  # for text only
 
                 note = ""
                 if row_filter is not None:
@@ -133,7 +133,7 @@ def stats(request: StatsRequest) -> int:
 
 def _draw(request: StatsRequest, statistics: Statistics, paths: Sequence[str]) -> None:
     """Write the picture of --plot. Raises UsageError when it would replace an input, or OutputError."""
-    from pulsarscope.output.render.latency_plot import latency_plot  # noqa: PLC0415 - for a picture only
+    from pulsarscope.output.render.latency_plot import latency_plot  # for a picture only
 
     title = ", ".join(Path(path).name for path in paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
     sink = open_sink(request.plot, inputs=inputs_of(request, paths))

@@ -28,17 +28,17 @@ def watch(request: PipelineRequest) -> int:
 
     Raises the errors of `write_tables`.
     """
-    from pulsarscope.spark.spark_session import require_distributions, session  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.spark_session import require_distributions, session
 
     watching = request.watching
     folder, checkpoint_folder = _places(request)
     options, out = table_options(request), _absolute(output_folder(request))
     partition_by(request)
     require_distributions(request.spark.master)
-    from pulsarscope.spark.capture_stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
-    from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
-    from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures  # noqa: PLC0415 - as above
-    from pulsarscope.spark.table_files import locate, written_alone  # noqa: PLC0415 - as above
+    from pulsarscope.spark.capture_stream import CaptureStream, Stopped
+    from pulsarscope.spark.checkpoint import Checkpoint
+    from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
+    from pulsarscope.spark.table_files import locate, written_alone
 
     checkpoint, identity = Checkpoint(checkpoint_folder), _identity(request, folder, out)
     locate(out)

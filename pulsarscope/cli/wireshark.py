@@ -57,7 +57,7 @@ def wireshark(request: WiresharkRequest) -> int:
 
 
 def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
-    from pulsarscope.protocols import WIRESHARK_DISSECTOR  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.protocols import WIRESHARK_DISSECTOR
 
     dissector = (files("pulsarscope.protocols") / WIRESHARK_DISSECTOR).read_text(encoding="utf-8")
     if request.lua:
@@ -137,7 +137,7 @@ def extcap_script(python: str, *, windows: bool) -> str:
 
 def _groups(user: str) -> list[int]:
     """Return the groups of a user, the first one first."""
-    import pwd  # noqa: PLC0415 - not on Windows, which has no sudo
+    import pwd  # not on Windows, which has no sudo
 
     first = pwd.getpwnam(user).pw_gid
     return [first, *(group for group in os.getgrouplist(user, first) if group != first)]
@@ -149,7 +149,7 @@ def _acting_as(user: str | None) -> Iterator[None]:
     if user is None:
         yield
         return
-    import pwd  # noqa: PLC0415 - as above
+    import pwd
 
     before, wanted = (os.getegid(), os.getgroups()), _groups(user)
     os.setgroups(wanted)
