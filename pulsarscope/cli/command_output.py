@@ -26,6 +26,12 @@ class CommandOutput:
         self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths) | self._protected)
         return self._sink
 
+    def write(self, request: CommandRequest, data: bytes, paths: Iterable[str] = ()) -> None:
+        """Write an output that is made. Raises as `open` does."""
+        sink = self.open(request, paths)
+        sink.write(data)
+        sink.finish()
+
     def protect(self, request: CommandRequest, paths: Iterable[str]) -> None:
         """Refuse later what the request reads, as the captures at `paths`, though the command then reads copies."""
         self._protected = inputs_of(request, paths)

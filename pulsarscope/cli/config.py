@@ -69,9 +69,7 @@ def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
         )
         if not lines:
             report.paragraph("none is set", 2)
-    sink = output.open(request, ())
-    sink.write(report.text())
-    sink.finish()
+    output.write(request, report.text())
     return EXIT_DONE
 
 

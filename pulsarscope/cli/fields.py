@@ -7,21 +7,20 @@ import io
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from textwrap import wrap
 from typing import Annotated
 
 import msgspec
 import typer
 
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, ListFormatOption, OutOption
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for
-from pulsarscope.output.export.sink import Sink, opened_sink
-from pulsarscope.output.render.style import is_terminal
+from pulsarscope.output.render.style import is_terminal, text_encoding
 
 NAME_WIDTH, TYPE_WIDTH = 36, 16
 TEXT_WIDTH = 100
@@ -50,13 +49,15 @@ def fields(request: FieldsRequest) -> int:
 
     With their types, their meaning and an example of each.
     """
+    return run_with_output(lambda output: _write_fields(request, output))
+
+
+def _write_fields(request: FieldsRequest, output: CommandOutput) -> int:
     if not (entries := list(field_entries(catalogue(), request.prefix or ""))):
         names = [entry.name for entry in field_entries(catalogue())]
         raise UsageError(f'no field begins with "{request.prefix}"{hint_for(request.prefix or "", names, "pulsarscope fields lists all")}')
-    with suppress(BrokenPipeError), opened_sink(request.out) as sink:  # a closed pipe ends the command quietly
-        width = shutil.get_terminal_size().columns if request.out in (None, "-") and is_terminal(sys.stdout) else None
-        sink.write(_text(entries, request.format, width).encode(_encoding(sink), "backslashreplace"))
-        sink.finish()
+    width = shutil.get_terminal_size().columns if request.out in (None, "-") and is_terminal(sys.stdout) else None
+    output.write(request, _text(entries, request.format, width).encode(text_encoding(request.out), "backslashreplace"))
     return EXIT_DONE
 
 
@@ -65,11 +66,6 @@ def catalogue() -> Catalogue:
     from pulsarscope.protocols import make_dissectors
 
     return Catalogue.of(make_dissectors())
-
-
-def _encoding(sink: Sink) -> str:
-    stream = sys.stdout
-    return "utf-8" if stream is None or sink.stream is not getattr(stream, "buffer", None) else stream.encoding or "utf-8"
 
 
 def _text(entries: Sequence[FieldEntry], output_format: str | None, width: int | None) -> str:

@@ -52,13 +52,12 @@ def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
     ]
     if not entries:
         raise UsageError("no finding is of this code, layer and severity")
-    sink = output.open(request, ())
     if request.format is not None:
         records = [msgspec.json.encode(entry.record()) for entry in entries]
-        sink.write(b"[\n%b\n]\n" % b",\n".join(records) if request.format == "json" else b"".join(b"%b\n" % record for record in records))
+        data = b"[\n%b\n]\n" % b",\n".join(records) if request.format == "json" else b"".join(b"%b\n" % record for record in records)
     elif request.code is None:
-        sink.write(catalogue_text(entries, report_options(request, ())))
+        data = catalogue_text(entries, report_options(request, ()))
     else:
-        sink.write(entry_text(entries[0], report_options(request, ())))
-    sink.finish()
+        data = entry_text(entries[0], report_options(request, ()))
+    output.write(request, data)
     return EXIT_DONE

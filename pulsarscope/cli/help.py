@@ -16,7 +16,7 @@ from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, NoColorOption
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, hint_for
-from pulsarscope.output.render.style import encoded, is_terminal, wants_color
+from pulsarscope.output.render.style import encoded, is_terminal, text_encoding, wants_color
 
 FOLDERS = (Path(__file__).parents[1] / "help", Path(__file__).parents[2] / "docs")
 """Pages inside the wheel, and those of a clone."""
@@ -74,9 +74,7 @@ def _write_page(request: HelpRequest, output: CommandOutput) -> int:
         text = _list(folder)
     else:
         text = _page(request, (folder / f"{topic}.md").read_text(encoding="utf-8"))
-    sink = output.open(request, ())
-    sink.write(encoded(text, getattr(sys.stdout, "encoding", None) or "utf-8"))
-    sink.finish()
+    output.write(request, encoded(text, text_encoding(None)))
     return EXIT_DONE
 
 

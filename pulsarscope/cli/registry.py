@@ -80,9 +80,7 @@ def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
         data = registry_text(sections, report_options(request, request.files))
     else:
         data = report_bytes({name: records[: request.limit] for name, (_, records) in sections.items()}, request.format)
-    sink = output.open(request, request.files)
-    sink.write(data)
-    sink.finish()
+    output.write(request, data, request.files)
     if NOTES not in sections and not request.quiet:
         shown = notes[: request.limit or ROWS_SHOWN]
         for note in shown:

@@ -28,7 +28,7 @@ from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.render.style import is_terminal, wants_color
+from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 from pulsarscope.output.render.text_report import ReportOptions
 
 if TYPE_CHECKING:
@@ -130,12 +130,11 @@ def report_options(request: CommandRequest, paths: Iterable[str], dissectors: It
     """Return the options of a text report about the captures at `paths`, with short names of topics as the dissectors have them."""
     from pulsarscope.dissect.capabilities import join_topic_names
 
-    standard = request.out in (None, "-")
-    stream = sys.stdout if standard else None
+    stream = sys.stdout if request.out in (None, "-") else None
     return ReportOptions(
         color=wants_color(stream, os.environ, request.no_color),
         width=shutil.get_terminal_size().columns if is_terminal(stream) or os.environ.get("COLUMNS") else None,
-        encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
+        encoding=text_encoding(request.out),
         limit=request.limit or ROWS_SHOWN,
         quiet=request.quiet,
         files=tuple(Path(path).name for path in paths),

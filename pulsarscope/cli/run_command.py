@@ -29,7 +29,7 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow, RawFrame
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
 from pulsarscope.output.registry import CHECKSUM_COLUMNS, EncodedOutput, Output, OutputOptions, column_names, output
-from pulsarscope.output.render.style import is_terminal, wants_color
+from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.cli.indexes import RowsRun
@@ -415,8 +415,7 @@ def output_options(
     request: CommandRequest, kinds: tuple[str, ...], run: RowsRun, row_filter: RowFilter | None, *, readable: bool = True
 ) -> OutputOptions:
     """Return the options of the output; `readable`: the packets can be read again."""
-    standard = request.out in (None, "-")
-    stream = sys.stdout if standard else None
+    stream = sys.stdout if request.out in (None, "-") else None
     return OutputOptions(
         kinds=kinds,
         run=run,
@@ -427,7 +426,7 @@ def output_options(
         time=request.time,
         color=wants_color(stream, os.environ, request.no_color),
         width=shutil.get_terminal_size().columns if is_terminal(stream) else None,
-        encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
+        encoding=text_encoding(request.out),
         quiet=request.quiet,
         readable=readable,
         payload=request.payload,

@@ -67,7 +67,7 @@ def test_a_long_stream_is_cut_into_packets() -> None:
         (("--raw", "{0}", "{1}", "{0}"), 2, "give one or two files"),
         (("--raw", "--hexdump", "{0}"), 2, "give one"),
         (("--raw", "{0}x"), 3, "cannot be read"),
-        (("--hexdump", "{0}"), 3, "no hex dump"),
+        (("--hexdump", "{0}"), 3, "not a hex dump"),
         (("--raw", "{2}"), 3, "is empty"),
     ],
 )

@@ -272,14 +272,3 @@ def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[File
         if identity(path) in inputs:
             raise UsageError(f"{path} is one of the inputs: name another file with -o")
         return DeviceSink(path)
-
-
-@contextmanager
-def opened_sink(path: str | None) -> Iterator[Sink]:
-    """Open a sink that is abandoned when the block raises; the caller finishes it. Raises the errors of `open_sink`."""
-    sink = open_sink(path)
-    try:
-        yield sink
-    except BaseException:
-        sink.abandon()
-        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -114,6 +115,11 @@ def encoded(text: str, encoding: str) -> bytes:
         ours, theirs = (msgspec.structs.astuple(of)[::-1] for of in (UNICODE, marks))  # of two for one, the first
         text = text.translate(str.maketrans({**_OTHERS_TO_ASCII, **dict(zip(ours, theirs, strict=True))}))
     return text.encode(encoding, "backslashreplace")
+
+
+def text_encoding(out: str | None) -> str:
+    """Return the encoding of text for -o: that of standard output, UTF-8 in files."""
+    return (getattr(sys.stdout, "encoding", None) or "utf-8") if out in (None, "-") else "utf-8"
 
 
 def wants_color(stream: TextIO | None, environment: Mapping[str, str], no_color: bool) -> bool:
