@@ -1,4 +1,4 @@
-"""What pulsarscope promises about speed and memory, measured: the figure, the target, whether it is reached.
+"""Acceptance of speed and memory: each promised figure, its target, and whether it is reached.
 
     python -m benchmarks.acceptance DIR [--mixed FILE] [--shortconn FILE] [--tiny FILE] [--rows a,d] [--rounds 5] [--markdown OUT]
 

@@ -46,7 +46,7 @@ NEEDED = {
     "pipeline": ["-o", "{folder}/tables"],
     "registry": [],
 }
-"""What a command cannot do without."""
+"""Arguments that a command requires."""
 
 ENDLESS = frozenset({"--wait-for-interface", "--follow-file"})
 """Options that wait for an interface that never comes, and for the end of a file that does not grow."""

@@ -70,7 +70,7 @@ class Share(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a worker has done."""
+    """Work that a worker has done."""
 
     inputs: Counter[str]
     """By level."""

@@ -42,7 +42,7 @@ sys.exit(child.returncode)
 """Starts one tool from a process of a few MB, and tells its processor time in seconds and its peak memory in KiB."""
 
 MESSAGES = "messages"
-"""What counts of messages are kept under, among those of commands, which are in capitals."""
+"""Name of the counts of messages among those of commands, which are in capitals."""
 
 RECORD = re.compile(rb'\{"record":"(\w+)"')
 COMMAND = re.compile(rb'"command": ?"(\w+)"')
@@ -134,7 +134,7 @@ TOOLS = {
 
 
 def missing(tool: Tool) -> str:
-    """Why a tool cannot run here; empty when it can."""
+    """Reason for which a tool cannot run here; empty when it can."""
     if tool.needs and not find_spec(tool.needs):
         return f"{tool.needs} is not installed"
     program = "tshark" if tool.needs == "pyshark" else shlex.split(tool.command)[0]
@@ -142,7 +142,7 @@ def missing(tool: Tool) -> str:
 
 
 def has_pulsar_dissector() -> bool:
-    """Whether there is a tshark that knows the protocol."""
+    """Return True when there is a tshark that knows the protocol."""
     if not shutil.which("tshark"):
         return False
     protocols = subprocess.run(["tshark", "-G", "protocols"], capture_output=True, text=True, check=True).stdout  # noqa: S607

@@ -1,4 +1,4 @@
-"""What the peers share: streams, frames and rows as one writes them in an afternoon. One JSON line per frame.
+"""Parts that the peers share: streams, frames and rows as one writes them in an afternoon. One JSON line per frame.
 
 A peer reads packets with a library of its own and hands the TCP segments to `write_frames`. Correct on data in and out of order,
 retransmitted or overlapping; it knows no gaps, no midstream start, no sessions. The generated protobuf module is the only thing shared

@@ -43,7 +43,7 @@ sys.exit(code)
 
 
 class Run(NamedTuple):
-    """What one command took: seconds of processors and of the clock, and bytes of the largest worker of Python."""
+    """Cost of one command: seconds of processors and of the clock, and bytes of the largest worker of Python."""
 
     cpu: float
     wall: float
@@ -113,7 +113,7 @@ def watched(root: int) -> Iterator[list[int]]:
 
 
 def is_java(process: int) -> bool:
-    """Whether it is the virtual machine, whose command line names Python's modules, too."""
+    """Return True for the virtual machine, whose command line names Python's modules, too."""
     return Path(f"/proc/{process}/comm").read_text().startswith("java")
 
 

@@ -1,4 +1,4 @@
-"""Where the processor time of a run goes, by stage.
+"""Profile of a run: its processor time by stage.
 
     python -m benchmarks.profile [--functions 3] FILE
     python -m benchmarks.profile [--functions 3] messages FILE --format ndjson
@@ -48,7 +48,7 @@ ORDER = ("start", "read", "tcp", "split", "decode", "payloads", "session", "enco
 
 
 class Place(NamedTuple):
-    """Where the program stood."""
+    """Place at which the program stood."""
 
     stage: str
     function: str
@@ -73,7 +73,7 @@ def place(frame: FrameType | None) -> Place:
 
 @contextmanager
 def sampling() -> Iterator[Counter[Place]]:
-    """How often the program stood where, while the block ran."""
+    """Count how often the program stood at each place while the block ran."""
     found: Counter[Place] = Counter()
     previous = signal.signal(signal.SIGPROF, lambda _, frame: found.update((place(frame),)))
     signal.setitimer(signal.ITIMER_PROF, INTERVAL_SECONDS, INTERVAL_SECONDS)

@@ -43,7 +43,7 @@ Write = tuple[int, bytes]
 
 
 class Content(NamedTuple):
-    """What there is to find in a capture. A message counts where it is produced and where it is delivered."""
+    """Contents of a capture that a run must find. A message counts where it is produced and where it is delivered."""
 
     frames: int
     messages: int
@@ -54,7 +54,7 @@ class Content(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """How a connection begins, its endless rounds, and what there is to find in each."""
+    """Beginning of a connection, its endless rounds, and the contents of each."""
 
     first: list[Write]
     rounds: Iterator[list[Write]]
@@ -144,7 +144,7 @@ class Connection:
 
 
 def prelude(permits: int) -> list[Write]:
-    """How a client with one producer and one consumer begins."""
+    """Beginning of a client with one producer and one consumer."""
     return [
         (CLIENT, command_frame("CONNECT", client_version="benchmark", protocol_version=21)),
         (SERVER, command_frame("CONNECTED", server_version="benchmark", protocol_version=21, max_message_size=5_242_880)),

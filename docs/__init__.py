@@ -1,1 +1,1 @@
-"""What makes the pages of this folder."""
+"""Programs that make the pages of this folder."""

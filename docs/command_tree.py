@@ -29,7 +29,7 @@ BEFORE, BEHIND, FILE_BEHIND = "before", "behind", "file-behind"
 
 
 class Value(NamedTuple):
-    """What may stand for a value."""
+    """Values that a placeholder stands for."""
 
     form: str
     """FLAG: none. ANY: what cannot be known. WORD: one of the words; LIST: several, separated by commas; FILTER: words in an expression.

@@ -26,7 +26,7 @@ PICTURES = {
     "timeline": ("decode", "captures/quickstart.pcapng", "--limit", "30"),
     "follow": ("follow", "captures/stuck-consumer.pcap", "--message", "96:2"),
 }
-"""What is run, by the name of the picture."""
+"""Command line by the name of the picture."""
 COLUMNS, LINES = 108, 40
 
 THEME = TerminalTheme(

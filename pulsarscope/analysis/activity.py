@@ -35,7 +35,7 @@ class ActivityMark(msgspec.Struct):
     slowest: int | None = None
     """Longest latency of those that answer, nanoseconds."""
     time: int = 0
-    """That of the first frame."""
+    """Time of the first frame."""
     first: str = ""
     """Its name."""
 

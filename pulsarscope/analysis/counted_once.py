@@ -98,7 +98,7 @@ class CountedOnce:
         self._heard = 0.0
         """Time of the clock when rows came last."""
         self._quiet = False
-        """None have come for long, and none need come."""
+        """True when no rows have come for long: more need not come."""
         self._frames_wait = FrameRow.kind not in shown
         self._mark = mark or mark_of
         self._looked: deque[Any] = deque()
@@ -125,7 +125,7 @@ class CountedOnce:
         self._early: dict[str, list[Any]] = {}
         """First messages of connections that came last: they may be there before their connection is known for a leg."""
         self._repeated: dict[str, set[Any]] = {}
-        """Those of inner legs, by the outer connection, on which they come again."""
+        """Messages of inner legs, by the outer connection, on which they come again."""
         self._held: dict[str, list[Any]] | None = {} if holds else None
         self._holding: deque[tuple[int, str]] = deque()
         """Time of the first row held of each connection."""

@@ -95,9 +95,9 @@ class Pages:
     def __init__(self, browsed: Browsed, *, several_files: bool) -> None:
         self.browsed = browsed
         self.messages: list[ShownMessage] = []
-        """Those of the page."""
+        """Messages of the page."""
         self.messages_summary = ""
-        """What stands above them."""
+        """Text above them."""
         self._several_files = several_files
         self._short_topic = join_topic_names(dissector.topics for dissector in browsed.run.dissectors.values()).short
         self._shown = dict.fromkeys(("findings", "messages"), 0)

@@ -55,7 +55,7 @@ class KeptRecords:
     def __init__(self) -> None:
         self._parts: list[tuple[range, Callable[[Wanted], Iterable[PacketRecord]]]] = []
         self.interface: CaptureInterface | None = None
-        """That of all packets, where the format has one."""
+        """Interface of all packets, where the format has one."""
 
     def add(self, numbers: range, make: Callable[[Wanted], Iterable[PacketRecord]]) -> None:
         """Add the packets with these numbers, behind all others; `make` makes those that are wanted."""

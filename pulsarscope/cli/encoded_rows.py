@@ -94,7 +94,7 @@ class OnceEncoding:
         self._once = CountedOnce(clock=clock, mark=itemgetter(0))
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
-        """As `Encoding`: of rows that were kept."""
+        """Encode rows that were kept, as `Encoding` does."""
         return self._encoding(rows, selected)
 
     def prepare(self, rows: list[Any]) -> list[Any]:

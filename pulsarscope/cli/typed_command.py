@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 _REFUSED = re.compile(r"(?P<value>.*) is not (?:a valid (?:int|float) range|in the range .*)\.")
-"""What typer says of a value for a number with bounds."""
+"""Message of typer about a value for a number with bounds."""
 
 ALSO_CALLED = {
     "--count": "--limit",

@@ -116,7 +116,7 @@ class PayloadContext(NamedTuple):
     """The circumstances of a message whose payload is decoded."""
 
     topic: str
-    """As on the wire; "" when the connection does not tell."""
+    """Topic as on the wire; "" when the connection does not tell."""
     key: str | None
     key_is_bytes: bool
     """The key is base64."""

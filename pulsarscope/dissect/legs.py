@@ -49,7 +49,7 @@ class AnchorRow(NamedTuple):
 
     @property
     def connection(self) -> str:
-        """As rows have it."""
+        """Name as rows have it."""
         return self.fact.where.connection
 
 
@@ -133,7 +133,7 @@ class LegTable:
         self._recent: dict[Hashable, _Equal] = {}
         """Latest anchors by content."""
         self._older: dict[Hashable, _Equal] = {}
-        """Those before, at least as long as an anchor waits for the other leg's."""
+        """Anchors before these, at least as long as one waits for the other leg's."""
         self._began = 0
         self._pairs: dict[tuple[str, str], Legs] = {}
         """By outer and inner connection, also those of which too little is known."""

@@ -50,7 +50,7 @@ class _ContainedFold:
 
     @property
     def left_out(self) -> int:
-        """As of `ReportFold`."""
+        """See `ReportFold`."""
         return getattr(self._fold, "left_out", 0)
 
     def feed(self, *_rows: Any) -> None:

@@ -393,7 +393,7 @@ class EndedTimeline:
         return None if connection.closed_by is None else (connection.closing_how, connection.closing_time)
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
-        """As `Timeline.findings`."""
+        """Return the findings to report, as `Timeline.findings`."""
         return [finding for finding in found if finding.layer != "tcp" or self.dissector is not None]
 
     def so_far(self) -> ConnectionRow | None:

@@ -225,7 +225,7 @@ class ConnectionRules:
         self._positions: Sequence[int] = ()
         """Positions of those among all rows at hand, of whichever connection."""
         self._at = self._number = 0
-        """Which of the rows is handled, and the position of the rule."""
+        """Index of the row that is handled, and the position of the rule."""
 
     @property
     def thresholds(self) -> Thresholds:

@@ -122,7 +122,7 @@ class PacketBatch(NamedTuple):
     read: int
     """Number of packets in the block."""
     packets: list[tuple[PacketRecord, PacketPlace | None]]
-    """As they stand in the file; with their place in a TCP connection, if they have one."""
+    """Packets as they stand in the file, with their place in a TCP connection, if they have one."""
     fragments: list[tuple[int, int]]
     """As `Block.fragments`: packets whose bytes have their place with another one."""
     flows: Mapping[bytes, list[Segment]]
@@ -136,7 +136,7 @@ class SelectedPackets(NamedTuple):
 
     file: int
     bytes_read: int
-    """How far the file is read."""
+    """Bytes of the file that have been read."""
     read: int
     """Number of packets that were looked at."""
     packets: list[tuple[PacketRecord, list[str]]]

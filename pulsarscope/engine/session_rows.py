@@ -78,7 +78,7 @@ class SessionRows:
 
     @property
     def _messages(self) -> MessageRows | None:
-        """What makes rows of messages, on first use: many connections have none; None when nobody asks for them."""
+        """Maker of message rows, on first use: many connections have none; None when nobody asks for them."""
         if self._made_messages is None and MessageRow.kind in self._settings.kinds:
             self._made_messages = MessageRows(self._settings.message_columns, self._settings.payload)
         return self._made_messages

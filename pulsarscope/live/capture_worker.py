@@ -31,7 +31,7 @@ class CaptureState(NamedTuple):
     source_error: OSError | None = None
     """Error of the source: the interface is gone."""
     failure: Exception | None = None
-    """What ended the recording or the loop."""
+    """Exception that ended the recording or the loop."""
     files: int = 0
     """Files written that still exist."""
     latest: str = ""

@@ -60,7 +60,7 @@ class Copies(msgspec.Struct, gc=False):
 
     count: int = 0
     proven: int = 0
-    """Those that the sender's numbers show; the others stand in another file, or behind the end of their connection."""
+    """Copies that the sender's numbers show; the others stand in another file, or behind the end of their connection."""
     times: list[int] = []
     """By how many ns the first of them are later than their originals."""
 

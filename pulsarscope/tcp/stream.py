@@ -71,14 +71,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     dropped: int = 0
     """Captured bytes that are not in the stream: before its first byte, behind its end, too late for their gap, or far away."""
     late: int = 0
-    """Those behind its end."""
+    """Bytes behind its end."""
     outside: Intervals | None = None
     """Offsets of the dropped bytes, to count repeated ones once."""
     duplicates: int = 0
     """Retransmitted segments that followed so soon that they may have been captured twice."""
     copies: Copies | None = None
     newest: Identity = UNKNOWN_IDENTITY
-    """That of the segment, or retransmission, that brought the newest bytes."""
+    """Identity of the segment, or retransmission, that brought the newest bytes."""
     snaplen_gaps: int = 0
     """Gaps caused by the snap length."""
     snaplen_bytes: int = 0

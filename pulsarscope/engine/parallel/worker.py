@@ -100,7 +100,7 @@ class LivePart(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct):
-    """Some rows of one part of a run, in order, and what they add to the run."""
+    """Rows of one part of a run, in order, and what they add to the run."""
 
     batch: RowBatch
     ends: bool

@@ -35,7 +35,7 @@ class SegmentHead(NamedTuple):
     missing: int
     """Bytes of the payload that the capture cut off."""
     identification: int
-    """That of the IPv4 header."""
+    """Identification in the IPv4 header."""
     options: bytes
     """The TCP options."""
 

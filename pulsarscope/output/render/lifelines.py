@@ -39,7 +39,7 @@ class Lifelines:
         self._storages: dict[str, int] = {}
         """Lifelines of the servers of a storage."""
         self.legend: list[str] = []
-        """Which bookie is which, when there are several."""
+        """Legend of the bookies, when there are several."""
         connections = list(dict.fromkeys(row.connection for row in frames))
         clients, server = self._sides(connections[0] if connections else None)
         self.titles = [clients, server]

@@ -32,7 +32,7 @@ NAME_WIDTH_MIN = 10
 """Least cells of a column of names; below, the last columns are cut."""
 
 _PARTING = {"p99": 1, "max": 1, "": 0}
-"""How readily lines begin with a column of a heading that says what it is of beside the one before it; others begin them gladly."""
+"""Ranks of headings that say what they are only beside the column before them: a line should begin with another one."""
 
 _UNITS = re.compile(r" (?<=\d )(?=(?:ns|µs|ms|s|B|kB|MB|GB|TB)\b)")
 """Spaces between a number and its unit, which stay on one line."""

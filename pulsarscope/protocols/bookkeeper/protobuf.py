@@ -45,7 +45,7 @@ RESPONSES: dict[int, dict[int, str]] = {
     107: _OF_LEDGER,
     108: {**_OF_LEDGER, 3: "availability"},
 }
-"""Those of a response's."""
+"""Names of the fields of a response's body by its number."""
 
 FLAGS = {100: {1: "FENCE_LEDGER", 2: "ENTRY_PIGGYBACK"}, 101: {1: "RECOVERY_ADD"}}
 

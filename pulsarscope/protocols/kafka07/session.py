@@ -82,7 +82,7 @@ class Kafka07Session(Session):
         self._pairing = context.pairing
         self._deliveries = Deliveries(wanted="message" in context.settings.kinds)
         self._waiting: deque[_WaitingRequest] = deque()
-        """As they wait in the pairing."""
+        """Requests as they wait in the pairing."""
         self._unmatched: deque[_UnmatchedResponse] = deque()
         """Responses readable before any request that they could answer: requests may be held up, or captured later."""
         self._lost = not context.from_start

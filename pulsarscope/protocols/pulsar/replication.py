@@ -1,4 +1,4 @@
-"""What replicators, the producers that copy a topic to another cluster, say of themselves and of the messages that they copy."""
+"""Statements of replicators, the producers that copy a topic to another cluster, about themselves and the messages that they copy."""
 
 from __future__ import annotations
 

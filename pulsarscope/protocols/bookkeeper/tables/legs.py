@@ -45,7 +45,7 @@ class _Receipt(msgspec.Struct, frozen=True):
     frame: str
     """Name of the frame that published it."""
     inner: tuple[int, int] | None = None
-    """When the last proxy on the way handed it on, and got its receipt."""
+    """Times at which the last proxy on the way handed it on, and got its receipt."""
 
 
 class _Entry(msgspec.Struct):

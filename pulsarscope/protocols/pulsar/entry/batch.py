@@ -64,7 +64,7 @@ class BatchColumns:
         self.keys: list[str | None] = []
         self.sequence_ids: list[int | None] = []
         self.properties: list[Iterable[dict[str, str] | None]] = []
-        """One after the other; those of messages read at once are made when they are taken."""
+        """Properties in order; those of messages read at once are made when they are taken."""
         self.digests: list[str] = []
         self.payloads: list[str] = []
         self.rare: dict[int, dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class BatchReader:
         self._single_messages = 1
         """Messages to read one by one where the shape does not fit; twice as many each time."""
         self._singles_ahead = 1
-        """Those of them that are still ahead, in this batch and the next ones."""
+        """Number of them that are still ahead, in this batch and the next ones."""
 
     def read(self, data: bytes, claimed: int, entry: MessageRow, notes: list[Note]) -> tuple[int, Columns]:
         """Read the messages of a batch.

@@ -1,4 +1,4 @@
-"""Which fields hold credentials: they are shown only when asked for."""
+"""Fields that hold credentials: they are shown only when asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECRET_URLS = frozenset({"proxy_to_broker_url"})
 """URLs and addresses that may have credentials before the host."""
 
 URL_CREDENTIALS = re.compile(rb"(?:^|(?<=://))[^/?#]+(?=@)")
-"""Those credentials."""
+"""Credentials in such a URL."""
 
 _SECRET_NAME = re.compile(r"passw|passphrase|secret|token|credential|api.?key|private.?key|access.?key|authorization", re.IGNORECASE)
 

@@ -60,7 +60,7 @@ class PaceMark(msgspec.Struct):
 
 
 class Pace(msgspec.Struct):
-    """How what a consumer has not acknowledged grows."""
+    """Growth of what a consumer has not acknowledged."""
 
     got: int = 0
     """Messages delivered."""

@@ -92,7 +92,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self.unreadable: dict[str, int] = {}
         """Time of the latest frame by sender of which the capture lacks so much that it may be any, or may hide others."""
         self.ended: str | None = None
-        """How the connection ended, which has then: "open" when the capture did before, and its consumers may live on."""
+        """Ending of the connection, once it has ended: "open" when the capture ended first, and its consumers may live on."""
 
     def note_unreadable(self, row: FrameRow) -> None:
         """Note a frame without a command, or one of which the end is missing."""

@@ -106,7 +106,7 @@ class ActiveChange(NamedTuple):
 
     name: str
     fact: Fact
-    """What shows it: it was told so, or it must have been, as the one after it took over from another."""
+    """Evidence: it was told so, or it must have been, as the one after it took over from another."""
 
 
 def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
@@ -118,7 +118,7 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
     joined: dict[str, None] = {}
     """All that were members so far, the latest one last."""
     members: dict[str, tuple[str, int]] = {}
-    """Those that have not left."""
+    """Members that have not left."""
     other: str | None = None
     """Another member, that was beside the active one."""
     told: Fact | None = None

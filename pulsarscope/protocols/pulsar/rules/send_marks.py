@@ -1,4 +1,4 @@
-"""What tells whether two SENDs of one sequence id carry the same bytes."""
+"""Marks by which two SENDs of one sequence id are known to carry the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESTAMPED_MAX_BYTES, METADATA_MAX_BYTES = 1 << 20, 256
 
 
 _ZERO_BYTE = crc32c(b"\0", 0)
-"""What a byte of zero adds to the difference of two checksums that go on over it."""
+"""Effect of a byte of zero on the difference of two checksums that go on over it."""
 
 
 def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | None:

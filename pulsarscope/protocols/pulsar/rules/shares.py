@@ -27,7 +27,7 @@ EXHAUSTED_MAX = 500
 
 
 class ConsumerShare(ConsumerState):
-    """What a consumer got."""
+    """Deliveries to a consumer."""
 
     spans: list[tuple[int, int, int, Where]] = msgspec.field(default_factory=list)
     """Ledger, first and last entry, and the first delivery."""

@@ -1,4 +1,4 @@
-"""What the consumers of a Shared or Key_Shared subscription got together: entries that none got, and the consumer that holds others up."""
+"""Deliveries to all consumers of a Shared or Key_Shared subscription: entries that none got, and the consumer that holds others up."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class UnackedState(ConsumerState):
     emitted: int = 0
     """Unacknowledged messages in its latest fact."""
     unknown: UnknownAcks | None = None
-    """What it acknowledged without having got it; None until it gets something."""
+    """Entries that it acknowledged without having got them; None until it gets something."""
     idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
     reported: bool = False

@@ -31,7 +31,7 @@ class Anchors:
 
     def __init__(self, *, wanted: bool) -> None:
         self.left = ANCHORS_MAX if wanted else 0
-        """Those yet to be given."""
+        """Number of anchors yet to be given."""
         self._delivered: dict[tuple[int, _EntryId], Request] = NOTHING
         self._watched = DELIVERED_MAX
         """MESSAGEs yet to be kept."""

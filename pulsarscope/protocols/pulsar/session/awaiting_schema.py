@@ -39,7 +39,7 @@ class UnreadEntries:
         self._waiting: dict[SchemaName, list[_Waiting]] = {}
         """In the order of the first of each."""
         self.deadline = NEVER
-        """When the first that waits has waited for too long."""
+        """Time at which the first that waits has waited for too long."""
         self._count = 0
         self._bytes = 0
 

@@ -1,4 +1,4 @@
-"""Which command answers which (binary protocol specification; families of requests on one connection do not share their ids)."""
+"""Answers by request (binary protocol specification; families of requests on one connection do not share their ids)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class OpenRequests:
         """Responses whose request was not seen yet."""
         self._early_bytes = 0
         self._receipts: dict[Hashable, dict[EarlyKey, None]] = NOTHING
-        """Those of SENDs by producer."""
+        """Requests of SENDs by producer."""
 
     def report(self, request: Request | None, response: Response | None, events: list[Event], *, final: bool = True) -> None:
         """Report an exchange as far as anything can be said of it."""
