@@ -56,8 +56,9 @@ def index(request: IndexRequest) -> int:
 
 def _index(request: IndexRequest, output: CommandOutput) -> int:
     from pulsarscope.index.reader import open_index
+    from pulsarscope.index.run import SERVED
 
-    options = msgspec.structs.replace(engine_options(request.reading), records=indexed_kinds(), rules=True, rows_max=ROWS_MAX)
+    options = msgspec.structs.replace(engine_options(request.reading), records=SERVED, rules=True, rows_max=ROWS_MAX)
     run = start_run(request.files, options, request.jobs)
     known, identity = find_index(run.inputs, options, quiet=request.quiet)
     place = place_of(identity, beside=request.beside, into=request.into)
@@ -73,13 +74,6 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
     if not request.quiet:
         warn(f"{said}: {place}, {plural(count, 'frame')}, {place.stat().st_size:,} bytes")
     return code
-
-
-def indexed_kinds() -> frozenset[str]:
-    """Return the kinds of records that an index holds."""
-    from pulsarscope.index.run import SERVED
-
-    return SERVED
 
 
 def place_of(identity: Identity | None, *, beside: bool, into: str | None = None) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -311,7 +312,7 @@ class ConnectionTable:
     def _evict_idle(self) -> None:
         """Finish the connections idle for longest until a sixteenth of the bound is free: few searches, and few rows at once."""
         idle = [connection for key, connection in self._table.items() if key == connection.key and not connection.ended]
-        idle.sort(key=_last_of)
+        idle.sort(key=attrgetter("last"))
         del idle[self._open - OPEN_CONNECTIONS_MAX * 15 // 16 :]
         for index, connection in enumerate(idle):
             if not index:
@@ -329,10 +330,6 @@ def position(connection: Connection) -> tuple[int, int]:
 
 def _end_of(connection: Connection) -> int:
     return connection.end
-
-
-def _last_of(connection: Connection) -> tuple[int, int, int]:
-    return connection.last
 
 
 def _moment_of(entry: tuple[int, Finding]) -> int:

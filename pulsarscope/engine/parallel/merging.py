@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 from pulsarscope.engine.ordering import RowKey
@@ -62,7 +63,7 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
         spans = [(stream.batch, stream.start, stop) for stream, stop in zip(streams, stops, strict=True)]
         progress = streams[0].batch
         if not more:
-            last = conclude(sorted(facts, key=_key_of))
+            last = conclude(sorted(facts, key=itemgetter(0)))
             spans.append((last, 0, len(last.keys)))
         values = _in_order([span for span in spans if span[1] < span[2]], prepared=join is not None)
         yield RowBatch(
@@ -74,10 +75,6 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
         )
         for stream, stop in zip(streams, stops, strict=True):
             stream.take(stop)
-
-
-def _key_of(fact: KeyedFact) -> RowKey:
-    return fact[0]
 
 
 def _in_order(spans: Sequence[tuple[RowBatch, int, int]], *, prepared: bool) -> list[Any]:

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from pulsarscope.model.text import escape
 
 ELLIPSIS = "…"
 
 
-def _load_cell_length() -> Callable[[str], int]:
+@cache
+def _cell_length() -> Callable[[str], int]:
     from rich.cells import cell_len  # noqa: PLC0415 - the table of widths is large and rarely needed
 
     return cell_len
 
 
-_cell_length: Callable[[str], int] | None = None
-
-
 def cell_width(text: str) -> int:
     """Return the cells of a terminal that escaped text takes."""
-    global _cell_length  # noqa: PLW0603 - the table of wide characters is loaded on use
-    if text.isascii():
-        return len(text)
-    if _cell_length is None:
-        _cell_length = _load_cell_length()
-    return _cell_length(text)
+    return len(text) if text.isascii() else _cell_length()(text)
 
 
 def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:

@@ -55,6 +55,18 @@ _COMMANDS = (
     ReportColumn("bytes", "bytes", "bytes"),
     ReportColumn("frames_per_second", "rate", "rate"),
 )
+_LISTS = {
+    "connections": ("Connections", "by messages and bytes", _CONNECTIONS),
+    "topics": (
+        "Topics",
+        "rate of both directions; latencies of sending",
+        (_TOPIC, *_AMOUNTS, _RATE, _P50, _P99, _MAX, *_FAILURES),
+    ),
+    "producers": ("Producers", "delivered: their messages, to any consumer", _PRODUCERS),
+    "subscriptions": ("Subscriptions", "", _SUBSCRIPTIONS),
+}
+"""Title, note and columns of the sections that are one table."""
+
 _EXCHANGES = (
     ReportColumn("request", "request", "name"),
     ReportColumn("count", "count"),
@@ -75,6 +87,8 @@ def statistics_text(
     for name, records in sections.items():
         if tables is not None and name in tables:
             _protocol_table(report, tables[name], list(records))
+        elif name in _LISTS:
+            _table(report, *_LISTS[name], records, name.removesuffix("s"))
         else:
             _SECTIONS[name](report, list(records))
     return report.text()
@@ -146,23 +160,6 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
         if total[name]
     ]
     report.paragraph(f"TCP: {dot.join(tcp) or 'nothing retransmitted, out of order or missing'}", 2)
-
-
-def _connections(report: TextReport, records: list[ReportRecord]) -> None:
-    _table(report, "Connections", "by messages and bytes", _CONNECTIONS, records, "connection")
-
-
-def _topics(report: TextReport, records: list[ReportRecord]) -> None:
-    columns = (_TOPIC, *_AMOUNTS, _RATE, _P50, _P99, _MAX, *_FAILURES)
-    _table(report, "Topics", "rate of both directions; latencies of sending", columns, records, "topic")
-
-
-def _producers(report: TextReport, records: list[ReportRecord]) -> None:
-    _table(report, "Producers", "delivered: their messages, to any consumer", _PRODUCERS, records, "producer")
-
-
-def _subscriptions(report: TextReport, records: list[ReportRecord]) -> None:
-    _table(report, "Subscriptions", "", _SUBSCRIPTIONS, records, "subscription")
 
 
 def _commands(report: TextReport, records: list[ReportRecord]) -> None:
@@ -265,10 +262,6 @@ def _head(report: TextReport, title: str, records: Sequence[ReportRecord], note:
 
 _SECTIONS = {
     "total": _total,
-    "connections": _connections,
-    "topics": _topics,
-    "producers": _producers,
-    "subscriptions": _subscriptions,
     "commands": _commands,
     "exchanges": _exchanges,
     "slowest": _slowest,

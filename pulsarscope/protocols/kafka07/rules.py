@@ -24,7 +24,7 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.summary import summary
 
 CODES = table(
-    SESSION.error("request-failed", "The broker refused a request.", "The error says why; the request's frame has what was asked for."),
+    SESSION.error("request-failed", "The broker refused a request.", "The error says why; the request's frame shows what was asked for."),
     SESSION.error(
         "offset-out-of-range",
         "A consumer asks for an offset that the broker's log does not have.",
