@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import logging
 import marshal
 import os
 import re
+import signal
 import struct
 import sys
 import tempfile
@@ -57,6 +59,9 @@ WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
 
 REMOTE_WHEELS = {"grpcio": "1.76", "grpcio-status": "1.76", "googleapis-common-protos": "1.71", "zstandard": "0.25"}
 """Further ones that a client of Spark Connect needs."""
+
+GATEWAY_MODULES = ("java_gateway", "clientserver")
+"""Modules of py4j that log by the root of all loggers."""
 
 SHIPPED = (".py", ".tsv")
 """Suffixes of the files that workers need: modules, and tables of rules."""
@@ -112,7 +117,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     remote = not submitted and is_address(master)
     is_local = not submitted and (master or LOCAL).startswith("local")
-    with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(SparkLog()) as log:
+    with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(SparkLog()) as log, _failed_calls_unlogged():
         if remote:
             require_answer(master or "")
         elif not submitted:
@@ -134,7 +139,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         for name, value in {**defaults, **(LOCAL_SETTINGS if is_local else {}), **settings}.items():
             builder = builder.config(name, value)
         try:
-            with log.redirected():
+            with log.redirected(), _interrupts_kept():
                 spark = builder.getOrCreate()
         except Exception as error:
             message = f"Spark does not start ({log.java_error() or error_line(error)}); details are in {log.keep(error)}"
@@ -150,6 +155,32 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         finally:
             with suppress(Exception):
                 spark.stop()
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Keep the handler of SIGINT: that of Spark calls Java from within a call of Java, which fails."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # only the main thread may set handlers, and Spark sets none elsewhere
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _failed_calls_unlogged() -> Iterator[None]:
+    """Let py4j not write tracebacks of calls that failed or were interrupted: it raises an exception, too."""
+
+    def is_ours(record: logging.LogRecord) -> bool:
+        return record.module not in GATEWAY_MODULES
+
+    root = logging.getLogger()
+    root.addFilter(is_ours)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_ours)
 
 
 def zip_package(folder: Path) -> str:

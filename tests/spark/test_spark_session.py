@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from typing import Any
 
 import pytest
@@ -109,6 +109,16 @@ def test_what_java_ended_with_is_found() -> None:
         os.write(2, b'WARNING: x\nException in thread "main" org.apache.spark.SparkException: Master must\n\tat org\n')
     assert log.java_error() == "Master must"
     log.close()
+
+
+def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    timer = Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        spark.sparkContext._jvm.java.lang.Thread.sleep(60_000)
+    timer.join()
+    assert not caplog.records
+    assert spark.range(3).count() == 3
 
 
 class Machines:
