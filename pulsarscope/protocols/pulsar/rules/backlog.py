@@ -17,6 +17,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
+from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
 from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
@@ -183,23 +184,19 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
     # What the capture lacks may be known only later, when the wait is emitted again.
-    undecided = {(_consumer(fact), fact.values["since"]) for fact in facts if fact.what == "waiting" and fact.values["undecided"]}
+    undecided = {(consumer_of(fact), fact.values["since"]) for fact in facts if fact.what == "waiting" and fact.values["undecided"]}
     reported: set[tuple[str, int]] = set()
     silent_ns = thresholds.ns("broker-silent-seconds")
     for waiting in facts:
-        if waiting.what != "waiting" or _consumer(waiting) in reported or (_consumer(waiting), waiting.values["since"]) in undecided:
+        if waiting.what != "waiting" or consumer_of(waiting) in reported or (consumer_of(waiting), waiting.values["since"]) in undecided:
             continue
         deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
-        if waiting.values["kind"] == "Key_Shared" and any(_consumer(fact) != _consumer(waiting) for fact in deliveries):
+        if waiting.values["kind"] == "Key_Shared" and any(consumer_of(fact) != consumer_of(waiting) for fact in deliveries):
             continue  # the keys of the backlog may be another's
         due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries, silent_ns)), None)
         if due is not None:
-            reported.add(_consumer(waiting))
+            reported.add(consumer_of(waiting))
             _report_silent(topic, waiting, due, report)
-
-
-def _consumer(fact: Fact) -> tuple[str, int]:
-    return fact.where.connection, fact.values["consumer_id"]
 
 
 def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
@@ -213,7 +210,7 @@ def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact], silent_ns: int
     until, last, position = waiting.where.time, waiting.values["last"], due.values["position"]
     if until - max(due.where.time, waiting.values["since"]) < silent_ns:
         return False
-    if due.what == "backlog" and _consumer(due) != _consumer(waiting):
+    if due.what == "backlog" and consumer_of(due) != consumer_of(waiting):
         return False
     if last is None:
         if due.what == "published" and due.where.time < waiting.values["since"]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import TypeVar
 
-from pulsarscope.dissect.rules import ReportedFinding, RuleContext, Where
+from pulsarscope.dissect.rules import Fact, ReportedFinding, RuleContext, Where
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import STREAM_FINDINGS_MAX
@@ -33,6 +33,11 @@ def add_sample(samples: list[Sample], sample: Sample) -> None:
 def frame_names(names: Iterable[str | None]) -> list[str]:
     """Return the first names of frames, each once."""
     return list(dict.fromkeys(name for name in names if name))[:SAMPLES_MAX]
+
+
+def consumer_of(fact: Fact) -> tuple[str, int]:
+    """Return connection and id of the consumer that a fact is about."""
+    return fact.where.connection, fact.values["consumer_id"]
 
 
 def response_name(row: ExchangeRow) -> str:

@@ -16,7 +16,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
@@ -127,16 +127,16 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
         active = changes[-1] if changes else None
         if fact.what == JOIN:
             joined.pop(name, None)
-            joined[name], members[name] = None, _identity(fact)
+            joined[name], members[name] = None, consumer_of(fact)
         elif fact.what == LEAVE:
-            if members.get(name) == _identity(fact):
+            if members.get(name) == consumer_of(fact):
                 del members[name]
         elif fact.what == STANDBY:
             other, told = (name if active is None or name != active.name else _beside(name, members) or other), fact
         elif active is None or active.name != name:
             changes.append(ActiveChange(name, fact))
             other = told.values["name"] if told is not None and _is_within(told, fact, switch_ns) else None
-        elif _identity(active.fact) == _identity(fact):
+        elif consumer_of(active.fact) == consumer_of(fact):
             if (beside := _beside(name, joined)) is not None and not _is_within(active.fact, fact, switch_ns):
                 changes += [ActiveChange(beside, fact), ActiveChange(name, fact)]
         elif other is not None and other != name:
@@ -182,10 +182,6 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
         **thresholds.evidence("failover-flapping-returns", "failover-flapping-pause-seconds"),
     }
     report("failover-flapping", first.where, text, evidence)
-
-
-def _identity(fact: Fact) -> tuple[str, int]:
-    return fact.where.connection, fact.values["consumer_id"]
 
 
 def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:

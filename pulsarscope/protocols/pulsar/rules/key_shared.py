@@ -22,7 +22,7 @@ from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration
@@ -231,17 +231,13 @@ def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding, _thre
     longest: Fact | None = None
     reported = set()
     for fact in facts:
-        if longest is not None and _consumer(longest) != _consumer(fact) and fact.values["since"] < longest.where.time:
-            pair = _consumer(longest), _consumer(fact)
+        if longest is not None and consumer_of(longest) != consumer_of(fact) and fact.values["since"] < longest.where.time:
+            pair = consumer_of(longest), consumer_of(fact)
             if pair not in reported and not longest.values["unseen"]:
                 reported.add(pair)
                 _report_overlap(longest, fact, report)
         if longest is None or fact.where.time > longest.where.time:
             longest = fact
-
-
-def _consumer(fact: Fact) -> tuple[str, int]:
-    return fact.where.connection, fact.values["consumer_id"]
 
 
 def _report_overlap(before: Fact, after: Fact, report: ReportFinding) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -116,7 +116,7 @@ def _holder(delivered: Sequence[Fact]) -> str | None:
     """Return who holds the backlog back: the client, whose consumers have no permits, the broker, or nobody for certain."""
     ends: dict[tuple[str, int], tuple[Fact, Fact]] = {}
     for fact in delivered:
-        consumer = fact.where.connection, fact.values["consumer_id"]
+        consumer = consumer_of(fact)
         ends[consumer] = ends.get(consumer, (fact, fact))[0], fact
     lacks = [last.values["lacking_ns"] - first.values["lacking_ns"] for first, last in ends.values()]
     if not any(lacks):
@@ -175,7 +175,7 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
 
 def _had_before(fact: Fact, before: Sequence[int], skipped: Fact) -> bool:
     """Return True for a delivery behind the entry `before`, by another consumer, or one of the same id that subscribed earlier."""
-    is_own = (fact.where.connection, fact.values["consumer_id"]) == (skipped.where.connection, skipped.values["consumer_id"])
+    is_own = consumer_of(fact) == consumer_of(skipped)
     time, until = fact.where.time, skipped.values["time"]
     return tuple(fact.values["position"]) > tuple(before) and (time < until if is_own else time <= until)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.ack_sets import left_of
 
 Position = tuple[int, int]
 """(ledger, entry); the entries of a topic are in this order."""
@@ -33,6 +34,12 @@ def batch_size(row: FrameRow) -> int:
     """Return the number of messages in the entry of a MESSAGE, acknowledged ones included."""
     size: int = (row.metadata or {}).get("num_messages_in_batch", 1)
     return max(size, 1)
+
+
+def permits_of(row: FrameRow) -> int:
+    """Return the permits that a MESSAGE uses: one for each message of its entry that its ack_set does not mark as acknowledged."""
+    messages, ack_set = batch_size(row), (row.fields or {}).get("ack_set")
+    return left_of(ack_set, messages) if ack_set else messages
 
 
 def indexes_of(bits: int, limit: int) -> list[int]:

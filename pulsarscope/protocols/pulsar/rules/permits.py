@@ -16,7 +16,6 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
@@ -25,7 +24,7 @@ from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
@@ -204,11 +203,9 @@ class PermitRule(ConsumerRule[PermitState]):
         if row.metadata and "deliver_at_time" in row.metadata and self._delayed < FACTS_MAX:
             self._delayed += 1
             emit_delivered(self.context, consumer, row, consumer.able)
-        cost = messages = batch_size(row)
-        if fields.get("ack_set"):
-            cost = left_of(fields["ack_set"], messages)
+        messages = batch_size(row)
         consumer.delivered += messages
-        consumer.permits -= cost
+        consumer.permits -= permits_of(row)
         consumer.entry_permits -= messages
         consumer.waited = 0
         consumer.last_service = where

@@ -11,11 +11,10 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host
 
@@ -102,9 +101,8 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         if (consumer := self.find(row)) is None:
             return
         fields = row.fields or {}
-        messages = batch_size(row)
-        consumer.delivered += messages
-        consumer.permits -= left_of(fields["ack_set"], messages) if fields.get("ack_set") else messages
+        consumer.delivered += batch_size(row)
+        consumer.permits -= permits_of(row)
         position = position_of(fields.get("message_id"))
         if row.metadata and "deliver_at_time" in row.metadata:
             consumer.scattered = True

@@ -13,7 +13,7 @@ from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, consumer_of, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -83,7 +83,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
     undecided: dict[tuple[str, int], tuple[Fact, str, int]] = {}
     for fact in resting:
         values = fact.values
-        consumer = fact.where.connection, values["consumer_id"]
+        consumer = consumer_of(fact)
         until = fact.where.time if values["closed"] else end
         rest = until - max(values["since"], values["active_at"])
         count = _published_behind(values, published, until) if fact.what == STARVING else 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 
 THRESHOLDS = (
     Threshold(
@@ -35,7 +35,7 @@ def evaluate_unacked(_: str, facts: Sequence[Fact], report: ReportFinding, thres
     latest: dict[tuple[str, int], Fact] = {}
     limit = thresholds["consumer-not-acking-subscription-limit"]
     for fact in facts:
-        latest[fact.where.connection, fact.values["consumer_id"]] = fact
+        latest[consumer_of(fact)] = fact
         total = sum(held.values["messages"] for held in latest.values())
         if total >= limit:
             worst = max(latest.values(), key=lambda held: int(held.values["messages"])).values
