@@ -87,7 +87,7 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     packets: Annotated[int, Doc("Packets of both directions.")] = ALWAYS
     client_bytes: Annotated[
         int,
-        Doc("Length of the client's stream, from the first to the last byte seen, gaps included; of TLS that was read, of what is inside."),
+        Doc("Length of the client's stream, decrypted where TLS was read, from the first to the last byte seen, gaps included."),
     ] = ALWAYS
     client_frames: Annotated[int, Doc("Whole frames the client sent, malformed ones included.")] = ALWAYS
     client_missing: Annotated[
@@ -107,7 +107,7 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
     tls: Annotated[
         str | None,
-        Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, how a handshake failed, alerts."),
+        Doc("TLS version, then the known values as name=value: sni, alpn, cipher, certificates, how a handshake failed, alerts."),
     ] = None
     client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
     server_version: Annotated[str | None, Doc("CONNECTED.server_version.")] = None
@@ -118,7 +118,7 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
         int, Doc("Other captured bytes from the client, in no stream: after a FIN or RST, before the first byte, too late for a gap.")
     ] = ALWAYS
     server_dropped: Annotated[int, Doc("As client_dropped, for the server.")] = ALWAYS
-    process: Annotated[str | None, Doc("Command and number of who has its sockets, as comments of ptcpdump say: java (1234).")] = None
+    process: Annotated[str | None, Doc("Process that owns a socket of it, from comments of ptcpdump: java (1234).")] = None
     pod: Annotated[str | None, Doc("Pod of that process, likewise: namespace/name.")] = None
 
 
@@ -129,14 +129,14 @@ class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag
 
     direction: Annotated[str, Doc("Sender: client or server.", values=("client", "server"))] = ALWAYS
     offset: Annotated[int, Doc("Position of the first byte in its stream.")] = ALWAYS
-    size: Annotated[int, Doc("Bytes of the whole frame; of a truncated one, those that are there.")] = ALWAYS
+    size: Annotated[int, Doc("Bytes of the whole frame; for a truncated one, those in the capture.")] = ALWAYS
     command: Annotated[str | None, Doc("Name of the command as in the protocol; UNKNOWN_n for a number without a name.")] = None
     fields: Annotated[Object | None, Doc("The command, with the field names of the protocol; unknown fields under unknown.")] = None
     broker_entry_metadata: Annotated[Object | None, Doc("BrokerEntryMetadata of a MESSAGE.")] = None
     checksum: Annotated[Checksum | None, Doc("Verdict: good, bad, absent or unverified; stored and computed as hex.")] = None
     metadata: Annotated[Object | None, Doc("MessageMetadata of a payload command.")] = None
     payload_size: Annotated[int | None, Doc("Bytes after the metadata, as on the wire.")] = None
-    num_messages: Annotated[int | None, Doc("Messages of the entry, of a delivery those that are not acknowledged yet.")] = None
+    num_messages: Annotated[int | None, Doc("Messages of the entry; for a delivery, those that are not acknowledged yet.")] = None
     topic: Annotated[str | None, Doc("Topic, from the session.")] = None
     producer_name: Annotated[str | None, Doc("Producer, from the session or the metadata.")] = None
     subscription: Annotated[str | None, Doc("Subscription, from the session.")] = None
@@ -146,7 +146,7 @@ class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag
     findings: Annotated[
         list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
     ] = None
-    extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
+    extra: Annotated[Object | None, Doc("Values of the protocol that no column holds.")] = None
     topics: Annotated[Object | None, Doc("Of a frame with several topics: messages and bytes of each.", "json")] = None
 
 
@@ -156,7 +156,7 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     kind: ClassVar[str] = "message"
 
     direction: Annotated[
-        str, Doc("produce or deliver; of a copy in a storage store or load.", values=("produce", "deliver", "store", "load"))
+        str, Doc("produce or deliver; store or load for a copy in a storage.", values=("produce", "deliver", "store", "load"))
     ] = ALWAYS
     topic: Annotated[str | None, Doc("Topic, from the session.")] = None
     subscription: Annotated[str | None, Doc("Subscription of a delivery, from the session.")] = None
@@ -179,7 +179,7 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     broker_time: Annotated[int | None, Doc("BrokerEntryMetadata.broker_timestamp.", "time")] = None
     index: Annotated[int | None, Doc("The message's own index in its topic.")] = None
     redelivery_count: Annotated[int | None, Doc("MESSAGE.redelivery_count.")] = None
-    acknowledged: Annotated[bool | None, Doc("Acknowledged before its batch came again: its client drops it, and no count has it.")] = None
+    acknowledged: Annotated[bool | None, Doc("Acknowledged before its batch came again: the client drops it; it does not count.")] = None
     schema_version: Annotated[bytes | None, Doc("Version of the schema.")] = None
     compression: Annotated[str | None, Doc("Codec of the entry.")] = None
     encrypted: Annotated[bool | None, Doc("The payload is encrypted end to end.")] = None
@@ -199,7 +199,7 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
         str,
         Doc("ok, encrypted, undecodable, truncated or incomplete.", values=("ok", "encrypted", "undecodable", "truncated", "incomplete")),
     ] = ALWAYS
-    extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
+    extra: Annotated[Object | None, Doc("Values of the protocol that no column holds.")] = None
 
 
 class ExchangeRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):
@@ -219,7 +219,7 @@ class ExchangeRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", 
     latency_ns: Annotated[int | None, Doc("Nanoseconds from request to response; never negative.")] = None
     status: Annotated[str, Doc("ok, error, unanswered or unrequested.", values=("ok", "error", "unanswered", "unrequested"))] = ALWAYS
     error: Annotated[str | None, Doc("Name of the ServerError.")] = None
-    error_message: Annotated[str | None, Doc("What the peer said of it.")] = None
+    error_message: Annotated[str | None, Doc("Error message of the peer.")] = None
 
 
 class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="finding"):
@@ -269,7 +269,7 @@ class JourneyRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     ack_frame: Annotated[str | None, Doc("Name of the ACK.")] = None
     ack_time: Annotated[int | None, Doc("Its time.", "time")] = None
     ack_ns: Annotated[int | None, Doc("Nanoseconds from the delivery that it acknowledges to the ACK.")] = None
-    replicated_from: Annotated[str | None, Doc("Cluster from which a replicator brought the message; null in that one itself.")] = None
+    replicated_from: Annotated[str | None, Doc("Cluster from which a replicator copied the message; null in that cluster itself.")] = None
     origin: Annotated[str | None, Doc("LEDGER:ENTRY of the message there, when the replicator says so.")] = None
     replications: Annotated[Any, Doc("SENDs that brought the message to other clusters: frame, time, connection, broker.", "json")] = None
 
