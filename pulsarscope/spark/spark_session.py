@@ -207,8 +207,11 @@ def _compiled(source: Path, name: str) -> bytes:
 
 
 def is_spark_error(error: BaseException) -> bool:
-    """Return True for an exception of Spark or of py4j."""
-    return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
+    """Return True for an exception of Spark or of py4j, and for what is raised when Java is gone."""
+    return isinstance(error, (ConnectionRefusedError, ConnectionResetError)) or type(error).__module__.partition(".")[0] in {
+        "pyspark",
+        "py4j",
+    }
 
 
 def job_error(error: BaseException, log: str) -> PulsarscopeError:

@@ -21,7 +21,7 @@ from pulsarscope.capture import expand_inputs
 from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
 from pulsarscope.spark import spark_session as module
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.spark_session import SparkLog, error_line, installed_version, job_error, session, zip_package
+from pulsarscope.spark.spark_session import SparkLog, error_line, installed_version, is_spark_error, job_error, session, zip_package
 from tests.places import PACKAGE
 from tests.spark.conftest import FIRST_COMPILER
 from tests.spark.inside import EVERYTHING, local, ring, written
@@ -88,6 +88,13 @@ def test_a_fault_in_a_task_is_told_from_what_the_files_bring_about(lines: list[s
 
 def test_a_job_that_fails_by_itself_is_no_fault() -> None:
     assert type(job_error(ValueError("Job aborted.\n\tat java"), "spark.log")) is OutputError
+
+
+def test_a_java_that_is_gone_is_a_job_that_failed() -> None:
+    assert is_spark_error(ConnectionRefusedError(111, "Connection refused"))
+    assert is_spark_error(ConnectionResetError(104, "Connection reset by peer"))
+    assert not is_spark_error(BrokenPipeError(32, "Broken pipe"))  # of standard output
+    assert type(job_error(ConnectionRefusedError(111, "Connection refused"), "spark.log")) is OutputError
 
 
 @pytest.mark.parametrize("keep", [False, True])
