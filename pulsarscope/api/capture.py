@@ -112,7 +112,7 @@ class Capture:
         return self._rows(FindingRow, filter)
 
     def journeys(self, *, filter: str | None = None) -> Rows[JourneyRow]:  # noqa: A002
-        """Iterate over the messages on their way to each subscription, behind all that they are made of."""
+        """Iterate over the journeys of messages to each subscription; each comes after the records that it is made of."""
         return self._rows(JourneyRow, filter)
 
     def records(self, *kinds: str, filter: str | None = None) -> Iterator[Row]:  # noqa: A002
@@ -159,9 +159,9 @@ class Capture:
         """Return sections of statistics as lists of objects: what `pulsarscope stats --format json` writes.
 
         Args:
-            sections: names as of `--by`; by default those that text shows.
+            sections: names as in `--by`; by default those of the text.
             interval: seconds of the intervals of time series.
-            filter: display filter of what is counted.
+            filter: display filter of the rows that are counted.
 
         Raises:
             UsageError: an unknown section, or a filter that is not valid.

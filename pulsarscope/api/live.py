@@ -32,11 +32,11 @@ async def listen(
 ) -> AsyncGenerator[Row, None]:
     """Iterate over rows as they happen: `async for row in ps.listen("eth0")`. It captures until it is closed or its task is cancelled.
 
-    When rows are taken too slowly, packets are left out, of which a finding tells. A loop that is left early ends the capture at once
+    If rows are taken too slowly, packets are skipped, and a finding says so. A loop that is left early ends the capture at once
     inside `async with contextlib.aclosing(…)`.
 
     Args:
-        interface: name, `any` for all; or `-` for standard input, or the path of a pipe, in which a capture comes. Needs CAP_NET_RAW.
+        interface: name, or `any` for all, which needs CAP_NET_RAW; or a capture from a pipe: its path, or `-` for standard input.
         kinds: frame (by default), message, exchange, connection, finding, journey.
         filter: display filter of the rows.
         capture_filter: filter of packets in the syntax of tcpdump; by default the ports of the known protocols, and `ports`.
