@@ -14,7 +14,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -49,6 +49,13 @@ THRESHOLDS = (
         ("keepalive-lost",),
     ),
     Threshold(
+        "keepalive-lost-closed-seconds",
+        1,
+        SECONDS,
+        "The same when the side that asked closes: a PONG takes milliseconds, and keep-alives may be set to a few seconds.",
+        ("keepalive-lost",),
+    ),
+    Threshold(
         "connection-closed-by-client-seconds",
         1,
         SECONDS,
@@ -74,7 +81,6 @@ _PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE
 """Requests for which a client connects; all others prepare them."""
 _PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
 """Commands of the data path."""
-
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
@@ -235,13 +241,13 @@ class ClosingRule(ConnectionRule):
             self._round_trip_max_ns = max(self._round_trip_max_ns, row.latency_ns)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Report a silent side, else a close that left something open; emit the attempt to connect."""
+        """Report a silent side, else a close that left something open, if only of the broker's half; emit the attempt to connect."""
         self._forget_late(row)
         self._forget_lost()
-        silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end)), None)
+        silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
         if silent is not None:
             self._report_silent(silent, row)
-        elif row.closed in ("fin", "rst") and row.closed_by is not None:
+        elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)):
             self._report_closed(row, last)
         self._emit_attempt(row, last)
 
@@ -260,12 +266,18 @@ class ClosingRule(ConnectionRule):
             answered = {command: sum(place not in left for place in places) for command, places in self._waiting.items()}
             self._unanswered -= Counter(answered)
 
-    def _is_silent(self, side: str, end: int) -> bool:
+    def _is_silent(self, side: str, row: ConnectionRow) -> bool:
         """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""
         pings = self._pinged.get(_OTHER[side])
         if not pings or self._last_command(side) is None:
             return False
-        return end - pings[0].time > self._context.thresholds.ns("keepalive-lost-seconds")
+        asked, thresholds = pings[0].time, self._context.thresholds
+        if row.end - asked > thresholds.ns("keepalive-lost-seconds"):
+            return True
+        if row.closed_by != _OTHER[side] or self._context.closing is None:
+            return False
+        waited = self._context.closing[1] - asked
+        return waited >= thresholds.ns("keepalive-lost-closed-seconds") and not may_lack(self._context, asked, row.end, side)
 
     def _last_command(self, side: str) -> LastCommand | None:
         command, last = self._command_of_server, self._last_of_server

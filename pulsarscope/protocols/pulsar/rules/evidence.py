@@ -7,10 +7,10 @@ from math import inf
 from typing import TypeVar
 
 from pulsarscope.dissect.rules import Fact, ReportedFinding, RuleContext, Where
-from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import STREAM_FINDINGS_MAX
-from pulsarscope.model.records import ExchangeRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow
 
 SAMPLES_MAX = 10
 """Frames, ids and the like that the evidence of one finding lists; counts are always exact."""
@@ -98,6 +98,11 @@ def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
         else:
             rest.append(where)
     return rest[::-1]
+
+
+def is_half_open(row: ConnectionRow) -> bool:
+    """Return True when the broker closed its half, and the client, of which the capture lacks nothing, did not."""
+    return row.closed_by == SERVER and row.client_bytes > row.client_missing == 0
 
 
 def capitalized(text: str) -> str:

@@ -1,0 +1,81 @@
+"""Keep-alives that one side does not answer, and connections of which only the broker closed its half."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import BY_BROKER, PING, PONG, close_consumer, delivery, flow, success
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import findings_of, problem_codes, with_code
+
+LOST, CLOSED = "keepalive-lost", "connection-closed-by-broker"
+
+
+def consuming() -> Conversation:
+    """A consumer whose connection answered a PING."""
+    return subscribed(connected()).client(flow(100)).server(PING).client(PONG)
+
+
+def leave(talk: Conversation, side: str, end: str) -> Conversation:
+    """An end by this side: alone, answered by the other one, or by RST."""
+    if end == "half":
+        return close_half(talk, side)
+    return talk.reset(side) if end == "rst" else talk.close(side)
+
+
+def close_half(talk: Conversation, side: str) -> Conversation:
+    """A FIN that the other side never answers with its own."""
+    del talk.close(side).packets[-2:]
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("wait", "side", "end", "more"), [*product((1500, 3000, 9000), ("client", "server"), ("fin", "rst", "half"), (0, 3))]
+)
+def test_a_side_that_asks_in_vain_and_closes_is_enough(tmp_path: Path, wait: int, side: str, end: str, more: int) -> None:
+    if end == "half" and side == "client":
+        return
+    talk = consuming()
+    talk.client(PING) if side == "client" else talk.server(PING)
+    for entry in range(more if side == "server" else 0):
+        talk.wait(100 * MILLISECOND).server(delivery(entry))
+    (row,) = with_code(findings_of(tmp_path, leave(talk.wait(wait * MILLISECOND), side, end)), LOST)
+    assert (row.evidence or {})["closed_by"] == side
+
+
+@pytest.mark.parametrize(
+    ("wait", "side", "end", "story"), [*product((1500, 9000), ("client", "server"), ("fin", "rst"), ("answered", "late", "other"))]
+)
+def test_one_that_was_answered_or_closes_itself_or_at_once_has_lost_nothing(
+    tmp_path: Path, wait: int, side: str, end: str, story: str
+) -> None:
+    other = "client" if side == "server" else "server"
+    talk = consuming()
+    if story == "late":
+        talk.wait(wait * MILLISECOND)
+    talk.client(PING) if side == "client" else talk.server(PING)
+    if story == "answered":
+        talk.client(PONG) if other == "client" else talk.server(PONG)
+    talk.wait((300 if story == "late" else wait) * MILLISECOND)
+    assert with_code(findings_of(tmp_path, leave(talk, other if story == "other" else side, end)), LOST) == []
+
+
+@pytest.mark.parametrize("wait", [0, 200, 4000])
+def test_a_half_that_the_broker_closes_is_a_close(tmp_path: Path, wait: int) -> None:
+    assert CLOSED in problem_codes(findings_of(tmp_path, close_half(consuming().server(delivery(0)).wait(wait * MILLISECOND), "server")))
+
+
+@pytest.mark.parametrize("story", ["closed", "by the client", "said"])
+def test_a_half_that_ends_in_order_is_none(tmp_path: Path, story: str) -> None:
+    talk = consuming()
+    if story == "closed":
+        close_half(talk.client(close_consumer()).server(success(900)), "server")
+    elif story == "said":
+        close_half(talk.server(close_consumer(1, BY_BROKER)), "server")
+    else:
+        close_half(talk, "client")
+    assert CLOSED not in problem_codes(findings_of(tmp_path, talk))
