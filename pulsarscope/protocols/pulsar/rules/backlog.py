@@ -22,6 +22,7 @@ from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
+from pulsarscope.protocols.pulsar.rules.resting import evaluate_resting
 from pulsarscope.protocols.pulsar.rules.spans import WITHHELD, evaluate_spans
 from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
@@ -180,6 +181,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_unknown(topic, facts, report, thresholds)
     evaluate_lag(topic, facts, report, thresholds)
     evaluate_spans(topic, facts, report, thresholds)
+    evaluate_resting(topic, facts, report, thresholds)
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -27,6 +26,7 @@ from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
+from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
@@ -60,7 +60,6 @@ THRESHOLDS = (
         ("consumer-starved",),
     ),
 )
-
 
 SKIPPED_MAX = 100
 """Entries that the consumers of one connection passed over, of which facts are emitted."""
@@ -137,8 +136,8 @@ class PermitRule(ConsumerRule[PermitState]):
         super().__init__(context, PermitState)
         self._last_id_requests: dict[str, int] = {}
         """Consumer id by name of its GET_LAST_MESSAGE_ID."""
-        self._unknown: dict[int, int] = {}
-        """Time of the latest message by consumer that is unknown so far: behind lost bytes its SUBSCRIBE is read late."""
+        self._unknown: dict[int, Unsubscribed] = {}
+        """Consumers that are unknown so far, and got messages: behind lost bytes their SUBSCRIBE is read late."""
         self._delayed = 0
         """Messages with a time of delivery that were emitted."""
         self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
@@ -192,7 +191,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _message(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
-            remember(self._unknown, (row.fields or {}).get("consumer_id", -1), row.time, CONSUMERS_MAX)
+            note_delivery(self._unknown, row, CONSUMERS_MAX)
             return
         if row.status == "truncated":  # what followed in its packet is missing, too
             self.note_unreadable(row)
@@ -240,6 +239,12 @@ class PermitRule(ConsumerRule[PermitState]):
         if (consumer := self.find(row)) is not None:
             consumer.active, consumer.switched = (row.fields or {}).get("is_active", False), True
             consumer.last_service = where_of(row)
+        else:
+            self._leave(row)
+
+    def _leave(self, row: FrameRow) -> None:
+        self._unknown.pop((row.fields or {}).get("consumer_id", -1), None)
+        self._close(row)
 
     def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:
         """Report a consumer that has had no permits, and whose application has done nothing, for so long."""
@@ -297,11 +302,15 @@ class PermitRule(ConsumerRule[PermitState]):
                 "last": consumer.last,
                 "since": since.time,
                 "lost": self.context.lost,
-                "undecided": max(self._unknown.get(consumer.number, -1), self.unreadable.get(SERVER, -1)) >= since.time
+                "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
                 or may_lack(self.context, since.time, now, SERVER),
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
+
+    def _missed(self, number: int) -> int:
+        """Return the time of the latest message for a consumer before it was known; -1: there is none."""
+        return -1 if (consumer := self._unknown.get(number)) is None else consumer.latest.time
 
     def _emit_delivered(self, consumer: PermitState) -> None:
         if consumer.last is not None and consumer.last_at is not None and consumer.topic is not None:
@@ -326,6 +335,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit what they passed over, unless the capture lacks bytes: that is known at the end."""
         super().end(row, last)
+        emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
         for since, where, values in self._skipped:
             if not may_lack(self.context, since, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)
@@ -426,6 +436,7 @@ class PermitRule(ConsumerRule[PermitState]):
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "SUBSCRIBE": _begin,
+        "CLOSE_CONSUMER": _leave,
         "FLOW": _flow,
         "MESSAGE": _message,
         "ACK": _activity,

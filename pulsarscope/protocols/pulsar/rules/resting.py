@@ -1,0 +1,110 @@
+"""Consumers from before the capture that get nothing more, though their topic has newer messages.
+
+Their permits are unknown, so that nobody can be blamed: that they stopped is told all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, may_lack
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
+
+RESTING = "resting"
+"""Kind of a fact of a topic: where a consumer from before the capture stopped."""
+
+
+class Unsubscribed(msgspec.Struct):
+    """What a consumer got whose SUBSCRIBE is not in the capture."""
+
+    topic: str | None
+    low: Position
+    high: Position
+    latest: Where
+    entries: int = 1
+    pause: int = 0
+    """Longest time between two deliveries, in nanoseconds."""
+
+    def add(self, position: Position, where: Where) -> None:
+        """Add a delivery."""
+        self.entries += self.low <= position
+        self.pause = max(self.pause, where.time - self.latest.time)
+        self.low, self.high, self.latest = min(self.low, position), max(self.high, position), where
+
+
+def note_delivery(table: dict[int, Unsubscribed], row: FrameRow, limit: int) -> None:
+    """Note a message for a consumer that is unknown so far."""
+    fields = row.fields or {}
+    number, position, where = fields.get("consumer_id", -1), position_of(fields.get("message_id")), where_of(row)
+    if (consumer := table.get(number)) is not None and consumer.high[0] == position[0]:
+        consumer.add(position, where)
+    else:
+        remember(table, number, Unsubscribed(row.topic, position, position, where), limit)
+
+
+def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed], now: int, *, is_open: bool) -> None:
+    """Emit where the consumers of a connection stopped."""
+    for number, consumer in table.items():
+        if consumer.topic is None or consumer.entries < USUAL_ACKS or may_lack(context, consumer.latest.time, now, SERVER):
+            continue
+        values = {
+            "consumer_id": number,
+            "last": consumer.high,
+            "entries": consumer.entries,
+            "alone": consumer.entries >= consumer.high[1] - consumer.low[1] + 1,
+            "frame": consumer.latest.name,
+            "since": consumer.latest.time,
+            "pause": consumer.pause,
+            "closed": not is_open,
+            "server": host(context.server),
+        }
+        context.emit_fact(rule, consumer.topic, consumer.latest._replace(time=now), RESTING, values)
+
+
+def evaluate_resting(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the consumers that stopped while more was published, and nobody else had it for them."""
+    resting = [fact for fact in facts if fact.what == RESTING]
+    if not resting:
+        return
+    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    for fact in resting:
+        values = fact.values
+        last, until = tuple(values["last"]), fact.where.time if values["closed"] else end
+        patience = max(thresholds.ns("consumer-undecided-seconds"), round(thresholds["consumer-rhythm-factor"] * values["pause"]))
+        due = [
+            each
+            for each in facts
+            if each.what == "published" and each.values["server"] == values["server"] and each.values["position"][0] == last[0]
+            and tuple(each.values["position"]) > last and each.where.time <= until
+        ]  # fmt: skip
+        if not due or until - min(each.where.time for each in due) < patience:
+            continue
+        count = max(each.values["position"][1] for each in due) - last[1]
+        others = (each for each in facts if each.what in ("delivered", RESTING) and each is not fact)
+        is_shared = not values["alone"] and any(tuple(each.values.get("position") or each.values["last"]) > last for each in others)
+        if is_shared or count < thresholds["consumer-not-acking-messages"]:
+            continue
+        rest = until - values["since"]
+        who = f"Consumer {values['consumer_id']} of connection {fact.where.connection} on {topic}"
+        text = f"{who} got {values['entries']:,} entries and nothing for the last {duration(rest)}, though the topic has at least "
+        text += f"{count:,} more: it subscribed before the capture, so that its permits are unknown."
+        evidence = {
+            "frames": [values["frame"]],
+            "consumer_id": values["consumer_id"],
+            "topic": topic,
+            "delivered": values["entries"],
+            "last_delivered": list(last),
+            "published_behind": count,
+            "rest_ns": rest,
+            "longest_pause_ns": values["pause"],
+            **thresholds.evidence("consumer-undecided-seconds", "consumer-rhythm-factor"),
+        }
+        report("consumer-undecided", fact.where._replace(time=values["since"]), text, evidence)

@@ -1,0 +1,80 @@
+"""Consumers from before the capture that get nothing more."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, receipt, send
+from tests.scenarios.connections import wait_until
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import Diagnosis, diagnose, problem_codes
+from tests.scenarios.frames import command_frame
+
+UNDECIDED = "consumer-undecided"
+
+
+def attached(port: int, start: int = 0) -> Conversation:
+    """A connection from before the capture."""
+    return wait_until(Conversation(("10.0.0.1", port), acknowledge=False), start * MILLISECOND)
+
+
+def publishing(every: int, length: int) -> Conversation:
+    """A producer that publishes an entry each `every` ms."""
+    talk = attached(41000)
+    for entry in range(length // every):
+        wait_until(talk, (entry * every + 1) * MILLISECOND).client(send(1, entry)).server(receipt(1, entry, entry=entry))
+    return talk
+
+
+def consuming(entries: range, every: int, *, port: int = 40000, step: int = 1, acks: bool = True) -> Conversation:
+    """A consumer that gets entries some milliseconds after they were published."""
+    talk = attached(port)
+    for entry in entries[::step]:
+        wait_until(talk, (entry * every + 5) * MILLISECOND).server(delivery(entry, 3))
+        if acks:
+            talk.client(ack(entry, number=3))
+    return talk
+
+
+def told(folder: Path, *talks: Conversation) -> Diagnosis:
+    return diagnose(folder, *talks)
+
+
+@pytest.mark.parametrize(
+    ("every", "got", "length", "beside"), [*product((10, 50), (12, 40), (4000, 9000), ("nobody", "another subscription", "another topic"))]
+)
+def test_one_that_stops_while_more_is_published_is_noted(tmp_path: Path, every: int, got: int, length: int, beside: str) -> None:
+    talks = [publishing(every, length), consuming(range(got), every)]
+    if beside == "another subscription":
+        talks.append(consuming(range(length // every), every, port=40001))
+    diagnosis = told(tmp_path, *talks)
+    rows = [row for row in diagnosis.of(UNDECIDED) if "subscribed before the capture" in (row.text or "")]
+    assert len(rows) == 1
+    assert (rows[0].evidence or {})["last_delivered"] == [7, got - 1]
+    assert diagnosis.commands(rows[0]) == ["MESSAGE"]
+    assert problem_codes(diagnosis.findings) == []
+
+
+@pytest.mark.parametrize(
+    "story", ["to the end", "shared", "soon", "few", "closed", "closed by the broker", "standby", "seldom", "nothing more"]
+)
+def test_one_that_may_have_all_is_not(tmp_path: Path, story: str) -> None:
+    every, length, got = 20, 5000, 50
+    if story == "soon":
+        length = 2200
+    entries = {"to the end": range(240), "few": range(6), "nothing more": range(249)}.get(story, range(got))
+    talks = [publishing(every, length), consuming(entries, every, step=2 if story == "shared" else 1)]
+    if story == "shared":
+        talks.append(consuming(range(1, 248), every, port=40001))
+    if story == "closed":
+        talks[1].client(close_consumer(3))
+    if story == "closed by the broker":
+        talks[1].server(close_consumer(3, BY_BROKER))
+    if story == "standby":
+        talks[1].server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=3, is_active=False))
+    if story == "seldom":
+        talks = [publishing(300, 7 * 1000), consuming(range(19), 300)]
+    assert UNDECIDED not in told(tmp_path, *talks).codes
