@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import TOPIC, created, delivery, flow, producer, receipt, send, subscribe, success
+from tests.scenarios.commands import TOPIC, close_consumer, created, delivery, flow, message, producer, receipt, send, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.frames import command_frame
 
 STUCK, SKEW = "partition-stuck", "partition-skew"
 
@@ -73,3 +74,49 @@ def test_a_partition_with_most_messages_is_told(tmp_path: Path, busy: int, other
 def test_partitions_with_about_as_much_are_not(tmp_path: Path, busy: int, others: int, partitions: int) -> None:
     counts = [busy] + [others] * (partitions - 1)
     assert SKEW not in partitioned(tmp_path, counts, counts, permits=1000).codes
+
+
+def stopping(folder: Path, partitions: int, stop: int, length: int, *, kind: str = "Shared", every: int = 50, story: str = "") -> Diagnosis:
+    """A topic of which the first partition delivers `stop` entries only, each partition on connections of its own."""
+    talks = []
+    for number in range(partitions):
+        topic = f"{TOPIC}-partition-{number}"
+        out = connected(41000 + number).client(producer(1, f"p{number}", 1, topic)).server(created(f"p{number}", 1))
+        into = connected(42000 + number).client(subscribe(1, "c", 1, kind, topic)).server(success(1))
+        into.client(flow(stop if story == "permits" and not number else 1000))
+        also = connected(43000).client(subscribe(1, "d", 1, kind, topic)).server(success(1)).client(flow(1000))
+        count = length // every
+        for entry in range(stop if story == "no more" and not number else count):
+            at = (100 + entry * every) * MILLISECOND
+            wait_until(out, at).client(send(1, entry)).server(receipt(1, entry, 7 + number, entry))
+            if entry < stop or (number and story != "all stop"):
+                wait_until(into, at + 5 * MILLISECOND).server(message(1, entry, ledger=7 + number))
+            elif not number and story == "another":
+                wait_until(also, at + 5 * MILLISECOND).server(message(1, entry, ledger=7))
+            if entry == stop and not number and story in ("closed", "standby"):
+                close = command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=False)
+                into.client(close_consumer(1)) if story == "closed" else into.server(close)
+        talks += [out, into, *([also] if story == "another" and not number else [])]
+    return diagnose(folder, *talks)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "stop", "length", "kind"), [*product((2, 4), (1, 10, 30), (5000, 9000), ("Shared", "Failover", "Exclusive"))]
+)
+def test_one_that_delivers_nothing_more_while_others_do_is_named(
+    tmp_path: Path, partitions: int, stop: int, length: int, kind: str
+) -> None:
+    diagnosis = stopping(tmp_path, partitions, stop, length, kind=kind)
+    row, evidence = diagnosis.only(STUCK)
+    assert (evidence["topic"], evidence["last_delivered"]) == (f"{TOPIC}-partition-0", [7, stop - 1])
+    assert set(diagnosis.commands(row)) == {"MESSAGE"}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "story"),
+    [*product((2, 4), ("permits", "another", "closed", "standby", "no more", "all stop", "soon", "Key_Shared"))],
+)
+def test_one_that_stops_for_a_reason_is_not(tmp_path: Path, partitions: int, story: str) -> None:
+    kind = {"Key_Shared": "Key_Shared", "standby": "Failover"}.get(story, "Shared")
+    length = 2500 if story == "soon" else 6000
+    assert STUCK not in stopping(tmp_path, partitions, 10, length, kind=kind, story=story).codes

@@ -20,7 +20,7 @@ from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
 from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
+from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX, PartitionReceipts
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.resting import evaluate_resting
 from pulsarscope.protocols.pulsar.rules.spans import WITHHELD, evaluate_spans
@@ -68,8 +68,7 @@ class PublicationRule(ConnectionRule):
         """Producers whose receipts make no backlog yet, or that of another cluster: delayed, transactional and replicated messages."""
         self._delayed = 0
         """SENDs with a time of delivery that were emitted."""
-        self._firsts: dict[str, tuple[Where, int]] = {}
-        """First receipt and number of receipts by partition."""
+        self._partitions: dict[str, PartitionReceipts] = {}
         self._receipts: dict[str, tuple[Where, Position]] = {}
         """Latest receipt by topic."""
         self._emitted_at: dict[str, int] = {}
@@ -79,10 +78,9 @@ class PublicationRule(ConnectionRule):
         """Emit the latest receipt of each topic, and how long the connection was seen."""
         for topic, (where, position) in self._receipts.items():
             self._emit(topic, where, position, row.end)
-            if topic in self._firsts:
-                first, count = self._firsts[topic]
-                values = {"topic": topic, "count": count, "seen": row.end}
-                self._context.emit_fact(PARTITIONS, topic.rpartition(SUFFIX)[0], first, PUBLISHED, values)
+            if (receipts := self._partitions.get(topic)) is not None:
+                values = {"topic": topic, "count": receipts.count, "course": receipts.course, "seen": row.end}
+                self._context.emit_fact(PARTITIONS, topic.rpartition(SUFFIX)[0], receipts.first, PUBLISHED, values)
 
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
@@ -109,8 +107,9 @@ class PublicationRule(ConnectionRule):
         where = where_of(row)
         self._receipts[topic] = where, position
         if SUFFIX in topic:
-            first, count = self._firsts.get(topic, (where, 0))
-            self._firsts[topic] = first, count + 1
+            if topic not in self._partitions:
+                self._partitions[topic] = PartitionReceipts(where)
+            self._partitions[topic].add(where, position)
         if where.time - self._emitted_at.get(topic, -EMIT_NS) >= EMIT_NS:
             self._emitted_at[topic] = where.time
             self._emit(topic, where, position)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Any
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+import msgspec
+
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -25,7 +31,7 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("partition-stuck-seconds", 2.5, SECONDS, "Without any delivery after a message was published.", ("partition-stuck",)),
+    Threshold("partition-stuck-seconds", 2.5, SECONDS, "Without any delivery after messages were published.", ("partition-stuck",)),
     Threshold("partition-stuck-entries", 5, "entries", "Published to it, and delivered by its siblings.", ("partition-stuck",), 1),
     Threshold(
         "partition-skew-entries", 100, "entries", "Published to all: batches of a producer go to one partition.", ("partition-skew",), 1
@@ -38,6 +44,34 @@ SUFFIX = "-partition-"
 
 TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated."""
+
+COURSE_MAX = 100
+"""Receipts of one partition that are kept, half a second or more apart."""
+
+COURSE_EMIT_NS = 500_000_000
+
+
+class PartitionReceipts(msgspec.Struct):
+    """What was published to a partition."""
+
+    first: Where
+    count: int = 0
+    course: list[tuple[int, Position]] = msgspec.field(default_factory=list)
+    """Times and entries of receipts."""
+
+    def add(self, where: Where, position: Position) -> None:
+        """Add a receipt."""
+        self.count += 1
+        if len(self.course) < COURSE_MAX and (not self.course or where.time - self.course[-1][0] >= COURSE_EMIT_NS):
+            self.course.append((where.time, position))
+
+
+def emit_consumed(context: RuleContext, consumer: ConsumerState, ready: Where, got: dict[str, Any]) -> None:
+    """Emit what a consumer of a partition got."""
+    base, suffix, _ = (consumer.topic or "").rpartition(SUFFIX)
+    if suffix:
+        values = {"topic": consumer.topic, "subscription": consumer.subscription, "kind": consumer.kind, "lost": context.lost}
+        context.emit_fact(PARTITIONS, base, ready, CONSUMED, values | got)
 
 
 def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -79,6 +113,49 @@ def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, 
                     "rest_ns": rest,
                 }
                 report("partition-stuck", fact.where, text, evidence)
+        _evaluate_stopped(subscription, group, facts, end, report, thresholds)
+
+
+def _evaluate_stopped(
+    subscription: str, group: Sequence[Fact], facts: Sequence[Fact], end: int, report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report the partitions that delivered at first, and then nothing more while others did."""
+    latest: dict[str, tuple[Where, Fact]] = {}
+    for fact in group:
+        topic, at = fact.values["topic"], fact.values["last_at"]
+        if at is not None and (topic not in latest or latest[topic][0].time < Where(*at).time):
+            latest[topic] = Where(*at), fact
+    patience, least = thresholds.ns("partition-stuck-seconds"), thresholds["partition-stuck-entries"]
+    for topic, (where, fact) in latest.items():
+        values, last = fact.values, fact.values["last"]
+        until = values["seen"] if values["closed"] else end
+        members = [other.values for other in group if other.values["topic"] == topic]
+        if any(member["permits"] <= 0 or member["lost"] or member["kind"] == "Key_Shared" for member in members):
+            continue
+        due = [
+            position[1]
+            for other in facts
+            if other.what == PUBLISHED and other.values["topic"] == topic
+            for time, position in other.values["course"]
+            if position[0] == last[0] and time <= until - patience
+        ]
+        behind = max(due, default=last[1]) - last[1]
+        served = [other.name for name, (other, _) in latest.items() if name != topic and other.time >= where.time + patience]
+        if behind < least or until - where.time < patience or not served:
+            continue
+        rest = duration(until - where.time)
+        text = f"{topic} delivered nothing to subscription {subscription} for the last {rest}, though {behind:,} entries or more were "
+        text += f"published to it since, and {plural(len(served), 'other partition')} delivered meanwhile."
+        evidence = {
+            "frames": frame_names([where.name, *served]),
+            "topic": topic,
+            "subscription": subscription,
+            "published": behind,
+            "last_delivered": list(last),
+            "rest_ns": until - where.time,
+            **thresholds.evidence("partition-stuck-seconds", "partition-stuck-entries"),
+        }
+        report("partition-stuck", where, text, evidence)
 
 
 def _evaluate_skew(key: str, published: Counter[str], first: dict[str, Fact], report: ReportFinding, thresholds: Thresholds) -> None:

@@ -24,7 +24,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
-from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
+from pulsarscope.protocols.pulsar.rules.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
@@ -372,18 +372,10 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _emit_consumed(self, consumer: PermitState, now: int) -> None:
         """Emit what a consumer of a partition got."""
-        base, suffix, _ = (consumer.topic or "").rpartition(SUFFIX)
-        if suffix and consumer.ready is not None and consumer.active and consumer.persistent:
-            values = {
-                "topic": consumer.topic,
-                "subscription": consumer.subscription,
-                "delivered": consumer.delivered,
-                "permits": consumer.permits,
-                "closed": not self.open,
-                "lost": self.context.lost,
-                "seen": now,
-            }
-            self.context.emit_fact(PARTITIONS, base, consumer.ready, CONSUMED, values)
+        if consumer.ready is not None and consumer.active and consumer.persistent:
+            at = None if consumer.last_at is None else [*consumer.last_at]
+            got = {"delivered": consumer.delivered, "permits": consumer.permits, "last": consumer.last, "last_at": at}
+            emit_consumed(self.context, consumer, consumer.ready, got | {"closed": not self.open, "seen": now})
 
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer ends without permits, which alone says little, or what one of a non-persistent topic got."""
