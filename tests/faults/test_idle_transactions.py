@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, TOPIC, created, producer, receipt, send
-from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.commands import PING, PONG, TOPIC, created, delivery, flow, producer, receipt, send
+from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
@@ -88,3 +88,16 @@ def test_one_that_ends_or_goes_on_is_not(tmp_path: Path, steps: int, length: int
     else:
         talk.lose("client", 60).server(PING).client(PONG)
     assert OPEN not in diagnose(tmp_path, talk, other).codes
+
+
+@pytest.mark.parametrize(("length", "ends", "every"), [*product((8, 12), (False, True), (50, 500))])
+def test_a_broker_is_not_silent_that_waits_for_the_end_of_a_transaction(tmp_path: Path, length: int, every: int, *, ends: bool) -> None:
+    """What another producer publishes to the topic meanwhile is delivered behind it."""
+    into = subscribed(connected(40001, start=10 * MILLISECOND)).client(flow(1000))
+    within, plain = transactions(0, 3, 20, port=40000), connected(40002).client(producer(2, "q", 1)).server(created("q", 1))
+    for number in range(length * 1000 // every - 1):
+        wait_until(plain, (300 + number * every) * MILLISECOND).client(send(2, number)).server(receipt(2, number, entry=10 + number))
+    if ends:
+        end_of(wait_until(within, length * SECOND), 5)
+        wait_until(into, length * SECOND + 10 * MILLISECOND).server(*[delivery(entry) for entry in range(10)])
+    assert "broker-silent" not in diagnose(tmp_path, within, plain, into).codes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow
-from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, receipt, send
+from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
@@ -144,3 +144,34 @@ def test_an_ack_of_what_a_former_connection_or_another_got_is_right(tmp_path: Pa
     former = consuming(0, 8, port=40007, kind=kind, end=end)
     talk = idle(pause, acknowledging(7, 7), acknowledging(7, 3), kind=kind)
     assert UNKNOWN not in diagnose(tmp_path, publishing(10, 20 * MILLISECOND), former, talk).codes
+
+
+def publishing_since(count: int, every: int) -> Conversation:
+    """A producer from before the capture."""
+    talk = Conversation(("10.0.0.1", 41000), acknowledge=False)
+    for entry in range(count):
+        wait_until(talk, (100 + entry * every) * MILLISECOND).client(send(1, entry)).server(receipt(1, entry, entry=entry))
+    return talk
+
+
+@pytest.mark.parametrize(("ahead", "every", "at", "kind"), [*product((5, 500), (20, 100), (5, 20), ("Individual", "Cumulative"))])
+def test_an_ack_of_what_is_not_published_yet_is_named_though_its_consumer_is_older(
+    tmp_path: Path, ahead: int, every: int, at: int, kind: str
+) -> None:
+    talk, count = Conversation(acknowledge=False), at + ahead + 3000 // every
+    for entry in range(at):
+        wait_until(talk, (100 + entry * every + 5) * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    ahead += 1000 // every
+    talk.client(acknowledging(7, at + ahead, kind))
+    _, evidence = diagnose(tmp_path, publishing_since(count, every), talk).only(UNKNOWN)
+    assert evidence["message_ids"] == [[7, at + ahead]]
+
+
+@pytest.mark.parametrize(("story", "every"), [*product(("earlier", "just before", "others", "end"), (5, 20, 100))])
+def test_an_ack_of_an_older_consumer_of_what_may_be_published_is_right(tmp_path: Path, story: str, every: int) -> None:
+    talk, at = Conversation(acknowledge=False), 20
+    for entry in range(10, at):
+        wait_until(talk, (100 + entry * every + 5) * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    ident = {"earlier": (7, 3), "just before": (7, at + 1), "others": (6, 900), "end": (7, at + 300)}[story]
+    count = at if story == "end" else at + 3000 // every
+    assert UNKNOWN not in diagnose(tmp_path, publishing_since(count, every), talk.client(acknowledging(*ident))).codes

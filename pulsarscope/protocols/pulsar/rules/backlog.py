@@ -90,7 +90,7 @@ class PublicationRule(ConnectionRule):
             emit_sent(self._context, row)
         if is_exempt and len(self._exempt) < PRODUCERS_MAX:
             if (number := fields.get("producer_id", -1)) not in self._exempt and row.topic is not None:
-                self._context.emit_fact(BACKLOG, row.topic, where_of(row), WITHHELD, {})
+                self._context.emit_fact(BACKLOG, row.topic, where_of(row), WITHHELD, {"txn": "txnid_least_bits" in fields})
             self._exempt.add(number)
 
     def _receipt(self, row: FrameRow) -> None:
@@ -181,6 +181,8 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_lag(topic, facts, report, thresholds)
     evaluate_spans(topic, facts, report, thresholds)
     evaluate_resting(topic, facts, report, thresholds)
+    if any(fact.what == WITHHELD and fact.values["txn"] for fact in facts):
+        return  # what is published behind a transaction waits for its end
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

@@ -292,7 +292,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if (extent := self._extents.get(key)) is None:
             extent = Extent(position, position)
             remember(self._extents, key, extent, CONSUMERS_MAX)
-        consumer.unknown = UnknownAcks(extent)
+        consumer.unknown = UnknownAcks(extent, consumer.connection is not None)
         return consumer.unknown
 
     def _compare_with_earlier(self, consumer: UnackedState, position: Position, where: Where) -> None:

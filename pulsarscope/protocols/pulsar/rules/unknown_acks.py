@@ -40,7 +40,8 @@ THRESHOLDS = (
         "ack-unknown-id-seconds",
         0.4,
         SECONDS,
-        "With permits, without a message: brokers deliver within milliseconds what is unacknowledged from before.",
+        "With permits, without a message: brokers deliver within milliseconds what is unacknowledged from before. So long before earlier "
+        "entries were published must an id of unknown origin be acknowledged.",
         ("ack-unknown-id",),
     ),
 )
@@ -61,6 +62,8 @@ class UnknownAcks(msgspec.Struct):
     """Acknowledged ids of a consumer outside of what it had got by then."""
 
     extent: Extent
+    attached: bool = False
+    """Its SUBSCRIBE is not in the capture: it may have earlier messages."""
     acks: list[tuple[Where, Position]] = msgspec.field(default_factory=list)
 
     def note(self, where: Where, position: Position, fields: Mapping[str, Any]) -> None:
@@ -69,13 +72,13 @@ class UnknownAcks(msgspec.Struct):
             return
         # A cumulative ACK within the first batch names the entry before it.
         is_earlier = fields.get("ack_type") == "Cumulative" and position < self.extent.low
-        if not is_earlier and max(position) < NO_ID:
+        if not is_earlier and max(position) < NO_ID and not (self.attached and position < self.extent.low):
             self.acks.append((where, position))
 
     def emit(self, context: RuleContext, rule: str, consumer: ConsumerState, now: int) -> None:
         """Emit what was not delivered later either: a client that reconnects may acknowledge ahead of what comes again."""
         acks = [(where, position) for where, position in self.acks if not self.extent.spans(position)]
-        if not acks or context.lost or consumer.topic is None or consumer.ready is None:
+        if not acks or consumer.topic is None:
             return
         values = {
             **consumer.evidence,
@@ -83,6 +86,8 @@ class UnknownAcks(msgspec.Struct):
             "ids": [position for _, position in acks],
             "frames": [where.name for where, _ in acks],
             "times": [where.time for where, _ in acks],
+            "unseen": context.lost or consumer.ready is None,
+            "server": host(context.server),
             "low": self.extent.low,
             "high": self.extent.high,
         }
@@ -154,6 +159,13 @@ def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: Report
     report("ack-unknown-id", idle.where._replace(time=known[0][2]), text, evidence)
 
 
+def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool:
+    """Return True when the topic was not as far at that time: an entry before it was published later."""
+    return any(
+        fact.where.time > time and fact.values["position"][0] == ident[0] and fact.values["position"][1] < ident[1] for fact in receipts
+    )
+
+
 def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report ids that no other connection delivered to the subscription before, as to the same client before it reconnected."""
     for unknown in facts:
@@ -171,6 +183,10 @@ def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         ]
         furthest = max(others, default=(-1, -1))
         acks = [each for each in zip(values["ids"], values["frames"], values["times"], strict=True) if tuple(each[0]) > furthest]
+        if values["unseen"]:  # it may have got any message that was published by then
+            receipts = [fact for fact in facts if fact.what == "published" and fact.values["server"] == values["server"]]
+            margin = thresholds.ns("ack-unknown-id-seconds")
+            acks = [(ident, frame, time) for ident, frame, time in acks if _is_ahead(ident, time + margin, receipts)]
         if not acks:
             continue
         ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in acks])
