@@ -26,7 +26,9 @@ def delayed(
     out = wait_until(connected(41000).client(producer()).server(created()), begin * MILLISECOND)
     for number in range(count if sent else 0):
         out.client(send(sequence_id=number, metadata=metadata)).server(receipt(sequence_id=number, entry=number))
-    into = wait_until(subscribed(connected(), kind=kind), (able or 50) * MILLISECOND).client(flow(100))
+    of_reader = {"durable": False} if kind == "Reader" else {}
+    kind = "Exclusive" if of_reader else kind
+    into = wait_until(subscribed(connected(), kind=kind, **of_reader), (able or 50) * MILLISECOND).client(flow(100))
     wait_until(into, max(begin + waited, able + 1) * MILLISECOND)
     return [out, into.server(*[delivery(number, again=again, **metadata) for number in range(count)])]
 
@@ -42,7 +44,7 @@ def of(folder: Path, talks: list[Conversation]) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("kind", "delay", "skew", "sent"),
     [
-        *product(("Exclusive", "Failover", "Shared", "Key_Shared"), (2000, 30000), (0, 900), (True,)),
+        *product(("Exclusive", "Failover", "Shared", "Key_Shared", "Reader"), (2000, 30000), (0, 900), (True,)),
         *product(("Exclusive", "Shared"), (5000, 9000), (0,), (True, False)),
     ],
 )
@@ -82,7 +84,7 @@ def test_a_delivery_long_after_its_time_is_late(tmp_path: Path, delay: int, late
         ),
         *(("Shared", delay, 20, 0, 0, 0) for delay in (100, 500, 1000)),  # within a tick
         *(("Shared", 1000, 6000, 0, able, 0) for able in (2000, 5000)),  # the consumer came later, or had no permits
-        *((kind, 1000, 6000, 0, 0, 0) for kind in ("Exclusive", "Failover")),  # they got a backlog
+        *((kind, 1000, 6000, 0, 0, 0) for kind in ("Exclusive", "Failover", "Reader")),  # they got a backlog
         *(("Shared", 9000, waited, 0, 0, 1) for waited in (20, 14000)),  # redelivered
     ],
 )

@@ -73,7 +73,8 @@ def emit_sent(context: RuleContext, row: FrameRow) -> None:
 def emit_delivered(context: RuleContext, consumer: ConsumerState, row: FrameRow, able: int) -> None:
     """Emit the first delivery of such a message; the consumer has had permits since `able`."""
     metadata, fields = row.metadata or {}, row.fields or {}
-    if consumer.topic is None or not consumer.persistent or not metadata.get("publish_time") or fields.get("redelivery_count"):
+    topic = consumer.topic or "non-persistent://"  # the broker keeps nothing of those
+    if topic.startswith("non-persistent://") or not metadata.get("publish_time") or fields.get("redelivery_count"):
         return
     values = {
         **consumer.evidence,
@@ -85,7 +86,7 @@ def emit_delivered(context: RuleContext, consumer: ConsumerState, row: FrameRow,
         "due": int(metadata["deliver_at_time"]) * MILLISECOND_NS,
         "id": position_of(fields.get("message_id")),
     }
-    context.emit_fact(DELAYS, consumer.topic, where_of(row), DELIVERED, values)
+    context.emit_fact(DELAYS, topic, where_of(row), DELIVERED, values)
 
 
 def evaluate_delays(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
