@@ -409,23 +409,23 @@ function __pulsarscope_list
                 consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
                 consumer-undecided-seeks dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
                 failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
-                keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds \
-                lookup-loop-redirects message-too-large-bytes messages-skipped-entries never-opened-seconds partition-skew-entries \
-                partition-skew-share partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-churn-frames \
-                producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
-                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
-                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
-                redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks redelivery-storm-requests-for-all \
-                redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved redelivery-storm-window-redeliveries \
-                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-lookups \
-                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds \
-                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
-                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
-                send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
-                slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics
+                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
+                key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries never-opened-seconds \
+                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds produce-lost-seconds \
+                producer-churn-frames producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
+                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
+                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
+                redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
+                redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved \
+                redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
+                redirect-idle-seconds redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
+                replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
+                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
+                send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds slow-bookie-longest-seconds \
+                slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-connect-seconds \
+                slow-exchange-lookup-seconds slow-exchange-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
+                slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
+                topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry \
