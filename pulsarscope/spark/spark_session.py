@@ -26,7 +26,12 @@ from pulsarscope.spark.cluster import REMOTE, require_answer
 from pulsarscope.spark.java import choose
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pyspark.sql import SparkSession
+
+INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a command early."""
 
 LOCAL = "local[*]"
 
@@ -139,12 +144,14 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         for name, value in {**defaults, **(LOCAL_SETTINGS if is_local else {}), **settings}.items():
             builder = builder.config(name, value)
         try:
-            with log.redirected(), _interrupts_kept():
+            with log.redirected(), _signals_held() as held:
                 spark = builder.getOrCreate()
         except Exception as error:
             message = f"Spark does not start ({log.java_error() or error_line(error)}); details are in {log.keep(error)}"
             raise OutputError(message) from error
         try:
+            for number in held:
+                signal.raise_signal(number)
             if not is_local and not submitted:
                 spark.addArtifacts(zip_package(Path(scratch)), pyfile=True)
             yield spark
@@ -158,14 +165,28 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Keep the handler of SIGINT: that of Spark calls Java from within a call of Java, which fails."""
-    handler = signal.getsignal(signal.SIGINT)
+def _signals_held() -> Iterator[list[int]]:
+    """Hold back a first signal while Spark starts, and list it: an interrupted start leaves Java running. A second one is handled at once.
+
+    The handler of SIGINT that Spark sets is replaced by the one before: it calls Java from within a call of Java, which fails.
+    """
+    held: list[int] = []
+    handlers = {number: handler for number in INTERRUPTS if callable(handler := signal.getsignal(number))}
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+        if len(held) > 1:
+            handlers[number](number, frame)
+
+    with suppress(ValueError):  # only the main thread may set handlers, and Spark sets none elsewhere
+        for number in handlers:
+            signal.signal(number, hold)
     try:
-        yield
+        yield held
     finally:
-        with suppress(ValueError):  # only the main thread may set handlers, and Spark sets none elsewhere
-            signal.signal(signal.SIGINT, handler)
+        with suppress(ValueError):
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from threading import Event, Thread, Timer
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeErro
 from pulsarscope.spark import spark_session as module
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.spark_session import SparkLog, error_line, installed_version, is_spark_error, job_error, session, zip_package
-from tests.places import PACKAGE
+from tests.places import CAPTURES, PACKAGE
 from tests.spark.conftest import FIRST_COMPILER
 from tests.spark.inside import EVERYTHING, local, ring, written
 
@@ -126,6 +127,50 @@ def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pyt
     timer.join()
     assert not caplog.records
     assert spark.range(3).count() == 3
+
+
+def test_a_first_signal_waits_until_spark_has_started() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with module._signals_held() as held:
+        signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark sets a handler of its own
+    assert held == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_signal_interrupts_the_start() -> None:
+    with module._signals_held():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.cluster
+def test_a_job_that_is_interrupted_while_spark_starts_leaves_no_java(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pulsarscope", "pipeline", str(CAPTURES / "quickstart.pcapng"), "-o", str(tmp_path / "tables")]
+    job = subprocess.Popen([*command, "--master", "local[1]"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (started := [name for name in members(job.pid) if name == "java"]) and job.poll() is None:
+        sleep(0.05)
+    assert started
+    job.send_signal(signal.SIGINT)
+    _, error = job.communicate(timeout=120)
+    assert (job.returncode, error) == (5, "pulsarscope: interrupted; the output is not complete\n")
+    end = monotonic() + 30
+    while members(job.pid) and monotonic() < end:
+        sleep(0.1)
+    assert members(job.pid) == []
+
+
+def members(group: int) -> list[str]:
+    """Return the names of the processes of a group."""
+    names = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+            state, _, its_group, *_ = rest.split()
+            if state != "Z" and int(its_group) == group:
+                names.append(name)
+    return names
 
 
 class Machines:
