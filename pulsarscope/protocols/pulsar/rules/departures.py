@@ -141,6 +141,12 @@ class DepartureRule(ConnectionRule):
         if topic is not None:
             self._emit(topic, where_of(row), "end", name)
 
+    def _topics(self, row: FrameRow) -> None:
+        """Emit that topics of clients are deleted, as a consumer of a pattern is told."""
+        deleted = set((row.fields or {}).get("deleted_topics", ()))
+        for topic in dict.fromkeys(topic for topic, _ in self._clients.values() if topic in deleted):
+            self._emit(topic, where_of(row), "deleted", "")
+
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit that the clients of a closed connection are gone."""
         if row.closed != "open":
@@ -173,5 +179,6 @@ class DepartureRule(ConnectionRule):
         "SEEK": _seek,
         "TOPIC_MIGRATED": _migrated,
         "REACHED_END_OF_TOPIC": _end_of_topic,
+        "WATCH_TOPIC_UPDATE": _topics,
     }
     exchanges: ClassVar[Handlers] = {**dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal), "PRODUCER": _response, "SUBSCRIBE": _response}

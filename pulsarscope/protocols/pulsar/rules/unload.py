@@ -179,16 +179,21 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
 
 
 def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Report refusals of a topic that moves after which no client of the same host came back to it."""
+    """Report refusals of a topic that moves after which no client of the same host came back to it, unless it heard that it is deleted."""
     back: dict[str, int] = {}
+    deleted: dict[str, int] = {}
     for fact in facts:
         if fact.what == "back":
             back[host(fact.values["client"])] = fact.values["back"]
+        elif fact.what == "deleted":
+            deleted[host(fact.values["client"])] = fact.where.time
     for fact in facts:
         values, where = fact.values, fact.where
         if fact.what != "refused" or not is_moving(values["error"], values["message"]):
             continue
-        if back.get(host(values["client"]), 0) < where.time:
+        client = host(values["client"])
+        came_back = back.get(client, 0)
+        if came_back < where.time and deleted.get(client, -1) < came_back:
             request, error = values["request"], values["error"]
             text = f"{request} for {topic} was refused with {error_text(error, values['message'])}."
             evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.commands import (
+    BY_BROKER,
     CONNECT,
     CONNECTED,
     PING,
     PONG,
     TOPIC,
+    close_consumer,
     close_producer,
     created,
     error,
@@ -21,8 +23,10 @@ from tests.scenarios.commands import (
     receipt,
     send,
     send_error,
+    subscribe,
+    success,
 )
-from tests.scenarios.connections import connected
+from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
@@ -55,6 +59,28 @@ def test_refusals_of_a_topic_that_moves_are_told_unless_its_client_comes_back(tm
         again.client(producer(request=5)).server(created(request=5)).client(send(1, 1)).server(receipt(1, 1, 8))
     found = diagnose(tmp_path, *([again] if again is talk else [talk, again])).of("request-failed")
     assert [row.severity for row in found] == ([] if granted else ["error"])
+
+
+@pytest.mark.parametrize(
+    ("deleted", "then", "told"),
+    [
+        ([TOPIC], "", []),
+        ([f"{TOPIC}-2", TOPIC], "", []),
+        ([f"{TOPIC}-2"], "", ["error"]),
+        ([], "", ["error"]),
+        ([TOPIC], "made anew and refused", ["error"]),
+    ],
+)
+def test_refusals_of_a_topic_that_is_deleted_are_not_told(tmp_path: Path, deleted: list[str], then: str, told: list[str]) -> None:
+    talk = (
+        subscribed(connected()).server(close_consumer(request=BY_BROKER)).client(subscribe(request=3)).server(error(3, "ServiceNotReady"))
+    )
+    talk.wait(SECOND // 5).server(command_frame("WATCH_TOPIC_UPDATE", watcher_id=0, deleted_topics=deleted, topics_hash="h"))
+    if then:
+        talk.wait(SECOND).client(subscribe(request=4)).server(success(4)).wait(SECOND).server(close_consumer(request=BY_BROKER))
+        talk.client(subscribe(request=5)).server(error(5, "ServiceNotReady"))
+    found = diagnose(tmp_path, talk.wait(5 * SECOND)).of("request-failed")
+    assert [row.severity for row in found] == told
 
 
 @pytest.mark.parametrize(("name", "told"), [("TopicNotFound", False), ("MetadataError", True)])
