@@ -112,6 +112,19 @@ def test_one_that_delivers_nothing_more_while_others_do_is_named(
     assert set(diagnosis.commands(row)) == {"MESSAGE"}
 
 
+@pytest.mark.parametrize(("minutes", "kind"), [*product((1, 2, 10, 60), ("Shared", "Exclusive"))])
+def test_one_that_stops_after_minutes_is_named_as_one_that_stops_at_once(tmp_path: Path, minutes: int, kind: str) -> None:
+    length = minutes * 60_000
+    every, working = length // 240, 200
+    _, evidence = stopping(tmp_path, 2, working, length, kind=kind, every=every).only(STUCK)
+    assert (evidence["last_delivered"], evidence["published"] >= 20) == ([7, working - 1], True)
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 10, 60])
+def test_one_that_delivers_for_minutes_is_not(tmp_path: Path, minutes: int) -> None:
+    assert STUCK not in stopping(tmp_path, 2, 240, minutes * 60_000, every=minutes * 250).codes
+
+
 @pytest.mark.parametrize(
     ("partitions", "story"),
     [*product((2, 4), ("permits", "another", "closed", "standby", "no more", "all stop", "soon", "Key_Shared"))],

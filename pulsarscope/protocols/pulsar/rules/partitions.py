@@ -46,24 +46,31 @@ TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated."""
 
 COURSE_MAX = 100
-"""Receipts of one partition that are kept, half a second or more apart."""
+"""Receipts of one partition that are kept."""
 
 COURSE_EMIT_NS = 500_000_000
+"""Least time between them at first; twice as long whenever they become too many."""
 
 
 class PartitionReceipts(msgspec.Struct):
-    """What was published to a partition."""
+    """Receipts of one partition: the first, their number, and some from beginning to end."""
 
     first: Where
     count: int = 0
     course: list[tuple[int, Position]] = msgspec.field(default_factory=list)
     """Times and entries of receipts."""
+    every_ns: int = COURSE_EMIT_NS
+    """Least time between those of the course."""
 
     def add(self, where: Where, position: Position) -> None:
         """Add a receipt."""
         self.count += 1
-        if len(self.course) < COURSE_MAX and (not self.course or where.time - self.course[-1][0] >= COURSE_EMIT_NS):
-            self.course.append((where.time, position))
+        if self.course and where.time - self.course[-1][0] < self.every_ns:
+            return
+        self.course.append((where.time, position))
+        if len(self.course) > COURSE_MAX:
+            del self.course[1::2]
+            self.every_ns *= 2
 
 
 def emit_consumed(context: RuleContext, consumer: ConsumerState, ready: Where, got: dict[str, Any]) -> None:
