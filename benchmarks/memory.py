@@ -173,7 +173,7 @@ SHAPES = {
     "unfinished-frames": Shape(unfinished_frames, 80, ("decode {} -f ndjson", "diagnose {}")),
     "unfinished-chunks": Shape(unfinished_chunks, 8, ("messages {} -f ndjson", "diagnose {}")),
     "idle-connections": Shape(idle_connections, 50_000, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
-    "stored-entries": Shape(stored_entries, 250_000, ("decode {} --records journey -f ndjson",)),
+    "stored-entries": Shape(stored_entries, 250_000, ("stats {} --by legs", "decode {} --records journey -f ndjson")),
     "large-names": Shape(large_names, 64, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
 }
 
