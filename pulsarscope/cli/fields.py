@@ -20,7 +20,7 @@ from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for
-from pulsarscope.output.render.style import is_terminal, text_encoding
+from pulsarscope.output.render.style import encoded, is_terminal, text_encoding
 
 NAME_WIDTH, TYPE_WIDTH = 36, 16
 TEXT_WIDTH = 100
@@ -57,7 +57,7 @@ def _write_fields(request: FieldsRequest, output: CommandOutput) -> int:
         names = [entry.name for entry in field_entries(catalogue())]
         raise UsageError(f'no field begins with "{request.prefix}"{hint_for(request.prefix or "", names, "pulsarscope fields lists all")}')
     width = shutil.get_terminal_size().columns if request.out in (None, "-") and is_terminal(sys.stdout) else None
-    output.write(request, _text(entries, request.format, width).encode(text_encoding(request.out), "backslashreplace"))
+    output.write(request, encoded(_text(entries, request.format, width), text_encoding(request.out)))
     return EXIT_DONE
 
 

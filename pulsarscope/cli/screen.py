@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from pulsarscope.output.render.style import is_terminal, text_encoding
+from pulsarscope.output.render.style import encoded, is_terminal, text_encoding
 from pulsarscope.output.render.top import Top
 from pulsarscope.output.render.top_state import Action
 
@@ -124,7 +124,7 @@ class Screen:
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def _write(self, text: str) -> None:
-        view = memoryview(text.encode(text_encoding(None), "backslashreplace"))
+        view = memoryview(encoded(text, text_encoding(None)))
         while view:
             view = view[os.write(sys.stdout.fileno(), view) :]
 

@@ -19,7 +19,7 @@ from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.text import printable
-from pulsarscope.output.render.style import text_encoding
+from pulsarscope.output.render.style import encoded, text_encoding
 
 DISSECTOR_NAME = "pulsarscope.lua"
 EXTCAP_NAME = "pulsarscope.bat" if sys.platform == "win32" else "pulsarscope"
@@ -193,5 +193,5 @@ def _state(path: Path, content: str) -> str:
 
 
 def _write(output: CommandOutput, text: str) -> int:
-    output.write(CommandRequest(), text.encode(text_encoding(None), "backslashreplace"))
+    output.write(CommandRequest(), encoded(text, text_encoding(None)))
     return EXIT_DONE

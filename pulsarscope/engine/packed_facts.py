@@ -76,7 +76,7 @@ class PendingFacts(msgspec.Struct, gc=False):
         self.packs += packed
         self.time = max(self.time, time)
         self.count += 1
-        if self.count >= TRIM_FACTOR * max(FACTS_PER_KEY_MAX, self.trimmed):
+        if are_many(self.count, self.trimmed):
             kept = trimmed(self.facts(), idle_ns)
             self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)
             self.trimmed = len(kept)
@@ -159,15 +159,20 @@ def compiled_keys(keys: PendingKeys) -> CompiledKeys:
     return made
 
 
+def are_many(count: int, left: int) -> bool:
+    """Return True for a number of facts of a key that is to be trimmed; so many were left the last time."""
+    return count >= TRIM_FACTOR * max(FACTS_PER_KEY_MAX, left)
+
+
 def collected(facts: Iterable[Fact], idle_ns: int) -> list[Fact]:
     """Return facts of one key, in the order of their places, without those that make no difference to a rule with such silences."""
     kept: list[Fact] = []
-    most = TRIM_FACTOR * FACTS_PER_KEY_MAX
+    left = 0
     for fact in facts:
         kept.append(fact)
-        if len(kept) >= most:
+        if are_many(len(kept), left):
             kept = trimmed(kept, idle_ns)
-            most = TRIM_FACTOR * max(FACTS_PER_KEY_MAX, len(kept))
+            left = len(kept)
     return kept
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import latest_seen
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -39,7 +40,7 @@ def evaluate_blocked(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     joined = [fact for fact in facts if fact.what == JOINED]
     if not joined:
         return
-    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    end = latest_seen(facts)
     for fact in joined:
         values = fact.values
         same = [other for other in facts if other.values.get("subscription") == values["subscription"]]
@@ -79,8 +80,8 @@ def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], 
     for fact in shares:
         groups.setdefault(fact.values["subscription"], []).append(fact)
     delivery = thresholds.ns("key-shared-delivery-seconds")
+    end = latest_seen(facts)
     for group in groups.values():
-        end = max(fact.values.get("seen", fact.where.time) for fact in facts)
         published = [tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= end - delivery]
         joined = max(group, key=lambda fact: fact.values["begun"])
         holders = [fact for fact in group if fact.values["held"] and fact.values["since"] < min(joined.values["begun"], end - least)]

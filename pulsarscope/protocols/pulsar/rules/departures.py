@@ -141,7 +141,7 @@ class DepartureRule(ConnectionRule):
         if topic is not None:
             self._emit(topic, where_of(row), "end", name)
 
-    def _topics(self, row: FrameRow) -> None:
+    def _deletion(self, row: FrameRow) -> None:
         """Emit that topics of clients are deleted, as a consumer of a pattern is told."""
         deleted = set((row.fields or {}).get("deleted_topics", ()))
         for topic in dict.fromkeys(topic for topic, _ in self._clients.values() if topic in deleted):
@@ -179,6 +179,6 @@ class DepartureRule(ConnectionRule):
         "SEEK": _seek,
         "TOPIC_MIGRATED": _migrated,
         "REACHED_END_OF_TOPIC": _end_of_topic,
-        "WATCH_TOPIC_UPDATE": _topics,
+        "WATCH_TOPIC_UPDATE": _deletion,
     }
     exchanges: ClassVar[Handlers] = {**dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal), "PRODUCER": _response, "SUBSCRIBE": _response}

@@ -40,6 +40,12 @@ def consumer_of(fact: Fact) -> tuple[str, int]:
     return fact.where.connection, fact.values["consumer_id"]
 
 
+def latest_seen(facts: Iterable[Fact]) -> int:
+    """Return the latest time of which facts know: that of one, or the end of its connection, where it says that."""
+    latest: int = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    return latest
+
+
 def response_name(row: ExchangeRow) -> str:
     """Return the name of the frame that answered a request."""
     return frame_name(row.response_file, row.response_packet, row.response_sub)

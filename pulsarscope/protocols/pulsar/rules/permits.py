@@ -240,11 +240,15 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.active, consumer.switched = (row.fields or {}).get("is_active", False), True
             consumer.last_service = where_of(row)
         else:
-            self._leave(row)
+            self._forget(row)
 
     def _leave(self, row: FrameRow) -> None:
-        self._unknown.pop((row.fields or {}).get("consumer_id", -1), None)
+        self._forget(row)
         self._close(row)
+
+    def _forget(self, row: FrameRow) -> None:
+        """Expect nothing more for a consumer that is unknown so far: it leaves, or may be on standby."""
+        self._unknown.pop((row.fields or {}).get("consumer_id", -1), None)
 
     def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:
         """Report a consumer that has had no permits, and whose application has done nothing, for so long."""

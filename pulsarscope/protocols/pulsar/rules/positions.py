@@ -9,7 +9,7 @@ from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import answers_lost
+from pulsarscope.protocols.pulsar.rules.evidence import answers_lost, latest_seen
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -39,7 +39,7 @@ BEGAN = "began"
 
 def evaluate_beginnings(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report subscriptions at the latest message that began behind others of their topic."""
-    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    end = latest_seen(facts)
     known: dict[str, int] = {}
     for fact in facts:
         if fact.what in (BEGAN, "delivered"):

@@ -14,7 +14,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, latest_seen, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
@@ -23,7 +23,7 @@ RESTING = "resting"
 
 
 class Unsubscribed(msgspec.Struct):
-    """What a consumer got whose SUBSCRIBE is not in the capture."""
+    """Deliveries to a consumer whose SUBSCRIBE is not in the capture."""
 
     topic: str | None
     low: Position
@@ -74,17 +74,14 @@ def evaluate_resting(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     resting = [fact for fact in facts if fact.what == RESTING]
     if not resting:
         return
-    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    end = latest_seen(facts)
     for fact in resting:
         values = fact.values
         last, until = tuple(values["last"]), fact.where.time if values["closed"] else end
         patience = max(thresholds.ns("consumer-undecided-seconds"), round(thresholds["consumer-rhythm-factor"] * values["pause"]))
-        due = [
-            each
-            for each in facts
-            if each.what == "published" and each.values["server"] == values["server"] and each.values["position"][0] == last[0]
-            and tuple(each.values["position"]) > last and each.where.time <= until
-        ]  # fmt: skip
+        published = (each for each in facts if each.what == "published" and each.values["server"] == values["server"])
+        newer = (each for each in published if each.values["position"][0] == last[0] and each.values["position"][1] > last[1])
+        due = [each for each in newer if each.where.time <= until]
         if not due or until - min(each.where.time for each in due) < patience:
             continue
         count = max(each.values["position"][1] for each in due) - last[1]

@@ -9,7 +9,7 @@ from typing import Any
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -60,7 +60,7 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
             groups.setdefault((fact.values["subscription"], fact.values["server"]), []).append(fact)
     if not groups or any(fact.what == WITHHELD for fact in facts):
         return
-    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    end = latest_seen(facts)
     for (subscription, server), group in groups.items():
         published = [fact for fact in facts if fact.what == "published" and fact.values["server"] == server]
         if not published or any(fact.values["undecided"] for fact in group):

@@ -13,7 +13,7 @@ from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, consumer_of, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, consumer_of, frame_names, latest_seen
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -77,7 +77,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
     resting = [fact for fact in facts if fact.what in (STARVING, HOLDING)]
     if not resting:
         return
-    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    end = latest_seen(facts)
     published = [fact for fact in facts if fact.what == "published"]
     decided: set[tuple[str, int]] = set()
     undecided: dict[tuple[str, int], tuple[Fact, str, int]] = {}
