@@ -121,6 +121,14 @@ def idle_connections(capture: Capture, count: int) -> None:
             connection.write(*write)
 
 
+def large_packets(capture: Capture, count: int) -> None:
+    """Write two packets as large as a host hands to its network card on each of the connections, all open at once."""
+    made = connections(capture, count)
+    for number in range(2):
+        for connection in made:
+            connection.write(CLIENT, send(number, bytes(LARGE_MSS - 1_000)))
+
+
 def large_names(capture: Capture, count: int) -> None:
     """Write requests for topics whose names fill a frame."""
     (connection,) = connections(capture, 1)
@@ -174,6 +182,7 @@ SHAPES = {
     "unfinished-chunks": Shape(unfinished_chunks, 8, ("messages {} -f ndjson", "diagnose {}")),
     "idle-connections": Shape(idle_connections, 50_000, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
     "stored-entries": Shape(stored_entries, 250_000, ("stats {} --by legs", "decode {} --records journey -f ndjson")),
+    "large-packets": Shape(large_packets, 4_000, ("stats {}",)),
     "large-names": Shape(large_names, 64, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
 }
 

@@ -110,8 +110,7 @@ TUNNELS_MAX = 8
 """Nested tunnels (Zeek: 4); a mirrored packet of an overlay in MPLS is in three, and some networks stack two of those."""
 
 FRAGMENTS_MAX_BYTES = 4 << 20
-"""IP fragments kept of one file (Linux: ipfrag_high_thresh). Less than what is sent before the 65,536 IPv4 identifications repeat, so that
-fragments of different packets are not joined."""
+"""IP fragments kept of one file (Linux: ipfrag_high_thresh): less than what is sent before the 65,536 IPv4 identifications repeat."""
 
 FRAGMENT_NANOSECONDS = 30 * 1_000_000_000
 """Time that the first fragment of a packet waits for the others (Linux: ipfrag_time)."""
@@ -141,8 +140,7 @@ INTERVALS_MAX = 1_024
 """Gaps, or ranges of dropped bytes, remembered for a stream; a late segment belongs to one of the latest."""
 
 HOLE_PACKETS_MAX = 128
-"""Packets of a connection after which a hole that the peer has acknowledged is a gap: the queues of a network card deliver dozens of
-packets at once, and so may swap them in a capture."""
+"""Packets of a connection after which a hole that the peer has acknowledged is a gap: queues of a network card may swap dozens."""
 
 HOLE_NANOSECONDS_MAX = 200 * 1_000_000
 """The same bound in capture time: interrupts are delayed for less than a millisecond, busy hosts for longer."""
@@ -303,6 +301,9 @@ OVERLAP_WINDOW_BYTES = 64 << 10
 OVERLAP_WINDOW_PACKETS = 8_192
 """Packets of a file during which a delivered segment is kept for comparison: bounds the memory of idle streams."""
 
+OVERLAP_MEMORY_MAX_BYTES = 64 << 20
+"""Delivered bytes kept for comparison in all streams, reached by packets above 8 KiB in 500 streams: the longest idle lose theirs."""
+
 DUPLICATE_NANOSECONDS = 1_000_000
 """Time within which an exact copy counts as captured twice: retransmission timers are at least 5 ms (RFC 8985, RFC 6298)."""
 
@@ -440,8 +441,7 @@ DATA_KEYS_MAX = 1_024
 """Decrypted data keys cached per connection: a producer uses one at a time, and a new one every four hours."""
 
 DATA_KEYS_FAILED_MAX = 4_096
-"""Encrypted data keys of one connection that may fail to decrypt before no more are tried: each costs a millisecond or more of RSA for 256
-bytes of hostile input."""
+"""Encrypted data keys of a connection that may fail to decrypt before no more are tried: 256 hostile bytes cost a millisecond or more."""
 
 CHUNKS_MAX_BYTES = 64 << 20
 """Pending chunks of one connection: a larger message would not be decompressed, either."""

@@ -10,8 +10,8 @@ gaps this is the packet that completed the stream up to here. Behind the first g
 packet of `ConnectionEvents.file` at which the bytes became available; it never decreases within a stream.
 
 Overlaps: the bytes seen first are kept. Different bytes at the same offset are an `overlap-conflict` if the first ones are still buffered,
-or were delivered within the last 64 KiB of the stream and the last 8,192 packets of the file. Delivered `Data` must therefore not be
-modified: later segments are compared with it.
+or were delivered within the last 64 KiB of the stream, the last 8,192 packets of the file, and the 64 MiB that are kept for all streams.
+Delivered `Data` must therefore not be modified: later segments are compared with it.
 
 The result does not depend on how the capture was cut into blocks, nor on other connections, unless a bound of the whole process was
 reached (`memory-cap`), or late packets of a closed connection come from more than a minute ago.

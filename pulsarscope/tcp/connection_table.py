@@ -15,6 +15,7 @@ from pulsarscope.model.limits import (
     IDLE_CONNECTION_NANOSECONDS,
     MEMORY_MAX_BYTES,
     OPEN_CONNECTIONS_MAX,
+    OVERLAP_MEMORY_MAX_BYTES,
     OVERLAP_WINDOW_PACKETS,
     SILENT_CONNECTIONS_MAX,
 )
@@ -52,6 +53,7 @@ class ConnectionTable:
         """Memory of the segments that wait for missing ones."""
         self._comparable: deque[tuple[int, int, int, list[Stream]]] = deque()
         """Per block: generation, file, last packet, and the streams that keep delivered data for comparison."""
+        self._comparable_bytes = 0
         self._generation = 0
         self._full = False
         """CLOSED_CONNECTIONS_MAX was reached."""
@@ -71,10 +73,13 @@ class ConnectionTable:
 
     def drop_delivered(self) -> None:
         """Drop the data kept for comparison at the end of a file."""
-        for generation, _, _, streams in self._comparable:
-            for stream in streams:
-                stream.drop_delivered(generation)
-        self._comparable.clear()
+        while self._comparable:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Drop the data kept for comparison since the oldest block of those."""
+        generation, _, _, streams = self._comparable.popleft()
+        self._comparable_bytes -= sum(stream.drop_delivered(generation) for stream in streams)
 
     def finish(self) -> list[ConnectionEvents]:
         """End the capture: deliver all buffered segments and finish all connections."""
@@ -123,6 +128,7 @@ class ConnectionTable:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             ack = connection.streams[1 - stream.index].acknowledges
+            self._comparable_bytes -= stream.drop_delivered(stream.generation)
             stream.end(connection.last, UNKNOWN if ack == UNKNOWN else acknowledged_offset(stream, ack))
         if connection.closed_by is not None and connection.answers_lost_fin(connection.closed_by):
             connection.closed_by = 1 - connection.closed_by
@@ -265,16 +271,20 @@ class ConnectionTable:
                 events.findings = tuple(row for _, row in events.log)
                 for row in events.findings:
                     row.connection = connection.name
-            comparable += [
-                stream for stream in connection.streams if stream.end_block(self._generation, file, last_packet, keep=not connection.ended)
-            ]
+            for stream in connection.streams:
+                self._comparable_bytes += stream.end_block(self._generation, file, last_packet, keep=not connection.ended)
+                if stream.generation == self._generation:
+                    comparable.append(stream)
         if comparable:
             self._comparable.append((self._generation, file, last_packet, comparable))
-        while self._comparable and (self._comparable[0][1] != file or last_packet - self._comparable[0][2] > OVERLAP_WINDOW_PACKETS):
-            generation, _, _, streams = self._comparable.popleft()
-            for stream in streams:
-                stream.drop_delivered(generation)
+        while self._comparable and (self._comparable_bytes > OVERLAP_MEMORY_MAX_BYTES or self._is_past(file, last_packet)):
+            self._drop_oldest()
         return touched
+
+    def _is_past(self, file: int, packet: int) -> bool:
+        """Return True when no packet of a file from `packet` on is compared with the data of the oldest block."""
+        _, oldest_file, oldest, _ = self._comparable[0]
+        return oldest_file != file or packet - oldest > OVERLAP_WINDOW_PACKETS
 
     def waiting(self) -> tuple[int, int]:
         """Return how many streams wait for missing bytes, and how many bytes wait behind those, with their overhead."""

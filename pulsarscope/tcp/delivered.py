@@ -2,7 +2,8 @@
 
 References to the delivered data are kept; nothing is copied. A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as
 they came in the last OVERLAP_WINDOW_PACKETS packets of the same file: so its result does not depend on how the capture was cut into
-blocks. The index is built only for a stream with a retransmission, and lives for one block.
+blocks. Only beyond OVERLAP_MEMORY_MAX_BYTES in all streams do those idle for longest lose theirs earlier. The index is built only for a
+stream with a retransmission, and lives for one block.
 """
 
 from __future__ import annotations

@@ -104,6 +104,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Number of the last block that added to `delivered`."""
     delivered: tuple[Item, ...] = ()
     """Recently delivered data, see `pulsarscope.tcp.delivered`."""
+    comparable: int = 0
+    """Bytes of `delivered`, with gaps between them."""
     comparison: DeliveredBytes | None = None
 
     @property
@@ -125,22 +127,25 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.items = items
         self.log = log
 
-    def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> bool:
-        """End the block `generation` at a packet; with `keep`, keep recent data for comparison, and return True when there is any."""
+    def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> int:
+        """End the block `generation` at a packet; with `keep`, keep recent data for comparison, and return by how many bytes they grew."""
         items = self.items
         self.comparison = None
         self.items = _NO_ITEMS
         self.log = _NO_LOG
         if not items or not keep:
-            return False
+            return 0
+        self.generation, before = generation, self.comparable
         self.delivered = recent_data([*self.delivered, *items], self.length, file, packet - OVERLAP_WINDOW_PACKETS)
-        self.generation = generation
-        return bool(self.delivered)
+        self.comparable = self.length - self.delivered[0].offset if self.delivered else 0
+        return self.comparable - before
 
-    def drop_delivered(self, generation: int) -> None:
-        """Drop the data kept for comparison, unless a later block added to it."""
-        if self.generation == generation:
-            self.delivered = ()
+    def drop_delivered(self, generation: int) -> int:
+        """Drop the data kept for comparison, unless a later block added to it; return how many bytes they were."""
+        if self.generation != generation:
+            return 0
+        dropped, self.comparable, self.delivered = self.comparable, 0, ()
+        return dropped
 
     def deliver(self, file: int, pieces: list[Piece], size: int) -> None:
         """Append the next `size` bytes of the stream."""
@@ -344,7 +349,6 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if end > self.length:
             self._declare(end, HOLE, where)
         self._report_totals(where)
-        self.delivered = ()
         self.finding_counts = None
 
     def _count_again(self, segment: Segment, copy_of: int | None, *, copied: bool = False) -> None:

@@ -490,6 +490,38 @@ def test_what_is_open_keeps_no_packets_that_were_handed_on_when_a_file_is_done()
     assert assembler.open is None
 
 
+@pytest.mark.parametrize(("bound", "kept"), [(99, 0), (100, 1), (250, 2), (399, 3), (400, 4), (1_000, 4)])
+def test_streams_idle_for_longest_lose_their_recent_data_beyond_a_bound(monkeypatch: pytest.MonkeyPatch, bound: int, kept: int) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.OVERLAP_MEMORY_MAX_BYTES", bound)
+    assembler, tape = Assembler(), Tape()
+    for connection in range(4):
+        tape.open(connection)
+        tape.send(CLIENT, 0, bytes(100), connection=connection)
+    sent = len(tape.packets)
+    for connection in range(4):
+        tape.send(CLIENT, 0, b"\1" * 100, connection=connection)
+    events = [event for block in tape.blocks([4, 8, 12, sent]) for event in assembler.feed(block)]
+    conflicts = [event.connection.name for event in events for row in event.findings if row.code == "overlap-conflict"]
+    assert conflicts == [f"0:{1 + 4 * number}" for number in range(4 - kept, 4)]
+
+
+def test_recent_data_of_a_connection_that_ends_leaves_room_for_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.OVERLAP_MEMORY_MAX_BYTES", 250)
+    assembler, tape = Assembler(), Tape()
+    cuts = []
+    for connection in range(6):
+        tape.open(connection)
+        tape.send(CLIENT, 0, bytes(100), connection=connection)
+        cuts.append(len(tape.packets))
+        if connection:
+            tape.send(CLIENT, 100, flags=FIN | ACK, connection=connection)
+            tape.send(SERVER, 0, flags=FIN | ACK, ack=tape.bases[CLIENT] + 101, connection=connection)
+            tape.send(CLIENT, 101, ack=tape.bases[SERVER] + 1, connection=connection)
+    tape.send(CLIENT, 0, b"\1" * 100)
+    events = [event for block in tape.blocks(cuts) for event in assembler.feed(block)]
+    assert [event.connection.name for event in events for row in event.findings if row.code == "overlap-conflict"] == ["0:1"]
+
+
 def test_ipv6_directions_belong_together() -> None:
     tape = Tape()
     tape.open()
