@@ -32,8 +32,8 @@ def returned(times: int, pause: int, *, others: int, kind: str = "Shared", done:
 @pytest.mark.parametrize(
     ("times", "pause", "others", "kind", "end"),
     [
-        *product((5, 8, 19), (100, 500), (0, 5), ("Shared", "Key_Shared"), ("open", "fin")),
-        *product((5, 9), (1000, 2000), (0, 1), ("Shared",), ("open",)),
+        *product((4, 5, 8, 19), (100, 500), (0, 5), ("Shared", "Key_Shared"), ("open", "fin")),
+        *product((4, 5, 9), (1000, 2000), (0, 1), ("Shared",), ("open",)),
         *product((5, 9), (100, 600), (0, 1), ("Failover", "Exclusive"), ("open", "fin")),
     ],
 )
@@ -49,9 +49,9 @@ def test_a_message_that_is_returned_without_an_end_is_named(
 @pytest.mark.parametrize(
     ("times", "pause", "others", "done"),
     [
-        *product((1, 3, 4), (100, 1000), (0, 5), ("",)),  # a few times
+        *product((1, 2, 3), (100, 1000), (0, 5), ("",)),  # a few times
         *product((8, 16), (100, 500), (0, 5), ("Individual", "Cumulative")),  # given up, or done
-        *product((9, 16), (3000,), (0, 5), ("",)),  # with pauses
+        *product((9, 16), (4000,), (0, 5), ("",)),  # with pauses
     ],
 )
 def test_one_that_is_done_in_the_end_or_comes_seldom_is_healthy(tmp_path: Path, times: int, pause: int, others: int, done: str) -> None:
@@ -82,7 +82,7 @@ def test_a_message_is_healthy_beside_others_that_were_done_after_as_many_returns
     assert STORM not in diagnose(tmp_path, talk).codes
 
 
-@pytest.mark.parametrize(("times", "pause", "end"), [*product((3, 4), (200, 1300), ("open", "fin"))])
+@pytest.mark.parametrize(("times", "pause", "end"), [*product((3,), (200, 1300), ("open", "fin"))])
 def test_a_message_that_came_again_a_few_times_makes_a_note(tmp_path: Path, times: int, pause: int, end: str) -> None:
     row, evidence = diagnose(tmp_path, returned(times, pause, others=1, end=end)).only("consumer-undecided")
     assert ("a longer capture" in (row.text or "")) == (end == "open")
@@ -107,7 +107,7 @@ def timed_out(messages: int, times: int, pause: int, *, done: int = 0, end: str 
 
 @pytest.mark.parametrize(
     ("messages", "times", "pause", "end"),
-    [*product((3, 4, 40), (4, 6), (11, 30), ("open", "fin")), (3, 4, 2, "fin"), (20, 4, 1, "fin")],
+    [*product((3, 4, 40), (3, 4, 6), (2, 11, 30), ("open", "fin")), (20, 4, 1, "fin"), (8, 4, 1, "open")],
 )
 def test_all_of_it_returned_by_ack_timeouts_is_named(tmp_path: Path, messages: int, times: int, pause: int, end: str) -> None:
     _, evidence = diagnose(tmp_path, timed_out(messages, times, pause, end=end)).only(STORM)
@@ -117,10 +117,10 @@ def test_all_of_it_returned_by_ack_timeouts_is_named(tmp_path: Path, messages: i
 @pytest.mark.parametrize(
     ("messages", "times", "pause", "done", "end"),
     [
-        *product((3, 8), (1, 3), (11, 30), (0,), ("open", "fin")),  # a few times
+        *product((3, 8), (1, 2), (2, 11, 30), (0,), ("open", "fin")),  # a few times
         *product((1, 2), (4, 9), (11, 30), (0,), ("open", "fin")),  # one or two messages
         *product((3, 8), (4,), (11, 30), (1, 3), ("open", "fin")),  # some are done
-        (8, 4, 1, 0, "open"),  # it may go on
+        (8, 3, 1, 1, "open"),
     ],
 )
 def test_ack_timeouts_that_end_are_healthy(tmp_path: Path, messages: int, times: int, pause: int, done: int, end: str) -> None:

@@ -12,7 +12,7 @@ from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
-PAUSED, UNDECIDED = "consumer-paused", "consumer-undecided"
+PAUSED, UNDECIDED, HOLE = "consumer-paused", "consumer-undecided", "ack-hole"
 
 
 def working(
@@ -62,11 +62,34 @@ def skipping(count: int, turn: int, *, kind: str = "Shared", missing: int = 3, l
     return talk.wait(late * MILLISECOND).client(ack(missing)) if late else talk
 
 
-@pytest.mark.parametrize(("count", "turn", "kind"), [*product((40, 120), (5, 50, 300), ("Shared", "Key_Shared"))])
+@pytest.mark.parametrize(
+    ("count", "turn", "kind"), [*product((40,), (5, 50, 300), ("Shared", "Key_Shared")), *product((120,), (5, 30), ("Shared",))]
+)
 def test_a_message_that_is_skipped_leaves_a_consumer_undecided(tmp_path: Path, count: int, turn: int, kind: str) -> None:
     diagnosis = diagnose(tmp_path, skipping(count, turn, kind=kind))
     row, evidence = diagnosis.only(UNDECIDED)
     assert (diagnosis.commands(row), evidence["later_acknowledged"]) == (["MESSAGE"], count - 4)
+
+
+@pytest.mark.parametrize(("count", "turn", "kind", "end"), [*product((60, 200), (100, 300), ("Shared", "Key_Shared"), ("open", "fin"))])
+def test_one_that_far_more_pass_soon_is_a_hole(tmp_path: Path, count: int, turn: int, kind: str, end: str) -> None:
+    talk = skipping(count, turn, kind=kind)
+    diagnosis = diagnose(tmp_path, talk if end == "open" else talk.close())
+    row, evidence = diagnosis.only(HOLE)
+    assert (diagnosis.commands(row), evidence["message_id"]) == (["MESSAGE"], [7, 3])
+
+
+@pytest.mark.parametrize(("held", "count"), [*product((20, 60, 110), (130, 150, 220, 260))])
+def test_one_of_an_application_that_takes_long_for_some_is_no_hole(tmp_path: Path, held: int, count: int) -> None:
+    """A pool of threads, of which some work for seconds, wherever the capture ends."""
+    talk = subscribed(connected(), kind="Shared").client(flow(1000))
+    for entry in range(count):
+        talk.server(delivery(entry)).wait(50 * MILLISECOND)
+        if entry % 40 != 3:
+            talk.client(ack(entry))
+        if (entry - held) % 40 == 3 and entry > held:
+            talk.client(ack(entry - held))
+    assert HOLE not in diagnose(tmp_path, talk).codes
 
 
 @pytest.mark.parametrize(

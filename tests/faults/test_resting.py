@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, receipt, send
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, receipt, send
 from tests.scenarios.connections import wait_until
 from tests.scenarios.conversation import MILLISECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose, problem_codes
@@ -44,16 +44,36 @@ def told(folder: Path, *talks: Conversation) -> Diagnosis:
 
 
 @pytest.mark.parametrize(
-    ("every", "got", "length", "beside"), [*product((10, 50), (12, 40), (4000, 9000), ("nobody", "another subscription", "another topic"))]
+    ("every", "got", "length", "beside"),
+    [*product((10, 20, 50), (12, 25), (4500, 9000), ("nobody", "another subscription", "another topic"))],
 )
-def test_one_that_stops_while_more_is_published_is_noted(tmp_path: Path, every: int, got: int, length: int, beside: str) -> None:
+def test_one_that_stops_while_much_is_published_has_no_permits(tmp_path: Path, every: int, got: int, length: int, beside: str) -> None:
     talks = [publishing(every, length), consuming(range(got), every)]
     if beside == "another subscription":
         talks.append(consuming(range(length // every), every, port=40001))
     diagnosis = told(tmp_path, *talks)
+    row, evidence = diagnosis.only("consumer-starved")
+    assert evidence["last_delivered"] == [7, got - 1]
+    assert diagnosis.commands(row) == ["MESSAGE"]
+    assert problem_codes(diagnosis.findings) == ["consumer-starved"]
+
+
+@pytest.mark.parametrize(
+    ("every", "got", "length", "why"),
+    [
+        *product((10, 20), (12, 40), (2700, 3000), ("soon",)),
+        *product((200,), (12,), (5000, 6000), ("few",)),
+        *product((10, 50), (12, 40), (4500, 9000), ("permits",)),
+        *product((20,), (40,), (4500, 9000), ("shared",)),
+    ],
+)
+def test_one_that_may_have_permits_or_not_stopped_for_long_is_noted(tmp_path: Path, every: int, got: int, length: int, why: str) -> None:
+    talks = [publishing(every, length), consuming(range(got), every, step=2 if why == "shared" else 1)]
+    if why == "permits":
+        talks[1].client(flow(5, 3))
+    diagnosis = told(tmp_path, *talks)
     rows = [row for row in diagnosis.of(UNDECIDED) if "subscribed before the capture" in (row.text or "")]
     assert len(rows) == 1
-    assert (rows[0].evidence or {})["last_delivered"] == [7, got - 1]
     assert diagnosis.commands(rows[0]) == ["MESSAGE"]
     assert problem_codes(diagnosis.findings) == []
 

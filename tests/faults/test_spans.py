@@ -52,6 +52,17 @@ def test_markers_are_passed_over(tmp_path: Path, kind: str, first: int, count: i
     assert SKIPPED not in diagnose(tmp_path, talk, publishing(first + count + 10, 20 * MILLISECOND)).codes
 
 
+@pytest.mark.parametrize(
+    ("first", "count", "behind", "named"),
+    [*product((2, 4), (10, 40), (10, 30), (True,)), *product((1,), (40,), (30,), (False,)), *product((2, 4), (40,), (5, 9), (False,))],
+)
+def test_a_few_before_are_enough_when_many_come_behind(tmp_path: Path, first: int, count: int, behind: int, named: bool) -> None:
+    """Another consumer would have had some of these."""
+    talk = passing_over(first, first + count, behind=behind)
+    diagnosis = diagnose(tmp_path, talk, publishing(first + count + behind, 20 * MILLISECOND))
+    assert (SKIPPED in diagnosis.codes) == named
+
+
 @pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (10, 40))])
 def test_what_another_got_is_not_skipped(tmp_path: Path, kind: str, first: int, count: int) -> None:
     other = subscribed(connected(40001, start=300 * MILLISECOND), kind=kind).client(flow(1000))

@@ -119,6 +119,39 @@ def test_one_that_acknowledged_steadily_before_it_stopped_is_named_soon(
     assert evidence["threshold"]["consumer-not-acking-first-seconds"] == 3
 
 
+def in_groups(turns: int, turn: int, group: int, rest: int, more: int, kind: str = "Exclusive") -> Conversation:
+    """A consumer that acknowledges each group of messages, and gets so many `more` in the rest."""
+    talk = subscribed(connected(), kind=kind).client(flow(1000))
+    entry = 0
+    for _ in range(turns):
+        for _ in range(group):
+            talk.wait(turn * MILLISECOND // group).server(delivery(entry))
+            entry += 1
+        talk.client(ack(entry - 1, kind="Cumulative"))
+    for _ in range(more):
+        talk.wait(rest * MILLISECOND // more).server(delivery(entry))
+        entry += 1
+    return talk
+
+
+@pytest.mark.parametrize(("turns", "turn", "group", "rest", "more"), [*product((12, 25), (300, 600), (1, 5), (3400, 4500), (55, 90))])
+def test_one_that_holds_far_more_than_it_ever_did_is_named_soon(
+    tmp_path: Path, turns: int, turn: int, group: int, rest: int, more: int
+) -> None:
+    _, evidence = diagnose(tmp_path, in_groups(turns, turn, group, rest, more)).only(NOT_ACKING)
+    assert evidence["unacknowledged"] == more
+
+
+@pytest.mark.parametrize(
+    ("turns", "turn", "group", "rest", "more"),
+    [(8, 600, 5, 3400, 90), (12, 600, 5, 2500, 90), (12, 600, 5, 3400, 30), (12, 1600, 5, 3400, 60), (12, 2000, 20, 4500, 190)],
+)
+def test_one_that_holds_hardly_more_or_rests_as_usual_is_not(
+    tmp_path: Path, turns: int, turn: int, group: int, rest: int, more: int
+) -> None:
+    assert NOT_ACKING not in diagnose(tmp_path, in_groups(turns, turn, group, rest, more)).codes
+
+
 @pytest.mark.parametrize(
     ("length", "got", "acks", "pause"),
     [*product((4, 5), (40,), (9,), (5,)), *product((8,), (40,), (10, 11), (350, 450)), *product((3,), (40,), (10, 20), (5, 15))],

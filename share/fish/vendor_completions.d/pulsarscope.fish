@@ -395,11 +395,12 @@ function __pulsarscope_list
             printf '%s\n' total connections topics producers subscriptions commands exchanges slowest intervals consumers backlog keys \
                 transactions lookups schemas journeys legs bookies ledgers
         case thresholds
-            printf '%s\n' ack-after-close-seconds ack-each-acks ack-each-rate ack-hole-later ack-hole-seconds ack-unanswered-seconds \
-                ack-unknown-id-seconds acked-redelivered-seconds auth-challenge-seconds backlog-growing-entries backlog-growing-factor \
-                backlog-growing-rest-seconds backlog-growing-seconds batching-unused-bytes batching-unused-messages batching-unused-rate \
-                batching-unused-seconds bookie-silent-seconds broker-silent-seconds broker-unreachable-seconds certificate-expires-days \
-                chunk-stuck-seconds churn-busy churn-frames churn-interval-seconds churn-least churn-rate clock-skew-seconds \
+            printf '%s\n' ack-after-close-seconds ack-each-acks ack-each-rate ack-hole-early-later ack-hole-early-seconds ack-hole-later \
+                ack-hole-seconds ack-unanswered-seconds ack-unknown-id-seconds acked-redelivered-seconds auth-challenge-seconds \
+                backlog-growing-entries backlog-growing-factor backlog-growing-rest-seconds backlog-growing-seconds \
+                batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds bookie-silent-seconds \
+                broker-silent-seconds broker-unreachable-seconds certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least \
+                churn-frames churn-interval-seconds churn-least churn-rate churn-slow-interval-seconds clock-skew-seconds \
                 compression-useless-entries connection-churn-seconds connection-closed-by-client-seconds consumer-behind-factor \
                 consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-messages consumer-behind-seconds \
                 consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds consumer-not-acking-first-seconds \

@@ -50,6 +50,22 @@ THRESHOLDS = (
         ("connection-churn", "producer-churn"),
     ),
     Threshold(
+        "churn-few-least",
+        8,
+        "times",
+        "So many, soon after each other and one at a time, are enough when it takes two seconds or more; producers of one connection "
+        "need not be as soon.",
+        ("connection-churn", "producer-churn"),
+        1,
+    ),
+    Threshold(
+        "churn-slow-interval-seconds",
+        3,
+        SECONDS,
+        "As many as of busy seconds, one at a time and all for one topic; jobs of cron are minutes apart.",
+        ("connection-churn", "producer-churn"),
+    ),
+    Threshold(
         "churn-busy",
         2,
         "seconds",
@@ -103,8 +119,9 @@ class ChurnRule(ConnectionRule):
         limits = self._context.thresholds
         for topic, closed in self._closed.items():
             first, latest = closed.times[0], closed.times[-1]
+            span = latest.time - first.time
             busy = closed.busy >= limits["churn-least"] and closed.seconds >= limits["churn-busy"]
-            if not (busy or _lasts(closed.asked, latest.time - first.time, limits)):
+            if not (busy or _lasts(closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True)):
                 continue
             if row.client_frames > limits["producer-churn-frames"] * self._all:
                 continue
@@ -118,17 +135,21 @@ class ChurnRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close}
 
 
-def _lasts(count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool = False) -> bool:
+def _lasts(count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
     """Return True for so many repetitions, so soon after each other, that they are churn without a busy second.
 
-    `in_turn`: none begins before the end of the one before, as what starts at once does.
+    `in_turn`: none begins before the end of the one before, as what starts at once does. `slow`: all are for one purpose.
     """
-    interval = thresholds.ns("churn-interval-seconds")
-    return count >= thresholds["churn-least"] and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
+    interval, busy = thresholds.ns("churn-interval-seconds"), thresholds.ns("churn-busy")
+    least, few = thresholds["churn-least"], thresholds["churn-few-least"]
+    if in_turn and span_ns >= busy:
+        longest = thresholds.ns("churn-slow-interval-seconds") if slow and count >= least else interval
+        return count >= few and span_ns <= (count - 1) * longest
+    return count >= least and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
 
 
-def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the connections of a client to a server that were opened far more often than used."""
+def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
+    """Report the connections of a client to a server that were opened far more often than used, and return their facts."""
     short = [
         fact
         for fact in facts
@@ -138,7 +159,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
         and fact.values["lifetime"] < thresholds.ns("connection-churn-seconds")
     ]
     if not short:
-        return
+        return []
     short.sort(key=lambda fact: fact.values["start"])
     opened = Repetitions(short[0].where)
     for fact in short:
@@ -147,8 +168,10 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     ends = [fact.values["start"] + fact.values["lifetime"] for fact in short]
     in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
     busy = opened.busy >= thresholds["churn-least"] and opened.seconds >= thresholds["churn-busy"]
-    if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds, in_turn=in_turn)):
-        return
+    topics = {fact.values["topic"] for fact in short}
+    is_one = len(topics) == 1 and None not in topics
+    if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds, in_turn=in_turn, slow=is_one)):
+        return []
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)
     text = (
@@ -163,6 +186,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
         "lived_max_ns": lived,
     }
     report("connection-churn", first.where._replace(time=first.values["last"]), text, evidence)
+    return short
 
 
 def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

@@ -119,6 +119,7 @@ class ClosingRule(ConnectionRule):
         "_requests",
         "_round_trip_max_ns",
         "_successful",
+        "_topic",
         "_unanswered",
         "_waiting",
     )
@@ -150,6 +151,8 @@ class ClosingRule(ConnectionRule):
         self._refusal: Refusal | None = None
         self._malformed: str | None = None
         """Latest frame of the client that does not decode."""
+        self._topic: str | None = None
+        """Topic of the first producer or consumer."""
         self._successful = False
         """True when a request for which the client connected succeeded."""
 
@@ -176,7 +179,7 @@ class ClosingRule(ConnectionRule):
         self._frame(row)
         fields = row.fields or {}
         field, noun = _OPENS[row.command or ""]
-        number = fields.get(field, -1)
+        number, self._topic = fields.get(field, -1), self._topic or bounded_name(row.topic)
         if len(self._requests) < OPEN_MAX:
             name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
             self._requests = self._requests or {}
@@ -193,8 +196,7 @@ class ClosingRule(ConnectionRule):
         self._frame(row)
         if self._abandoned:
             fields = row.fields or {}
-            key = row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"
-            times = self._abandoned.pop(key, 0)
+            times = self._abandoned.pop(key := (row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"), 0)
             if times > 1:  # chunks share an id
                 self._abandoned[key] = times - 1
             if times:
@@ -203,8 +205,7 @@ class ClosingRule(ConnectionRule):
     def _send_exchange(self, row: ExchangeRow) -> None:
         self._exchange(row)
         if row.status == "unanswered" and len(self._abandoned) < ABANDONED_MAX:
-            self._abandoned = self._abandoned or {}
-            key = row.topic, row.key or ""
+            self._abandoned, key = self._abandoned or {}, (row.topic, row.key or "")
             self._abandoned[key] = self._abandoned.get(key, 0) + 1
 
     def _close(self, row: FrameRow) -> None:
@@ -286,9 +287,8 @@ class ClosingRule(ConnectionRule):
         return None if last is None else LastCommand(command, last)
 
     def _report_silent(self, side: str, row: ConnectionRow) -> None:
-        other = _OTHER[side]
+        other, end = _OTHER[side], row.end
         first = self._pinged[other][0]
-        end = row.end
         command = self._last_command(side)
         peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
         latest = f", its last command was {command.command} {duration(end - command.where.time)} before the end" if command else ""
@@ -360,8 +360,7 @@ class ClosingRule(ConnectionRule):
         self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
-        end = row.end
-        start = row.start
+        start, end = row.start, row.end
         refusal, reason = self._refusal, None
         if end - start < self._context.thresholds.ns("reconnect-loop-lifetime-seconds") and row.closed != "open":
             if refusal is not None and refusal.error is not None and not self._successful:
@@ -378,7 +377,8 @@ class ClosingRule(ConnectionRule):
             "closed_by": row.closed_by,
             "client_frames": row.client_frames,
             "refused": refusal is not None,
-            "torn": row.closed == "rst" and bool(self._open),
+            "torn": row.closed == "rst" and (bool(self._unanswered) or any(noun == "consumer" for noun, _ in self._open)),
+            "topic": self._topic,
             "idle": self._idle_ns(),
             "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered))),
         }
@@ -387,10 +387,10 @@ class ClosingRule(ConnectionRule):
 
     def _idle_ns(self) -> int:
         """Return for how long a closed connection was silent at its end; what the client says to nobody does not count."""
-        client, server = self._last_of_client, self._last_of_server
-        if self._context.closing is None or client is None or server is None:
+        client, server, closing = self._last_of_client, self._last_of_server, self._context.closing
+        if closing is None or client is None or server is None:
             return 0
-        closed, spoken, answered = self._context.closing[1], client.time, server.time
+        closed, spoken, answered = closing[1], client.time, server.time
         return max(closed - max(spoken, answered), min(spoken, closed) - answered, 0)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:

@@ -37,7 +37,7 @@ THRESHOLDS = (
         ("backlog-growing",),
     ),
     Threshold("backlog-growing-entries", 20, "entries", "A few are always on their way.", ("backlog-growing",), 1),
-    Threshold("backlog-growing-factor", 2, "times", "So many were published for each that was delivered.", ("backlog-growing",), 1),
+    Threshold("backlog-growing-factor", 1.5, "times", "So many were published for each that was delivered.", ("backlog-growing",), 1),
 )
 
 SKIPPED = "skipped"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, USUAL_ACKS, may_lack
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, indexes_of
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -24,6 +27,18 @@ THRESHOLDS = (
     Threshold("consumer-paused-seconds", 2, SECONDS, "Clients group ACKs for up to two seconds.", ("consumer-paused",)),
     Threshold("consumer-paused-times", 10, "times", "The next longest wait for an ACK.", ("consumer-paused",), 1),
     Threshold("consumer-paused-messages", 5, "messages", "That waited: a few may take long.", ("consumer-paused",), 1),
+    Threshold("ack-hole-seconds", 90, SECONDS, "A negative acknowledgement brings a message back after 60 s by default.", ("ack-hole",)),
+    Threshold(
+        "ack-hole-later", 10, "entries", "Fewer later ones acknowledged may be an application that works on several at once.", ("ack-hole",)
+    ),
+    Threshold(
+        "ack-hole-early-seconds",
+        5,
+        SECONDS,
+        "At the end, of a consumer that acknowledged far more later entries, each within a tenth of this time or of that of the hole.",
+        ("ack-hole",),
+    ),
+    Threshold("ack-hole-early-later", 50, "entries", "So many later entries, acknowledged as soon, show what is usual.", ("ack-hole",), 2),
     Threshold(
         "consumer-undecided-hole-turns",
         10,
@@ -73,20 +88,69 @@ def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, ac
     context.report("consumer-paused", turns.until, text, evidence | {"unacknowledged": turns.waiting, "acks": acks, "act": "client"})
 
 
-def report_skipped(context: RuleContext, consumer: ConsumerState, oldest: tuple[str, Where], now: int, later: int, turn: int) -> None:
-    """Report the oldest message (id, delivery), which is not acknowledged though so many later ones are, before that is a hole."""
-    name, where = oldest
+_EARLY_TIMES = 10
+"""So much longer than any acknowledged entry waits one that is forgotten."""
+
+
+class Hole(msgspec.Struct, frozen=True):
+    """The oldest entry that a consumer has not acknowledged, though it did so with later ones."""
+
+    position: Position
+    where: Where
+    """Its delivery."""
+    age: int
+    """Time since then, in nanoseconds."""
+    later: int
+    """Later entries that are acknowledged."""
+    messages: int
+    """Unacknowledged ones of the consumer."""
+    indexes: int | None
+    """Bitmap of those of the entry; None for all."""
+    all: list[Position]
+    """The first unacknowledged entries."""
+
+    @property
+    def name(self) -> str:
+        """Its position as text."""
+        return f"{self.position[0]}:{self.position[1]}"
+
+    def is_decided(self, thresholds: Thresholds, longest_held: int, *, ending: bool) -> bool:
+        """Return True when nobody will acknowledge it any more; `longest_held`: time for which an acknowledged one waited."""
+        if self.age >= thresholds.ns("ack-hole-seconds"):
+            return self.later >= thresholds["ack-hole-later"]
+        is_old = self.age >= max(thresholds.ns("ack-hole-early-seconds"), _EARLY_TIMES * longest_held)
+        return ending and is_old and self.later >= thresholds["ack-hole-early-later"]
+
+    def text(self, consumer: ConsumerState) -> str:
+        """Return the begin of a sentence about it."""
+        return f"{consumer.title} holds {self.name} unacknowledged for {duration(self.age)}, though it acknowledged"
+
+    def evidence(self, consumer: ConsumerState) -> dict[str, Any]:
+        """Return the evidence of an entry that its consumer forgot."""
+        return {
+            "frames": [self.where.name],
+            **consumer.evidence,
+            "message_id": list(self.position),
+            "batch_indexes": None if self.indexes is None else indexes_of(self.indexes, SAMPLES_MAX),
+            "age_ns": self.age,
+            "later_acknowledged": self.later,
+            "holes": self.all,
+            "unacknowledged": self.messages,
+            "act": "client",
+        }
+
+
+def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, now: int, turn: int) -> None:
+    """Report an entry that is not acknowledged though so many later ones are, before that is a hole."""
+    where, age, later = hole.where, hole.age, hole.later
     thresholds = context.thresholds
-    age = now - where.time
     if (
         later < thresholds["ack-hole-later"]
         or age < thresholds["consumer-undecided-hole-turns"] * turn
         or may_lack(context, where.time, now)
     ):
         return
-    text = (
-        f"{consumer.title} holds {name} unacknowledged for {duration(age)}, though it acknowledged {later:,} later entries and lets none "
-    )
+    text = f"{hole.text(consumer)} {later:,} later entries and lets none "
     text += f"wait for more than {duration(turn)}; a longer capture would show whether it comes back to it."
     evidence = {"frames": [where.name], **consumer.evidence, "age_ns": age, "later_acknowledged": later, "act": "client"}
     decided = thresholds.evidence("consumer-undecided-hole-turns", "ack-hole-later")

@@ -26,7 +26,7 @@ from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
-from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery
+from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery, note_flow
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
@@ -172,6 +172,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _flow(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
+            note_flow(self._unknown, row)
             return
         self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)

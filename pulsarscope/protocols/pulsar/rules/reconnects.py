@@ -47,7 +47,7 @@ FORGET_NS = 600_000_000_000
 def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report runs of connections that failed soon after each other, were hardly used, or cut when they were idle."""
     client, _, server = key.partition("\n")
-    judge_churn(client, server, facts, report, thresholds)
+    made = {fact.where.connection for fact in judge_churn(client, server, facts, report, thresholds)}
     judge_idle(client, server, facts, report, thresholds)
     least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
@@ -57,7 +57,7 @@ def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding,
             if len(failures) >= least:
                 _report_loop(client, server, failures, successes, report)
             failures, successes = [], 0
-        if fact.values["reason"] is not None:
+        if fact.values["reason"] is not None and fact.where.connection not in made:  # else it was of use, however it ended
             failures.append(fact)
         elif failures:
             successes += 1

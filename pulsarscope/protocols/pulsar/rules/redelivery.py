@@ -76,7 +76,7 @@ THRESHOLDS = (
     ),
     Threshold(
         "redelivery-storm-unresolved",
-        5,
+        4,
         "redeliveries",
         "Within the same window, of one message that is never acknowledged, as it is when it goes to a dead letter topic, by a consumer "
         "that acknowledged no other message after as many.",
@@ -85,9 +85,9 @@ THRESHOLDS = (
     ),
     Threshold(
         "redelivery-storm-nothing-done",
-        4,
+        3,
         "redeliveries",
-        "Of each of some messages, all that a consumer got, without any ACK since: ack time-outs may be longer than windows.",
+        "Of each of some messages, all that a consumer got, without any ACK since, for longer than a window or at equal intervals.",
         ("redelivery-storm",),
         1,
     ),
@@ -236,7 +236,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if len(often) < max(thresholds["redelivery-storm-nothing-done-messages"], consumer.deliveries - consumer.redelivered):
             return False
         since = min(times[0] for times in often)
-        goes_on = not self.open or self.context.last.time - since > self._window_ns
+        goes_on = not self.open or self.context.last.time - since > self._window_ns or _is_regular(consumer.times)
         return goes_on and not may_lack(self.context, since, self.context.last.time)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -391,6 +391,12 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         "SEEK": _seek,
         "SEND": _send,
     }
+
+
+def _is_regular(times: Sequence[int]) -> bool:
+    """Return True when the first few requests came at equal intervals, as those of an ack timeout do."""
+    intervals = [after - before for before, after in pairwise(times)]
+    return len(intervals) > 1 and 5 * (max(intervals) - min(intervals)) <= max(intervals)
 
 
 def period_of(times: list[int]) -> int | None:

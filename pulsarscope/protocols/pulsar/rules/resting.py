@@ -1,6 +1,6 @@
 """Consumers from before the capture that get nothing more, though their topic has newer messages.
 
-Their permits are unknown, so that nobody can be blamed: that they stopped is told all the same.
+Their permits are unknown: that they stopped is told all the same, and that they lack permits of one that got everything until then.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, latest_seen, may_lack
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 RESTING = "resting"
 """Kind of a fact of a topic: where a consumer from before the capture stopped."""
+
+
+_STOPPED_PAUSES, _STOPPED_ENTRIES = 10, 20
+"""Longest times between two deliveries, and entries published behind the last one, that show that a consumer has stopped."""
 
 
 class Unsubscribed(msgspec.Struct):
@@ -32,10 +36,13 @@ class Unsubscribed(msgspec.Struct):
     entries: int = 1
     pause: int = 0
     """Longest time between two deliveries, in nanoseconds."""
+    permits: int = 0
+    """Permits that it has at least: those of the capture, as if it had none before."""
 
-    def add(self, position: Position, where: Where) -> None:
+    def add(self, position: Position, where: Where, messages: int) -> None:
         """Add a delivery."""
         self.entries += self.low <= position
+        self.permits = max(self.permits - messages, 0)
         self.pause = max(self.pause, where.time - self.latest.time)
         self.low, self.high, self.latest = min(self.low, position), max(self.high, position), where
 
@@ -45,9 +52,16 @@ def note_delivery(table: dict[int, Unsubscribed], row: FrameRow, limit: int) -> 
     fields = row.fields or {}
     number, position, where = fields.get("consumer_id", -1), position_of(fields.get("message_id")), where_of(row)
     if (consumer := table.get(number)) is not None and consumer.high[0] == position[0]:
-        consumer.add(position, where)
+        consumer.add(position, where, batch_size(row))
     else:
         remember(table, number, Unsubscribed(row.topic, position, position, where), limit)
+
+
+def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
+    """Note permits for a consumer that is unknown so far."""
+    fields = row.fields or {}
+    if (consumer := table.get(fields.get("consumer_id", -1))) is not None:
+        consumer.permits += fields.get("messagePermits", 0)
 
 
 def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed], now: int, *, is_open: bool) -> None:
@@ -63,6 +77,7 @@ def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed]
             "frame": consumer.latest.name,
             "since": consumer.latest.time,
             "pause": consumer.pause,
+            "permits": consumer.permits,
             "closed": not is_open,
             "server": host(context.server),
         }
@@ -92,7 +107,10 @@ def evaluate_resting(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         rest = until - values["since"]
         who = f"Consumer {values['consumer_id']} of connection {fact.where.connection} on {topic}"
         text = f"{who} got {values['entries']:,} entries and nothing for the last {duration(rest)}, though the topic has at least "
-        text += f"{count:,} more: it subscribed before the capture, so that its permits are unknown."
+        text += f"{count:,} more: it subscribed before the capture, "
+        stopped = max(thresholds.ns("consumer-not-acking-first-seconds"), _STOPPED_PAUSES * values["pause"])
+        is_certain = values["alone"] and rest >= stopped and count >= _STOPPED_ENTRIES and not values["permits"]
+        text += "and has most likely used up its permits." if is_certain else "so that its permits are unknown."
         evidence = {
             "frames": [values["frame"]],
             "consumer_id": values["consumer_id"],
@@ -102,6 +120,8 @@ def evaluate_resting(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             "published_behind": count,
             "rest_ns": rest,
             "longest_pause_ns": values["pause"],
-            **thresholds.evidence("consumer-undecided-seconds", "consumer-rhythm-factor"),
+            **thresholds.evidence(
+                "consumer-not-acking-first-seconds" if is_certain else "consumer-undecided-seconds", "consumer-rhythm-factor"
+            ),
         }
-        report("consumer-undecided", fact.where._replace(time=values["since"]), text, evidence)
+        report("consumer-starved" if is_certain else "consumer-undecided", fact.where._replace(time=values["since"]), text, evidence)

@@ -45,6 +45,9 @@ SPANS, WITHHELD = "spans", "withheld"
 AROUND = 5
 """Entries before and behind skipped ones that the consumers of the capture got: else another one, not in the capture, may have them."""
 
+FEW, MANY = 2, 10
+"""So few before are enough when there are so many behind: another consumer would have had some of these."""
+
 HOLES_MAX = 2
 """Holes in what a subscription got: more are the share of a consumer that is not in the capture."""
 
@@ -104,7 +107,8 @@ def _report_skipped(
         count = after[0] - before[1] - 1
         where = after[2]
         known = next((fact for fact in published if fact.values["position"][0] == ledger and fact.values["position"][1] < after[0]), None)
-        is_surrounded = all(last - first + 1 >= AROUND for first, last, *_ in (before, after))
+        earlier, later = (last - first + 1 for first, last, *_ in (before, after))
+        is_surrounded = later >= AROUND and (earlier >= AROUND or (earlier >= FEW and later >= MANY))
         if known is None or known.where.time > where.time or count < thresholds["messages-skipped-entries"] or not is_surrounded:
             continue
         # Of what comes while it has permits a consumer gets its share: all of it may be another's that is preferred.

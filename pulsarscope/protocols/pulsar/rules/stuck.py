@@ -65,7 +65,7 @@ THRESHOLDS = (
 )
 
 STEADY_TURNS = 10
-"""Longest turns within a patience that show that a consumer is never slow."""
+"""Longest turns within a patience, or most messages that ever waited for an ACK, that show that a consumer is never slow."""
 
 STARVING, HOLDING = "starving", "holding"
 MISSING, PASSED = "missing", "passed"
@@ -187,7 +187,9 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
     if not values["active_at"]:
         return f"{text}, and acknowledged none.", "consumer-not-acking-first-seconds"
     text = f"{text}, and its latest ACK was {duration(rest)} before."
-    steady = values["acks"] >= USUAL_ACKS and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")
+    usual = values["acks"] >= USUAL_ACKS
+    steady = usual and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")
+    steady |= usual and values["unacknowledged"] >= STEADY_TURNS * max(values["most_held"], 1)
     return text, "consumer-not-acking-first-seconds" if steady else "consumer-not-acking-stopped-seconds"
 
 

@@ -23,8 +23,8 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_N
 from pulsarscope.protocols.pulsar.rules.departures import AGAIN, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
-from pulsarscope.protocols.pulsar.rules.pauses import Turns, report_pause, report_skipped
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.pauses import Hole, Turns, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
@@ -71,10 +71,6 @@ THRESHOLDS = (
         ("consumer-not-acking",),
         1,
     ),
-    Threshold("ack-hole-seconds", 90, SECONDS, "A negative acknowledgement brings a message back after 60 s by default.", ("ack-hole",)),
-    Threshold(
-        "ack-hole-later", 10, "entries", "Fewer later ones acknowledged may be an application that works on several at once.", ("ack-hole",)
-    ),
 )
 
 ENTRIES_MAX = 200_000
@@ -120,6 +116,10 @@ class UnackedState(ConsumerState):
     """Entries that it acknowledged without having got them; None until it gets something."""
     idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
+    longest_held: int = 0
+    """Longest time from a delivery to its ACK, in nanoseconds."""
+    most_held: int = 0
+    """Most unacknowledged messages at an ACK."""
     reported: bool = False
     hole_reported: bool = False
 
@@ -168,12 +168,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
-            if age >= thresholds.ns("ack-hole-seconds"):
-                if later >= thresholds["ack-hole-later"] and not may_lack(self.context, oldest.where.time, now):
-                    self._report_hole(consumer, position, oldest, age, later)
+            hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, list(consumer.entries)[:SAMPLES_MAX])
+            if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
+                if not may_lack(self.context, oldest.where.time, now):
+                    consumer.hole_reported = True
+                    text = f"{hole.text(consumer)} {later} later entries"
+                    self.context.report("ack-hole", oldest.where, self.sentence(text), hole.evidence(consumer))
             elif ending:
-                skipped = f"{position[0]}:{position[1]}", oldest.where
-                report_skipped(self.context, consumer, skipped, now, later, consumer.turns.longest)
+                report_skipped(self.context, consumer, hole, now, consumer.turns.longest)
         if ending:
             if not consumer.reported or consumer.kind == "Key_Shared":
                 self._emit_holding(consumer, now)
@@ -229,7 +231,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if (place := (where.file, where.packet)) <= consumer.early.latest:
             is_acknowledged, ack_set = consumer.early.of(position, place)
             if is_acknowledged:
-                self._acknowledge(consumer, position, ack_set)
+                self._acknowledge(consumer, position, ack_set, where.time)
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
             self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
@@ -251,13 +253,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if consumer.entries:
             oldest = next(iter(consumer.entries.values())).where.time
             consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)
+            consumer.most_held = max(consumer.most_held, consumer.messages)
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
                 consumer.early.cumulative = place, position
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
-            if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set")):
+            if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set"), where.time):
                 consumer.early.add(position, place, ack_set)
                 consumer.pace.note_earlier(consumer.deliveries, cumulative=fields.get("ack_type") == "Cumulative")
                 if consumer.unknown is not None:
@@ -339,6 +342,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turns.longest,
             "acks": consumer.acks,
+            "most_held": consumer.most_held,
             "enough": enough,
             "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
             "closed": not self.open,
@@ -381,7 +385,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.entries, consumer.taken = dict(consumer.entries), 0
         return True
 
-    def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None) -> bool:
+    def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None, now: int) -> bool:
         """Return False when the consumer does not hold the entry."""
         if (entry := consumer.entries.get(position)) is None:
             return False
@@ -393,6 +397,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             entry.indexes, entry.messages = remaining, remaining.bit_count()
         else:
             self._take(consumer, position)
+            if (held := now - entry.where.time) > consumer.longest_held:
+                consumer.longest_held = held
         return True
 
     def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str, beside: int | None = None) -> None:
@@ -422,23 +428,6 @@ class UnackedRule(ConsumerRule[UnackedState]):
             **self.context.thresholds.evidence(*deciding),
         }
         self.context.report("consumer-not-acking", oldest.where, self.sentence(text), evidence)
-
-    def _report_hole(self, consumer: UnackedState, position: Position, oldest: UnackedEntry, age: int, later: int) -> None:
-        consumer.hole_reported = True
-        ledger, entry = position
-        text = f"{consumer.title} holds {ledger}:{entry} unacknowledged for {duration(age)}, though it acknowledged {later} later entries"
-        evidence = {
-            "frames": [oldest.where.name],
-            **consumer.evidence,
-            "message_id": [ledger, entry],
-            "batch_indexes": None if oldest.indexes is None else indexes_of(oldest.indexes, SAMPLES_MAX),
-            "age_ns": age,
-            "later_acknowledged": later,
-            "holes": list(consumer.entries)[:SAMPLES_MAX],
-            "unacknowledged": consumer.messages,
-            "act": "client",
-        }
-        self.context.report("ack-hole", oldest.where, self.sentence(text), evidence)
 
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
