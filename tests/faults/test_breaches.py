@@ -166,6 +166,28 @@ def test_a_retry_without_a_close_is_named(tmp_path: Path, noun: str, end: str, p
     assert found(diagnosis) == {RETRY}
 
 
+@pytest.mark.parametrize(("end", "times", "ready"), [*product(ENDS, (1, 3), (False, True))])
+def test_a_retry_of_one_that_waits_for_exclusive_access_is_named(tmp_path: Path, end: str, times: int, ready: bool) -> None:
+    talk = begun().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    for number in range(times):
+        again = producer(1, "p", 2 + number, producer_access_mode="WaitForExclusive")
+        talk.wait(SECOND).client(again).server(error(2 + number, "ServiceNotReady"))
+    if ready:
+        talk.server(created())
+    diagnosis = ended(tmp_path, talk, end)
+    _, evidence = diagnosis.only(RETRY)
+    assert evidence["count"] == times
+    assert found(diagnosis) == {RETRY}
+
+
+def test_one_that_waited_and_got_access_is_none(tmp_path: Path) -> None:
+    talk = begun().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    talk.wait(SECOND).server(created()).client(close_producer(1, 5)).server(success(5)).client(producer(request=6)).server(
+        created(request=6)
+    )
+    assert found(diagnose(tmp_path, talk)) == set()
+
+
 @pytest.mark.parametrize(("first", "then", "end"), [*product(("PRODUCER", "LOOKUP", "SUBSCRIBE", "FLOW"), ("nothing", "connect"), ENDS)])
 def test_commands_before_connect_are_named(tmp_path: Path, first: str, then: str, end: str) -> None:
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).handshake()

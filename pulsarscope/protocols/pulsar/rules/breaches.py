@@ -219,8 +219,9 @@ class BreachRule(ConnectionRule):
 
     def _response(self, row: FrameRow) -> None:
         command, fields = row.command or "", row.fields or {}
-        if fields.get("producer_ready") is not False:
-            self._waiting.pop((command, fields.get("request_id", -1)), None)
+        if fields.get("producer_ready") is False:
+            return  # it waits for exclusive access, and for a second answer
+        self._waiting.pop((command, fields.get("request_id", -1)), None)
         if (taken := self._taken.get(self._asked.pop(row.request or "", ("", -1)))) is not None:
             taken.answered = True
 

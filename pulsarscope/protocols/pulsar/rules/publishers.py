@@ -19,6 +19,13 @@ JUMP = 100
 """So many times the latency of another SEND of its producer tells a pause from a broker or a link that is slow."""
 
 
+_ONE_AT_A_TIME = 2
+"""SENDs without an answer of a client that waits for each receipt."""
+
+_FASTER = 10
+"""So many times the fastest is the usual latency of a producer that is held back."""
+
+
 class ReplicationLag(msgspec.Struct):
     """Ages of the messages that a replicator sends: capture time less publish time, ns. Only differences count: clocks differ."""
 
@@ -103,6 +110,16 @@ def note_lag(publisher: Publisher, row: FrameRow) -> None:
     lag.last, lag.last_age, lag.sends = where, age, lag.sends + 1
 
 
+def _is_held_back(publisher: Publisher, sends: int, median: int, thresholds: Thresholds) -> bool:
+    """Return True when each SEND waits as long, though the broker can far faster, as a publish rate limit makes it."""
+    if sends < thresholds["slow-publish-sends"] or publisher.in_flight_max > _ONE_AT_A_TIME:
+        return False
+    if median < max(thresholds.ns("slow-publish-held-seconds"), _FASTER * min(publisher.latencies)):
+        return False
+    alike = sum(times for latency, times in publisher.latencies.items() if 5 * abs(latency - median) <= median)
+    return alike >= thresholds["slow-publish-sends"] and 2 * alike >= sends
+
+
 def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
     """Return the finding on a producer, if it is slow."""
     if publisher.slowest is None:
@@ -119,6 +136,8 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         deciding = thresholds.evidence("slow-publish-longest-seconds")
     elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
         deciding = thresholds.evidence("slow-publish-jump-seconds")
+    elif _is_held_back(publisher, sends, median, thresholds):
+        deciding = thresholds.evidence("slow-publish-held-seconds", "slow-publish-sends")
     else:
         return None
     evidence: dict[str, Any] = {

@@ -75,6 +75,13 @@ THRESHOLDS = (
         "Latency of a SEND that is a hundred times that of another one of its producer: disks and pauses of a healthy broker take less.",
         ("slow-publish",),
     ),
+    Threshold(
+        "slow-publish-held-seconds",
+        0.1,
+        SECONDS,
+        "Usual latency of a producer that waits for each receipt, at equal intervals, when the fastest of its SENDs took a tenth at most.",
+        ("slow-publish",),
+    ),
     Threshold("send-unanswered-seconds", 1, SECONDS, "A receipt may be on its way when the connection ends.", ("send-unanswered",)),
     Threshold("replication-stalled-seconds", 1, SECONDS, "Receipts cross continents in less.", ("replication-stalled",)),
     Threshold(

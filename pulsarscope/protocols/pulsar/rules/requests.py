@@ -53,6 +53,13 @@ THRESHOLDS = (
         ("slow-exchange",),
     ),
     Threshold(
+        "slow-exchange-open-seconds",
+        0.25,
+        SECONDS,
+        "Longer for each PRODUCER and SUBSCRIBE that waits on the connection at that time: the broker loads a topic for each.",
+        ("slow-exchange", "request-unanswered"),
+    ),
+    Threshold(
         "slow-exchange-lookup-seconds",
         2.5,
         SECONDS,
@@ -89,6 +96,8 @@ TOO_LARGE = "maximum message size"
 
 _TO_ANY = frozenset({"ERROR", "SUCCESS"})
 
+_OPENING = frozenset({"PRODUCER", "SUBSCRIBE"})
+
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
@@ -96,12 +105,14 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_answered_at", "_context", "_probes", "_queued", "_unanswered", "_unrequested")
+    __slots__ = ("_answered_at", "_burst", "_context", "_opening", "_probes", "_queued", "_unanswered", "_unrequested")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._answered_at = 0
         """Time of the first answer."""
+        self._opening = self._burst = 0
+        """PRODUCERs and SUBSCRIBEs that wait, and their number since none did."""
         self._unanswered: list[tuple[Where, str, str]] | None = None
         """Place, command and title of requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
@@ -111,7 +122,12 @@ class RequestRule(ConnectionRule):
         self._probes: dict[str, None] = NOTHING
         """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
 
+    def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
+        self._burst = self._burst + 1 if self._opening else 1
+        self._opening += 1
+
     def _producer(self, row: FrameRow) -> None:
+        self._open(row)
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
             self._queued = self._queued or {}
             self._queued[where_of(row).name] = None
@@ -154,7 +170,11 @@ class RequestRule(ConnectionRule):
         limit = "slow-exchange-connect-seconds" if row.request == "CONNECT" else "slow-exchange-seconds"
         if row.request in FROM_MEMORY:
             limit = "slow-exchange-lookup-seconds"
-        is_slow = row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns(limit)
+        limit_ns = self._context.thresholds.ns(limit)
+        if row.request in _OPENING:
+            limit_ns += self._for_others()
+            self._opening = max(self._opening - 1, 0)
+        is_slow = row.latency_ns is not None and row.latency_ns > limit_ns
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
         if row.status == "unanswered":
@@ -165,6 +185,10 @@ class RequestRule(ConnectionRule):
             evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": row.latency_ns}
             evidence |= self._context.thresholds.evidence(limit)
             self._context.report("slow-exchange", where, f"{_title(row)} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
+
+    def _for_others(self) -> int:
+        """Return the nanoseconds that a PRODUCER or SUBSCRIBE may take longer for the others that wait with it."""
+        return max(self._burst - 1, 0) * self._context.thresholds.ns("slow-exchange-open-seconds")
 
     def _may_answer_another(self, row: ExchangeRow, latency_ns: int) -> bool:
         """Return True for a response to any kind of request, or without a number, when another request may be missing.
@@ -192,7 +216,7 @@ class RequestRule(ConnectionRule):
             limit = "request-unanswered-seconds"
             if row.closed == "open":
                 limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"
-            if waited > thresholds.ns(limit):
+            if waited > thresholds.ns(limit) + (self._for_others() if row.closed == "open" and command in _OPENING else 0):
                 rest = f"though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}"
                 text = f"{title} has no answer, {rest}."
                 evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
@@ -208,7 +232,7 @@ class RequestRule(ConnectionRule):
         """Pass over the answered SENDs; see `ConnectionRule.columns`."""
         return True
 
-    frames: ClassVar[Handlers] = {"PRODUCER": _producer, "PARTITIONED_METADATA": _metadata}
+    frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ignore, "PING": _ping, "SEND": _refusal}
 

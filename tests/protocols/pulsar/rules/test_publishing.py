@@ -53,6 +53,38 @@ def test_one_send_that_waits_a_third_of_its_time_out_is_enough() -> None:
     assert publishing(11 * SECOND, 1).codes() == ["slow-publish"]
 
 
+def held_back(fast: int, slow: int, held: int, spread: float, window: int = 1) -> RuleDialogue:
+    """A producer whose SENDs take a few milliseconds, and then `held` of them, more or less by a share."""
+    talk = RuleDialogue().client(PRODUCER).server(READY)
+    for number in range(0, fast + slow, window):
+        latency = 4 if number < fast else round(held * (1 + spread * (number % 3 - 1)))
+        talk.client(*(send(sequence_id=number + each) for each in range(window))).wait(latency * MILLISECOND)
+        talk.server(*(receipt(sequence_id=number + each, entry=number + each) for each in range(window)))
+    return talk
+
+
+@pytest.mark.parametrize(("fast", "slow", "held"), [*product((1, 5), (12, 30), (110, 245, 700)), (12, 30, 245)])
+def test_a_publish_rate_limit_shows_in_equal_waits(fast: int, slow: int, held: int) -> None:
+    rows = held_back(fast, slow, held, 0.05).end()
+    assert [row.code for row in rows] == ["slow-publish"]
+    assert "slow-publish-held-seconds" in (rows[0].evidence or {})["threshold"]
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "held", "spread", "window"),
+    [
+        (5, 30, 60, 0.05, 1),  # not for long
+        (5, 30, 245, 0.5, 1),  # a busy disk
+        (0, 30, 245, 0.05, 1),  # far away
+        (5, 8, 245, 0.05, 1),  # a few
+        (40, 12, 245, 0.05, 1),
+        (5, 60, 245, 0.05, 5),  # in flight
+    ],
+)
+def test_other_waits_are_not_told(fast: int, slow: int, held: int, spread: float, window: int) -> None:
+    assert held_back(fast, slow, held, spread, window).codes() == []
+
+
 @pytest.mark.parametrize(
     ("latency_ns", "count"), [(900 * MILLISECOND, 9), (900 * MILLISECOND, 50), (1_500 * MILLISECOND, 2), (9 * SECOND, 1)]
 )

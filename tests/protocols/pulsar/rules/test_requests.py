@@ -118,6 +118,24 @@ def test_a_broker_that_is_slow_to_greet_is_told(tmp_path: Path, waited: int, cod
     assert diagnose(tmp_path, talk.close()).codes == codes
 
 
+def opening(count: int, seconds: float, *, answered: bool) -> Conversation:
+    """A client that opens so many consumers at once; the broker answers all after some seconds."""
+    talk = connected()
+    for number in range(count):
+        talk.client(subscribe(number, request=100 + number, topic=f"{TOPIC}-partition-{number}"))
+    talk.wait(round(seconds * SECOND))
+    for number in range(count if answered else 0):
+        talk.server(success(100 + number))
+    return talk if answered else talk.client(PING).server(PONG)
+
+
+@pytest.mark.parametrize(("count", "seconds", "slow"), [(1, 5.5, True), (3, 6, True), (30, 6, False), (30, 13, True), (100, 20, False)])
+@pytest.mark.parametrize("answered", [True, False])
+def test_many_topics_at_once_may_take_longer(tmp_path: Path, count: int, seconds: float, slow: bool, answered: bool) -> None:
+    codes = diagnose(tmp_path, opening(count, seconds, answered=answered)).codes
+    assert ({"slow-exchange", "request-unanswered"} & set(codes) != set()) == slow
+
+
 def test_a_request_without_an_answer_is_told_when_the_connection_went_on(tmp_path: Path) -> None:
     talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(answer(2))
     assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
