@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import ClassVar
 
 import msgspec
@@ -38,6 +39,9 @@ REFRESH_SECONDS = 0.2
 
 RESIZE_SECONDS = 0.1
 """Time after which a screen is taken to have its size: while a window is dragged it has many."""
+
+PAINT_SECONDS = 1.0
+"""Time that reading waits at most for the first rows to be on the screen: it may be closing."""
 
 
 class BrowseApp(SearchingApp):
@@ -124,12 +128,19 @@ class BrowseApp(SearchingApp):
             shown = False
             for _ in self.browsed.read(lambda: worker.is_cancelled):
                 if not shown and len(self.browsed.frames) and not worker.is_cancelled:
-                    shown = True  # reading goes on when the first rows are there
-                    self.call_from_thread(self._show_progress)
+                    shown = True
+                    self._show_first_rows()
         except PulsarscopeError as error:
             self.browsed.fail("; ".join(error.lines))
         except OSError as error:
             self.browsed.fail(f"cannot keep frames in a temporary file: {error.strerror}")
+
+    def _show_first_rows(self) -> None:
+        """Show what is read so far, from the thread that reads, and wait until it is on the screen: reading would slow that down."""
+        painted = Event()
+        self.call_from_thread(self._show_progress)
+        self.call_from_thread(self.call_after_refresh, painted.set)
+        painted.wait(PAINT_SECONDS)
 
     def _show_progress(self) -> None:
         with suppress(NoMatches):  # the keys are shown, or it ends

@@ -172,8 +172,6 @@ class Browsed:
             frames = [row for row in batch.rows if isinstance(row, FrameRow)]
             self.endpoints.update(self.run.endpoints)
             store.add(frames)
-            if self._keeper is not None:
-                self._keeper.add(batch.rows)
             self.diagnosis.feed(batch.rows)
             self._feed_tables(batch.rows)
             self._list(batch.rows)
@@ -181,6 +179,8 @@ class Browsed:
                 read_before, file = self.bytes_read, batch.file
             self.bytes_read = read_before + batch.bytes_read
             yield
+            if self._keeper is not None:
+                self._keeper.add(batch.rows)
         self.connections.order()
         self.ended = True
 

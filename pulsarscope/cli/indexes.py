@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     RowsRun: TypeAlias = AnyRun | IndexRun
     """A run that reads captures, or an index of them."""
+
+
+_ABANDONED_SECONDS = 86_400
+"""Time without a write after which nothing makes an unfinished index any more."""
 
 
 def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter | None, *, quiet: bool) -> IndexRun | None:
@@ -73,13 +78,24 @@ def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index 
 class IndexKeeper:
     """An index that is made while captures are looked at. When it cannot be written there is none."""
 
-    def __init__(self, writer: IndexWriter) -> None:
-        self._writer: IndexWriter | None = writer
+    def __init__(self, place: Path, identity: Identity) -> None:
+        self._place: Path | None = place
+        self._identity = identity
+        self._writer: IndexWriter | None = None
         self.failure = ""
 
+    def begin(self) -> None:
+        """Open the file. Raises OSError when it cannot be written."""
+        from pulsarscope.index.writer import IndexWriter  # pyarrow is slow to import: the first rows are on the screen before
+
+        place, self._place = self._place, None
+        if place is not None:
+            self._writer = IndexWriter(place, self._identity)
+
     def add(self, rows: list[Any]) -> None:
-        """Take rows."""
+        """Take rows; open the file for the first."""
         with self._noting():
+            self.begin()
             if self._writer is not None:
                 self._writer.add(rows)
 
@@ -117,7 +133,6 @@ class IndexKeeper:
 def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
     """Return what keeps an index of captures; None when there is no place for it."""
     from pulsarscope.index.identity import places_of
-    from pulsarscope.index.writer import IndexWriter
 
     places = places_of(identity, os.environ)
     if beside and len(identity.captures) != 1:
@@ -125,21 +140,25 @@ def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
     place = places[0] if beside else places[-1]
     if not beside and place.name.startswith(Path(identity.captures[0].path).name):
         return None  # no cache
-    try:
-        return IndexKeeper(IndexWriter(place, identity))
-    except OSError as error:
-        if beside:
+    keeper = IndexKeeper(place, identity)
+    if beside:
+        try:
+            keeper.begin()
+        except OSError as error:
             raise OutputError(f"{place} cannot be written: {system_reason(error)}") from error
-        return None
+    return keeper
 
 
 def prune(folder: Path) -> None:
-    """Remove the indexes of the cache that were made longest ago, until the others fit."""
-    from pulsarscope.index.identity import SUFFIX, cache_folder
+    """Remove what killed commands left unfinished in the cache, and the indexes that were made longest ago, until the others fit."""
+    from pulsarscope.index.identity import SUFFIX, UNFINISHED, cache_folder
 
     if folder != cache_folder(os.environ):
         return
     with suppress(OSError):
+        for path in folder.glob(f"*{UNFINISHED}"):
+            if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                path.unlink(missing_ok=True)
         files = sorted(((path.stat().st_mtime, path.stat().st_size, path) for path in folder.glob(f"*{SUFFIX}")), reverse=True)
         size = 0
         for _, own, path in files:

@@ -17,6 +17,9 @@ ENDS_BYTES = 1 << 16
 
 SUFFIX = ".psidx"
 
+UNFINISHED = ".incomplete"
+"""Ending of the name of an index while it is made."""
+
 OTHERWISE_MADE = "was made with other options, or by another version"
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pulsarscope.capture.portions import Portion, portions
 from pulsarscope.engine.local import PacketBatch
 from pulsarscope.engine.row_batch import Totals
-from pulsarscope.index.identity import Identity
+from pulsarscope.index.identity import UNFINISHED, Identity
 from pulsarscope.model.limits import INDEX_PORTION_BYTES, INDEXED_FRAMES_PER_CHUNK, INDEXED_PACKETS_PER_CHUNK
 from pulsarscope.model.platform import modules_mark
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -79,7 +79,7 @@ class IndexWriter:
         """Open a file beside the place. Raises OSError when it cannot be written."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
-        self._unfinished = path.with_name(f"{path.name}.{os.getpid()}.incomplete")
+        self._unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
         descriptor = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
         self._file = os.fdopen(descriptor, "wb")
         schema = SCHEMA.with_metadata({IDENTITY: msgspec.json.encode(identity), MODULES: modules_mark()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ def test_an_index_is_written_once_and_anew_when_the_capture_changes(capture: Pat
     said = capsys.readouterr().err
     assert "of another state" in said
     assert "written: " in said
+
+
+def test_what_killed_commands_left_in_the_cache_goes_with_the_next_index(capture: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "pulsarscope"
+    folder.mkdir(parents=True)
+    left, in_work = folder / "0123.psidx.1.incomplete", folder / "4567.psidx.2.incomplete"
+    for path in (left, in_work):
+        path.write_bytes(b"ARROW1")
+    os.utime(left, (1, 1))
+    assert index(IndexRequest(files=[str(capture)])) == 0
+    assert sorted(folder.glob("*.incomplete")) == [in_work]
 
 
 @pytest.mark.parametrize("longest", ["the name of the capture", "the folder of the cache"])
