@@ -60,7 +60,7 @@ GENERATED: dict[str, Callable[[Path], Content]] = {
     "big": lambda out: traffic.steady(out, "big", 1000, SEED),
     "connections": lambda out: traffic.short_connections(out, 20_000, SEED),
 }
-"""How each is made: 100-byte messages; one at a time; LZ4 batches with keys and properties; 1 GB of 64 KiB bodies; 20,000 connections."""
+"""Arguments: 100-byte messages; one at a time; LZ4 batches with keys and properties; 1 GB of 64 KiB bodies; 20,000 connections."""
 
 Runs = list[Measurement]
 
@@ -71,7 +71,7 @@ def ratio(runs: Runs) -> float:
 
 
 def gigabytes_per_second(runs: Runs) -> float:
-    """Of capture, per second of processor time."""
+    """Return the gigabytes of capture per second of processor time."""
     return runs[0].size / 1e9 / runs[0].best
 
 
@@ -81,7 +81,7 @@ def messages_per_second(runs: Runs) -> float:
 
 
 def seconds(runs: Runs) -> float:
-    """Of processor time."""
+    """Return the seconds of processor time."""
     return runs[0].best
 
 
@@ -116,7 +116,7 @@ class Row(NamedTuple):
     target: float | None
     form: str = TIMES
     rounds: int | None = None
-    """How many, where the number of rounds asked for would be wasted."""
+    """Number of rounds, where the number asked for would be wasted."""
 
 
 ROWS = (

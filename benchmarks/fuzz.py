@@ -37,7 +37,7 @@ from tests.scenarios.invariants import NONE, Invariants
 REGRESSIONS = Path(__file__).parents[1] / "tests" / "regressions"
 
 OTHER_EVERY = 8
-"""One of the slower checks runs for each so many inputs."""
+"""Inputs for each of which one of the slower checks runs."""
 
 STREAMS = 50
 """Streams of mutated frames for each capture, when readers are compared."""

@@ -1,4 +1,4 @@
-"""How `pulsarscope live -w` fares on a full line: `python -m benchmarks.live_load`. Needs CAP_NET_RAW, and two processors or more.
+"""Loss and memory of `pulsarscope live -w` on a full line: `python -m benchmarks.live_load`. Needs CAP_NET_RAW, and two processors or more.
 
 A process sends Pulsar frames through a loopback connection as fast as it can, or at --rate, and another one takes them. Said are the
 bytes sent, what became of the packets (kept, dropped by the kernel, not decoded), and processor time and memory.
@@ -64,7 +64,7 @@ def take(server: socket.socket) -> None:
 
 
 def kept(path: Path) -> tuple[int, int, int, int]:
-    """Of a pcapng file: packets, their bytes, and what the kernel received and dropped by its own count."""
+    """Return the packets of a pcapng file, their bytes, and what the kernel received and dropped by its own count."""
     packets = size = received = dropped = 0
     with path.open("rb") as file:
         while len(head := file.read(8)) == 8:

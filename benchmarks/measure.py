@@ -96,7 +96,7 @@ class Tool(NamedTuple):
     finding: Callable[[Iterable[bytes], Path], Counter[str]] = count_nothing
     """Finds what it decoded in its output or in {out}."""
     cut: bool = False
-    """So slow that it is compared on the beginning of a capture."""
+    """True for a tool so slow that it is compared on the beginning of a capture."""
     needs: str = ""
     """Module without which it does not run."""
 
@@ -151,7 +151,7 @@ def has_pulsar_dissector() -> bool:
 
 @dataclass(slots=True)
 class Measurement:
-    """One tool on one capture. Times in seconds, memory in bytes; empty lists when it failed."""
+    """Measurement of a tool on a capture. Times in seconds, memory in bytes; empty lists when it failed."""
 
     capture: Path
     """A file, or a folder of files."""
@@ -164,7 +164,7 @@ class Measurement:
     """Frames by command, and messages; empty for a tool that counts nothing."""
     failure: str = ""
     size: int = field(init=False)
-    """Of the capture, in bytes."""
+    """Size of the capture in bytes."""
 
     def __post_init__(self) -> None:
         files = self.capture.iterdir() if self.capture.is_dir() else (self.capture,)

@@ -29,7 +29,7 @@ LARGE_MSS = 64_000
 """Bytes of a packet where only the number of bytes matters: as of a network card that joins segments."""
 
 FRAME_BYTES = 4_900_000
-"""Of a frame almost as large as brokers allow by default."""
+"""Size of a frame almost as large as brokers allow by default."""
 
 
 ENTRIES_TOGETHER = 50

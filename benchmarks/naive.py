@@ -62,7 +62,7 @@ def plain(value: object) -> object:
 
 
 class Stream:
-    """One direction of a connection: puts segments in order and cuts frames."""
+    """Direction of a connection: puts segments in order and cuts frames."""
 
     def __init__(self, key: Key, first: int) -> None:
         family = AF_INET if len(key[0]) == 4 else AF_INET6

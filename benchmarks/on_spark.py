@@ -1,4 +1,4 @@
-"""What `pulsarscope pipeline` on this machine costs beside `decode`: `python -m benchmarks.on_spark FILE [--rounds 3] [--markdown OUT]`.
+"""Cost of `pulsarscope pipeline` on this machine beside `decode`: `python -m benchmarks.on_spark FILE [--rounds 3] [--markdown OUT]`.
 
 A row for `decode --jobs 1` and 2, `pipeline` in local[1] and local[2], and `pipeline` of next to nothing, which is what starting Spark
 takes. Processor time is that of all processes that a command leaves behind or starts, Java among them; memory is that of the largest
@@ -51,7 +51,7 @@ class Run(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One way to get the tables of a capture. {out} is a folder that is not there yet."""
+    """Way to get the tables of a capture. {out} is a folder that is not there yet."""
 
     label: str
     command: tuple[str, ...]

@@ -39,7 +39,7 @@ RECORD = struct.Struct("<IIII")
 TCP = struct.Struct(">HHIIHHHH")
 
 Write = tuple[int, bytes]
-"""One write of an application: who, what."""
+"""Write of an application: side and bytes."""
 
 
 class Content(NamedTuple):
@@ -114,7 +114,7 @@ class Connection:
         self._packet(CLIENT, ACK)
 
     def write(self, side: int, data: bytes) -> None:
-        """One write of an application; every second segment and the last one are acknowledged."""
+        """Write as an application does; every second segment and the last one are acknowledged."""
         mss = self._mss
         for count, start in enumerate(range(0, len(data), mss), 1):
             last = start + mss >= len(data)

@@ -28,7 +28,7 @@ from wireshark import wireshark_text
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "pulsarscope" / "protocols" / "pulsar" / "frame"
 
-HEAD = '''"""What pulsar.proto says, as tables: made by proto/generate.py."""
+HEAD = '''"""Contents of pulsar.proto as tables: made by proto/generate.py."""
 
 from __future__ import annotations
 

@@ -61,11 +61,11 @@ class Fingerprint(NamedTuple):
     """Identity of a row among those of all legs of a path."""
 
     connection: str | None
-    """None: the row is about this leg only."""
+    """Connection; None when the row is about this leg only."""
     message: Any
-    """Of messages: what they are the same by on all legs."""
+    """Identity of a message on all legs."""
     time: int | None
-    """None: the row is about a file."""
+    """Time; None when the row is about a file."""
     size: int
     """Bytes of a frame, or of a payload."""
 

@@ -48,7 +48,7 @@ class Coverage:
         self.stopped: int | None = None
         """Packets after which reading was interrupted."""
         self._start = self._end = 0
-        """Of the judged connections."""
+        """Times of the first and last packet of the judged connections."""
         self._counts = Counter[str]()
         self._missing_bytes = 0
         self._named: dict[str, dict[str, str]] = {}

@@ -38,7 +38,7 @@ class Sections:
         self.plain = selection is None and not self._folds
         """Nothing but numbers of rows is read, whatever their order."""
         self.takes_columns = self.plain and interval is None
-        """It takes ordered rows of a compiled reader, too."""
+        """True when it takes ordered rows of a compiled reader, too."""
         self.once = CountedOnce(holds=self.plain)  # others look at the order of rows, and at the ends of connections
         self.statistics = Statistics(interval=interval, filtered=selection is not None, outer_of=self.once.outer_of)
 

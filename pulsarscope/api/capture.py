@@ -81,7 +81,7 @@ class Capture:
         self._jobs = jobs
         self._stream = stream
         self._key = key
-        """Of the masks of redacted copies; None: the captures are read themselves."""
+        """Key of the masks of redacted copies; None: the captures themselves are read."""
         self._copies: list[str] | None = None
         """Their paths, once they are made."""
 

@@ -273,7 +273,7 @@ class Step(NamedTuple):
     start: int
     """Time, nanoseconds since the epoch."""
     end: int | None
-    """None: it has not ended in the capture."""
+    """Time of its end, None when that is not in the capture."""
 
 
 class Lane(NamedTuple):

@@ -52,7 +52,7 @@ class Exchange(msgspec.Struct):
 
 
 class SingleMessage(msgspec.Struct):
-    """One application message, with its payload: the engine adds size, digest and the form that is asked for."""
+    """Application message with its payload: the engine adds size, digest and the form that is asked for."""
 
     row: MessageRow
     payload: bytes | None = None

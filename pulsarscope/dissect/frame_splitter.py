@@ -22,7 +22,7 @@ class Frame(FrameRow, gc=False, omit_defaults=True, tag_field="record", tag="fra
 
 
 class FrameSplitter:
-    """One stream of bytes → frames. Sans-IO; the frames' packet and time are 0, their offset counts from the first byte fed."""
+    """Stream of bytes → frames. Sans-IO; the frames' packet and time are 0, their offset counts from the first byte fed."""
 
     default_dissector: ClassVar[Callable[[], Dissector]]
     """Maker of the dissector of those who name none; the package's face sets it."""

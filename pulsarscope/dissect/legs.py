@@ -88,7 +88,7 @@ class Legs(msgspec.Struct):
     anchors: int = 0
     """Number of those that both have, up to `ANCHORS_MAX`."""
     times: list[tuple[int, int, int]] = []
-    """Of those that the client began: nanoseconds from leg to leg, between request and answer behind it, and from leg to leg back."""
+    """Exchanges that the client began: nanoseconds from leg to leg, between request and answer behind it, and from leg to leg back."""
     reported: bool = False
 
     def add(self, outer: Fact, inner: Fact) -> None:

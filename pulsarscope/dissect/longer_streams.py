@@ -11,7 +11,7 @@ _STORED = b"\x00\x00\xff\xff"
 """Sizes of an empty stored block."""
 
 _EMPTY_BLOCKS = {5: bytes(1) + _STORED, 6: b"\x02\x00" + _STORED, 7: b"\x02\x08\x00" + _STORED, 9: b"\x02\x08\x20\x00\x00" + _STORED}
-"""None, one, two and three empty blocks with the fixed codes, of ten bits each, and an empty stored one, which ends at a byte."""
+"""Nothing, and one, two and three empty blocks with the fixed codes, of ten bits each, and an empty stored one, which ends at a byte."""
 
 _WITH_REST = ((), (6,), (7,), (6, 7), (9,))
 """Sizes of empty blocks that leave a multiple of five bytes, by the rest of a division by five."""

@@ -181,4 +181,4 @@ class KeyRule(NamedTuple):
     """Function of (key, facts) that gives its rows of the kind journey; only called when those are asked for. The key is then not evaluated
     before `limits.JOURNEY_IDLE_NANOSECONDS`."""
     all_legs: bool = False
-    """It gets the facts of inner legs of a path through a proxy, too: `OUTER` among their values is the connection of the outer leg."""
+    """True to get the facts of inner legs of a path through a proxy, too: `OUTER` among their values is the connection of the outer leg."""

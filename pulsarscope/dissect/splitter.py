@@ -1,4 +1,4 @@
-"""One direction of a connection → frames with names. Knows lengths and positions, no commands; the dissector knows those.
+"""Direction of a connection → frames with names. Knows lengths and positions, no commands; the dissector knows those.
 
 In sync the splitter follows the length fields. Out of sync (a gap, a middle start, a length that cannot be) it looks for the next frame
 by content and counts the bytes that it skips. Every answer depends only on the bytes and the packets they came in, never on how they were

@@ -1,4 +1,4 @@
-"""One connection from its first packet to its row: the TCP facts, the conversation in it, the dissector's session."""
+"""A connection from its first packet to its row: the TCP facts, the conversation in it, the dissector's session."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
     raw: bool = False
     """Put a RawFrame behind each frame row."""
     secrets: Secrets = msgspec.field(default_factory=Secrets)
-    """Of TLS connections; those that the capture brings come to them."""
+    """Secrets of TLS connections; those in the capture are added."""
     places: bool = False
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
     columns: bool = False
@@ -70,7 +70,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """One connection: segments and gaps of TCP in, frames to order and their rows out."""
+    """A connection: segments and gaps of TCP in, frames to order and their rows out."""
 
     __slots__ = (
         "_conversation",

@@ -57,7 +57,7 @@ class OpenFlow(msgspec.Struct, frozen=True):
 
     source: str | None
     time: int
-    """Of its latest packet, nanoseconds since the epoch."""
+    """Time of its latest packet, nanoseconds since the epoch."""
     file: int
     """The last one with a packet of it."""
     closed: bool

@@ -33,7 +33,7 @@ Read = Callable[[str, int], Blocks]
 
 
 class Run(Totals):
-    """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
+    """A decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
     def __init__(self, inputs: Inputs, options: Options, read: Read | None = None) -> None:
         """Read nothing.

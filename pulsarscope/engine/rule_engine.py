@@ -107,7 +107,7 @@ class RuleEngine:
             for name, rule in rule_set.keys.items()
         }
         self.facts = Facts(keys, [rule_set.legs for rule_set in self.rule_sets.values() if rule_set.describe_legs is not None])
-        """Of rules across connections."""
+        """Facts of rules across connections."""
         self._alone = emit_fact is None
         self.emit_fact = self.facts.add if emit_fact is None else emit_fact
 

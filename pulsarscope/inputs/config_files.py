@@ -37,9 +37,9 @@ class Setting(NamedTuple):
     folder: Path
     """Folder of the file, to which the paths in it are relative."""
     local: bool
-    """It is of the working directory, whoever wrote it."""
+    """True for the file of the working directory, whoever wrote it."""
     own: bool
-    """It stands in the section of the command."""
+    """True for a value in the section of the command."""
 
 
 class ConfigFile(NamedTuple):

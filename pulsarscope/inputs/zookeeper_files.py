@@ -31,7 +31,7 @@ class Change(NamedTuple):
     path: str
     """Empty for the end of a session."""
     value: str | None
-    """None when the node is gone."""
+    """Text of the node, None when it is gone."""
     owner: int | None = None
     """Session with which the node goes; 0: it stays without; None: as before."""
     zxid: int = 0

@@ -153,7 +153,7 @@ MEMORY_MAX_BYTES = 256 << 20
 """Buffered bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""
 
 WAITING_MAX_BYTES = 192 << 20
-"""Of these, what waits for more than missing segments: parts of frames and chunks, messages without receipt, names in requests."""
+"""Part of it for what waits for more than missing segments: parts of frames and chunks, messages without receipt, names in requests."""
 
 FRAME_DEFAULT_MAX_BYTES = 5 * 1024 * 1024
 """Pulsar's default maxMessageSize, until CONNECTED.max_message_size says otherwise."""

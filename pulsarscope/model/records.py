@@ -76,7 +76,7 @@ class FrameWhere(Row, gc=False, omit_defaults=True, tag_field="record"):
 
 
 class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="connection"):
-    """One TCP connection, written when it has ended."""
+    """A TCP connection, written when it has ended."""
 
     kind: ClassVar[str] = "connection"
 
@@ -123,7 +123,7 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
 
 
 class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
-    """One frame, or one run of skipped bytes."""
+    """A frame, or a run of skipped bytes."""
 
     kind: ClassVar[str] = "frame"
 
@@ -151,7 +151,7 @@ class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag
 
 
 class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="message"):
-    """One application message: a batch is opened, chunks are joined."""
+    """An application message: a batch is opened, chunks are joined."""
 
     kind: ClassVar[str] = "message"
 
@@ -236,7 +236,7 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
 
 
 class JourneyRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="journey"):
-    """One message on its way to one subscription, or to none. The where is that of its SEND; without one, of its first delivery."""
+    """A message on its way to one subscription, or to none. Its place is that of its SEND; without one, of its first delivery."""
 
     kind: ClassVar[str] = "journey"
 
@@ -289,7 +289,7 @@ def refuse_unknown(kinds: frozenset[str]) -> None:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column: `type` is one of int64, string, bool, time, bytes, json, strings (a list), checksum (three columns)."""
+    """Column: `type` is one of int64, string, bool, time, bytes, json, strings (a list), checksum (three columns)."""
 
     name: str
     type: str

@@ -40,7 +40,7 @@ class RedactedPacket(NamedTuple):
     """A packet of the copy."""
 
     number: int
-    """Of the packet in its file that it stands for."""
+    """Number in its file of the packet that it stands for."""
     data: bytes
     wire_bytes: int
 

@@ -24,7 +24,7 @@ class PlainStream:
         self._outer = array("q")
         self._inner = array("q")
         self._before = array("q")
-        """What may be said before each of them: not the end of the first frame that ends there."""
+        """Offsets up to which may be said before each of them: not the end of the first frame that ends there."""
         self._base: int | None = None
         """Sequence number of the first byte."""
         self._fin: int | None = None

@@ -57,7 +57,7 @@ _MADE = "part-c"
 _REPORT: list[pa.Field[pa.DataType]] = [pa.field("name", pa.string()), pa.field("rows", pa.int64())]
 
 REPORTS = pa.schema(_REPORT)
-"""One row per file that was made."""
+"""A row per file that was made."""
 
 
 class Compacted(msgspec.Struct):

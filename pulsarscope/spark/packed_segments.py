@@ -23,7 +23,7 @@ from pulsarscope.spark.record_batch import to_record_batch
 _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int64()), ("packet", pa.int64()), ("data", pa.binary())]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per flow and stretch: its flow key, the lower of both directions, its file and its first packet. Rows with an empty flow key are
+"""A row per flow and stretch: its flow key, the lower of both directions, its file and its first packet. Rows with an empty flow key are
 findings about files, as JSON, and rows of unrecognised flows, pickled. The state of a suspended flow precedes its packets, in the file
 `SUSPENDED`."""
 

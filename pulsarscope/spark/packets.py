@@ -50,7 +50,7 @@ _FIELDS: Any = [
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per TCP packet; one per finding about a file and per key log in it, with an empty flow key."""
+"""A row per TCP packet; one per finding about a file and per key log in it, with an empty flow key."""
 
 
 _NOBODY = Owner(None, None)

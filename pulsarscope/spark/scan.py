@@ -35,12 +35,12 @@ _FIELDS: Any = [
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per flow in a portion, with its rows when it is unrecognised; and one per portion, without a flow key."""
+"""A row per flow in a portion, with its rows when it is unrecognised; and one per portion, without a flow key."""
 
 _PORTION: Any = [("data", pa.binary())]
 
 PORTIONS = pa.schema(_PORTION)
-"""One row per portion of a file."""
+"""A row per portion of a file."""
 
 
 class DivideFiles(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ OPEN = "open"
 _BATCH: Any = [("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())]
 
 SCHEMA = pa.schema(_BATCH)
-"""One row per packed batch: the kind, number and data of its rows."""
+"""A row per packed batch: the kind, number and data of its rows."""
 
 BATCH_BYTES = 4 << 20
 """Data bytes of one record batch."""
@@ -44,7 +44,7 @@ _FACT: Any = [
 ]
 
 FACTS = pa.schema(_FACT)
-"""One row per fact. `number` is the order of the facts of one connection at the same place; `outer` is the outer leg of the connection when
+"""A row per fact. `number` is the order of the facts of one connection at the same place; `outer` is the outer leg of the connection when
 that is an inner one."""
 
 FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "number")

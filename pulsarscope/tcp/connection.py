@@ -28,7 +28,7 @@ _FAST_OPEN_MAX_BYTES = 65_535
 
 
 class Connection(msgspec.Struct, gc=False, eq=False):
-    """One TCP connection; `key`, `file`, `packet` and `start` are those of its first packet."""
+    """TCP connection; `key`, `file`, `packet` and `start` are those of its first packet."""
 
     key: bytes
     name: str

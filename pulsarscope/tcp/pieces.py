@@ -21,7 +21,7 @@ class Data(msgspec.Struct, gc=False):
     file: int
     offset: int
     pieces: list[Piece]
-    """Those of the compiled reader, another sequence, become tuples one by one, when they are asked for."""
+    """Pieces in order. The compiled reader's sequence makes each tuple when it is asked for."""
 
 
 class Gap(msgspec.Struct, gc=False):

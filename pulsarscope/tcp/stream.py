@@ -1,4 +1,4 @@
-"""One direction of a connection: delivered bytes, buffered segments, counts of irregularities.
+"""Direction of a connection: delivered bytes, buffered segments, counts of irregularities.
 
 `receive` handles any segment; `pulsarscope.tcp.assembler` has the fast loop for segments in order.
 """
@@ -44,7 +44,7 @@ _NO_LOG: Log = []
 
 
 class Stream(msgspec.Struct, gc=False, eq=False):
-    """One direction of a connection."""
+    """Direction of a connection."""
 
     key: bytes
     """Flow key of its segments."""

@@ -1,4 +1,4 @@
-"""One direction of a TLS connection: decrypted content is delivered, the rest is counted.
+"""Direction of a TLS connection: decrypted content is delivered, the rest is counted.
 
 Content is delivered with the last byte of its record, or as soon as the missing keys are known. Lost records are a gap of the size of
 their contents, as far as it follows from the missing bytes; it is exact for AEAD suites without padding.

@@ -112,7 +112,7 @@ class Result(msgspec.Struct):
     damaged: bool
     fragmented: bool
     endpoints: dict[str, tuple[str, str]] = {}
-    """Of the connections that the rows name, unless they are prepared."""
+    """Endpoints of the connections that the rows name, unless the rows are prepared."""
     dissector_of: dict[str, str] = {}
     preambles: dict[str, tuple[int, int]] = {}
     """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""

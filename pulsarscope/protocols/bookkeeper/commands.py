@@ -20,7 +20,7 @@ ADD, READ, AUTH, BATCH_READ, READ_LAC, WRITE_LAC, GET_BOOKIE_INFO, START_TLS, FO
 )
 
 BINARY_OPERATIONS = {1: ADD, 2: READ, 3: AUTH, 4: READ_LAC, 5: WRITE_LAC, 6: GET_BOOKIE_INFO, 7: BATCH_READ}
-"""Of versions 0 to 2. A bookie closes the connection on 4, 5 and 6."""
+"""Operations of versions 0 to 2. A bookie closes the connection on 4, 5 and 6."""
 
 OPERATIONS = {
     1: READ,
@@ -36,23 +36,23 @@ OPERATIONS = {
     11: LIST_ENTRIES,
     12: BATCH_READ,
 }
-"""Of version 3."""
+"""Operations of version 3."""
 
 FENCING = 1
 """Flag of a binary READ or BATCH_READ: it brings the master key, and ends all writing to the ledger."""
 
 FLAGS = {FENCING: "DO_FENCING", 2: "RECOVERY_ADD", 4: "HIGH_PRIORITY"}
-"""Of versions 0 to 2, bit by bit."""
+"""Flags of versions 0 to 2 by bit."""
 
 EOK = "EOK"
 
 _REFUSALS = ("EBADREQ", "EIO", "EUA", "EBADVERSION", "EFENCED", "EREADONLY", "ETOOMANYREQUESTS", "EUNKNOWNLEDGERSTATE")
 
 BINARY_STATUSES = {0: EOK, 1: "ENOLEDGER", 2: "ENOENTRY", **dict(enumerate(_REFUSALS, 100))}
-"""Of versions 0 to 2."""
+"""Statuses of versions 0 to 2."""
 
 STATUSES = {0: EOK, 402: "ENOLEDGER", 403: "ENOENTRY", 404: _REFUSALS[0], **dict(enumerate(_REFUSALS[1:], 501))}
-"""Of version 3."""
+"""Statuses of version 3."""
 
 STATUS_NAMES = tuple(BINARY_STATUSES.values())
 

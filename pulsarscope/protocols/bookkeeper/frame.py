@@ -1,4 +1,4 @@
-"""One frame: bytes → command, fields, and the ledger entry in it. Pure and total."""
+"""A frame: bytes → command, fields, and the ledger entry in it. Pure and total."""
 
 from __future__ import annotations
 

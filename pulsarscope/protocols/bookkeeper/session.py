@@ -1,4 +1,4 @@
-"""One connection to a bookie: answers come in any order, and are paired by their ids; the digests of a ledger's entries are of one kind."""
+"""A connection to a bookie: answers come in any order, and are paired by their ids; the digests of a ledger's entries are of one kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line about each frame of BookKeeper."""
+"""A line about each frame of BookKeeper."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Decompressed(NamedTuple):
     """Result of a decompression."""
 
     data: bytes | None
-    """None when the bytes could not be decompressed."""
+    """Decompressed bytes, None when that failed."""
     note: tuple[str, str] | None = None
     """Finding code and text of the failure."""
 
@@ -102,7 +102,7 @@ class Message(NamedTuple):
     codecs: tuple[str, ...]
     """Codecs of the entries that it stands in, from the outermost one to its own set's; its own when it stands in none."""
     payload: bytes | None
-    """None when it could not be read."""
+    """Payload, None when it could not be read."""
     batch_index: int | None = None
     """Index in a compressed entry, from 0."""
     batch_size: int | None = None
@@ -173,7 +173,7 @@ class _Entry(NamedTuple):
     end: int
     magic: int
     codec: str | None
-    """None for an unknown codec."""
+    """Name of the codec, None for an unknown one."""
     payload: bytes
     ok: bool
     """True when it has a payload, and its magic is known."""

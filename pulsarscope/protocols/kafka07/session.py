@@ -1,4 +1,4 @@
-"""One Kafka 0.7 connection: a response answers the oldest request that waits, and only that tells what it is.
+"""A Kafka 0.7 connection: a response answers the oldest request that waits, and only that tells what it is.
 
 The broker reads no request of a connection before the one before it is answered, so answers come in the order of the requests. Where the
 capture lacks bytes that order is of no use by itself: then a response can only answer the newest request before it, and that only of a
@@ -33,7 +33,7 @@ LOCATING = frozenset({"partition", "offset"})
 """Fields of a request that say where in a topic it reads or writes."""
 
 REORDERED_PACKETS_MAX = 256
-"""So many packets after a response its request may still stand in the capture: capturing reorders the two directions by a few."""
+"""Packets after a response in which its request may still come: capturing reorders the two directions by a few."""
 
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come; a capture of one side alone has nothing else."""
@@ -92,7 +92,7 @@ class Kafka07Session(Session):
         self._next: dict[str, int] = {}
         """Offset of the next frame of a direction, if nothing is missing."""
         self._preceding = _Preceding()
-        """Of the next response."""
+        """Requests before the next response."""
         self._answered_to: _Place = (-1, 0)
         """True when all before is answered, or its answer is lost."""
         self._cut = False

@@ -1,4 +1,4 @@
-"""One line about each frame and message of Kafka 0.7, and explanations of single values."""
+"""A line about each frame and message of Kafka 0.7, and explanations of single values."""
 
 from __future__ import annotations
 

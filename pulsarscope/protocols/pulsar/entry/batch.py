@@ -42,7 +42,7 @@ Columns = dict[str, Iterable[Any]]
 
 
 def nanoseconds(milliseconds: int | None) -> int | None:
-    """None as well for a time that no int64 of nanoseconds can hold: years before 1677 and after 2262."""
+    """Return a time in ns; None for none, and for one that no int64 can hold: years before 1677 and after 2262."""
     return milliseconds * MILLISECOND if milliseconds and -_TIME_MAX <= milliseconds <= _TIME_MAX else None
 
 

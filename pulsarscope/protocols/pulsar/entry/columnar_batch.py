@@ -70,7 +70,7 @@ class MessageShape:
                 continue
             offsets.difference_update(range(place[0], sum(place)))
         self._offsets = sorted(offsets)
-        """Of the bytes that are the same in all messages."""
+        """Offsets of the bytes that are the same in all messages."""
         self._fixed = bytes([data[position + offset] for offset in self._offsets])
 
     def read(self, data: bytes, position: int, count: int, *, properties: bool, payloads: bool) -> tuple[int, MessageRun | None]:

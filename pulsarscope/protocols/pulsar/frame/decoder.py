@@ -1,4 +1,4 @@
-"""One frame: bytes → command, metadata, checksum verdict. Pure and total: any bytes give an answer, the same bytes the same one.
+"""A frame: bytes → command, metadata, checksum verdict. Pure and total: any bytes give an answer, the same bytes the same one.
 
 Layout (binary protocol specification, "Framing"): totalSize u32, commandSize u32, BaseCommand; in SEND and MESSAGE then the head of the
 payload (see `payload_head`) and the payload to the end of the frame.

@@ -50,7 +50,7 @@ class WireError(Exception):
 
 
 class Field(NamedTuple):
-    """One row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
+    """Row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
 
     name: str
     kind: int

@@ -1,4 +1,4 @@
-"""What pulsar.proto says, as tables: made by proto/generate.py."""
+"""Contents of pulsar.proto as tables: made by proto/generate.py."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ class Span(NamedTuple):
     """Place of a field in the bytes of a message; what is cut off ends where the bytes do."""
 
     start: int
-    """Of its tag."""
+    """Offset of its tag."""
     value: int
     """Start of what it holds: the varint, or the bytes behind the length."""
     end: int
     name: str
     depth: int
     row: Field | None
-    """None for an unknown field, and for a double."""
+    """Row of the table; None for an unknown field, and for a double."""
     secret: tuple[int, int] | None
     """Start and end of the bytes in it that must not be shown."""
 

@@ -50,9 +50,9 @@ class _MessageIdSizes(NamedTuple):
     """Sizes within a MessageIdData."""
 
     ledger: int
-    """Of the ledger id with its tag and the tag of the entry id."""
+    """Bytes of the ledger id with its tag and the tag of the entry id."""
     entry: int
-    """Of the entry id alone, two at the least."""
+    """Bytes of the entry id alone, two at the least."""
 
 
 def _varint_size(data: bytes, at: int, end: int) -> int:

@@ -134,7 +134,7 @@ class BreachRule(ConnectionRule):
         self._breaches: dict[str, Breach] = NOTHING
         """By code, and the command where it matters."""
         self._versions: tuple[int, ...] = ()
-        """Of client and broker."""
+        """Protocol versions of client and broker."""
         self._refused: dict[int, None] = NOTHING
         """Ids of requests that were refused before they came, in a capture out of order."""
         self._connecting = False

@@ -43,7 +43,7 @@ class ConsumerState(msgspec.Struct):
     ready: Where | None = None
     """Its SUCCESS; None when that is not in the capture."""
     connection: str | None = None
-    """Where it is, when its SUBSCRIBE is not in the capture."""
+    """Its connection, when its SUBSCRIBE is not in the capture."""
     seen: int = 0
     """Time of its SUBSCRIBE, or of its first frame in the capture, in nanoseconds."""
     seen_at: tuple[int, int] = (0, 0)

@@ -89,7 +89,7 @@ def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, ac
 
 
 _EARLY_TIMES = 10
-"""So much longer than any acknowledged entry waits one that is forgotten."""
+"""Factor of the longest wait of an acknowledged entry that one waits which is forgotten."""
 
 
 class Hole(msgspec.Struct, frozen=True):

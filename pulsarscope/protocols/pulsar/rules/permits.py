@@ -116,7 +116,7 @@ class PermitState(ConsumerState):
     able: int = 0
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
-    """It was told that it is active, or standby, and got nothing since."""
+    """True when it was told that it is active, or standby, and got nothing since."""
     metadata: dict[str, Any] | None = None
     """Metadata of the furthest message."""
     reported: bool = False

@@ -44,7 +44,7 @@ class _Legs:
         """Nanoseconds by leg: the least that it took."""
         self.texts: list[str] = []
         self.more: dict[str, Any] = {}
-        """Of the evidence."""
+        """Evidence besides."""
         self.frames: list[str] = []
 
     def add(self, leg: str, time: int, text: str) -> None:

@@ -16,14 +16,14 @@ from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 JUMP = 100
-"""So many times the latency of another SEND of its producer tells a pause from a broker or a link that is slow."""
+"""Factor of the latency of another SEND of its producer that tells a pause from a slow broker or link."""
 
 
 _ONE_AT_A_TIME = 2
 """SENDs without an answer of a client that waits for each receipt."""
 
 _FASTER = 10
-"""So many times the fastest is the usual latency of a producer that is held back."""
+"""Factor of the fastest latency that is usual for a producer that is held back."""
 
 
 class ReplicationLag(msgspec.Struct):
@@ -93,7 +93,7 @@ class SlowPublisher(NamedTuple):
     text: str
     evidence: dict[str, Any]
     latency: int
-    """Of the slowest SEND, whose place is `where`."""
+    """Latency of the slowest SEND, whose place is `where`."""
     entry: str
 
 

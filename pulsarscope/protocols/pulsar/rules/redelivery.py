@@ -151,11 +151,11 @@ class RedeliveryState(ConsumerState):
     repeated: dict[Position, deque[int]] = msgspec.field(default_factory=dict)
     """Times of the latest redeliveries by entry, until it is acknowledged."""
     delivered: dict[Position, tuple[int, int]] = msgspec.field(default_factory=dict)
-    """Of the latest entries: requests for everything before, and how often they came again behind one; brokers count only for Shared."""
+    """Counts by latest entry: requests for everything before, and how often it came again behind one; brokers count only for Shared."""
     acknowledges: bool = False
-    """It acknowledged a message after one came again."""
+    """True once it has acknowledged a message after one came again."""
     resolves: bool = False
-    """It acknowledged a message that had come again as often as a storm's."""
+    """True once it has acknowledged a message that had come again as often as a storm's."""
     window: int = 0
     """Begin of the window, in nanoseconds, and the counts within it."""
     window_deliveries: int = 0

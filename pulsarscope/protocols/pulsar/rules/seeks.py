@@ -36,7 +36,7 @@ THRESHOLDS = (
 )
 
 QUICK_FACTOR = 2
-"""So many times as often must a client seek that is quick, for the same note."""
+"""Factor of the number of SEEKs for the same note about a client that is quick."""
 
 SUBSCRIPTIONS_MAX = 1_000
 """Subscriptions of one connection that were sought back."""
@@ -60,7 +60,7 @@ class Replay(msgspec.Struct):
     again: int = 0
     """Seeks after which an entry came that had come before."""
     held: int = 0
-    """Those of them before which messages were held for long."""
+    """Number of those before which messages were held for long."""
     oldest: Position = (-1, -1)
     delivery: Where | None = None
     """The latest such entry, and its delivery."""

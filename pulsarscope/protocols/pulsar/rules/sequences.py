@@ -64,7 +64,7 @@ class ProducerSession(msgspec.Struct):
     highest: int = -1
     """Highest sequence id sent; that of a batch is its last message's."""
     ranges: bool = False
-    """It sent a batch that says which ids it has."""
+    """True once it has sent a batch that says which ids it has."""
     chunk: int | None = None
     """Sequence id of the chunked message that is being sent."""
     confirmed: int = -1

@@ -33,7 +33,7 @@ class ConsumerShare(ConsumerState):
     last: Position = (-1, -1)
     """Furthest entry."""
     scattered: bool = False
-    """It got what is in more spans than are kept, or not in the order of entries."""
+    """True when what it got is in more spans than are kept, or not in the order of entries."""
     sought: bool = False
     delivered: int = 0
     permits: int = 0

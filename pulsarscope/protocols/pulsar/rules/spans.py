@@ -46,7 +46,7 @@ AROUND = 5
 """Entries before and behind skipped ones that the consumers of the capture got: else another one, not in the capture, may have them."""
 
 FEW, MANY = 2, 10
-"""So few before are enough when there are so many behind: another consumer would have had some of these."""
+"""Entries before skipped ones that are enough where there are so many behind: another consumer would have had some of these."""
 
 HOLES_MAX = 2
 """Holes in what a subscription got: more are the share of a consumer that is not in the capture."""

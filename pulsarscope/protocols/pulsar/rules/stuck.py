@@ -69,7 +69,7 @@ STEADY_TURNS = 10
 
 STARVING, HOLDING = "starving", "holding"
 MISSING, PASSED = "missing", "passed"
-"""Of non-persistent topics: a consumer without permits, and the number of messages that a producer has published."""
+"""Facts of non-persistent topics: a consumer without permits, and the number of messages that a producer has published."""
 
 
 def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

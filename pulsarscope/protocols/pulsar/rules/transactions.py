@@ -130,7 +130,7 @@ class TransactionRule(ConnectionRule):
         self._open: dict[str, tuple[Where, int]] = {}
         """NEW_TXN_RESPONSE and time to live in nanoseconds of the transactions that began here."""
         self._steps: dict[str, Steps] = {}
-        """Of transactions of which no END_TXN came here."""
+        """Steps of transactions of which no END_TXN came here."""
         self._ended = 0
         """Transactions that were ended, but not begun here."""
         self._longest = 0

@@ -37,7 +37,7 @@ class Producer(msgspec.Struct):
     known: set[int] | None = None
     """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt does not fit the oldest."""
     copied: dict[tuple[int, int], int] | None = None
-    """Of a replicator: sequence ids of its latest SENDs by the ledger and entry that the message has in its own cluster."""
+    """Sequence ids of the latest SENDs of a replicator by the ledger and entry that the message has in its own cluster."""
 
 
 class Sent(msgspec.Struct, gc=False):

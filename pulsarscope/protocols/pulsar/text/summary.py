@@ -1,4 +1,4 @@
-"""One line about each frame: the phrases that matter, not escaped, which is the renderer's work."""
+"""A line about each frame: the phrases that matter, not escaped, which is the renderer's work."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class SchemaUser(msgspec.Struct):
     """A producer or consumer that declared a schema."""
 
     definition: Definition | None
-    """None for AUTO_CONSUME: it asks the broker for the schema that a message names."""
+    """Definition; None for AUTO_CONSUME, which asks the broker for the schema that a message names."""
     version: bytes | None = None
     """Version of its schema, from the broker's answer; consumers get none."""
 
