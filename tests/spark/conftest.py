@@ -16,20 +16,20 @@ from pulsarscope.spark.spark_session import installed_version, missing_distribut
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 """Option of a Java that does not run long enough for its second compiler to pay."""
 
-SHARED = ("spark", "server", "plain_apart", "plain_together")
-"""Fixtures that take long; no test asks for two of them."""
+MASTER = "local[2]"
+SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+"""Of the session that tests share, and of each call that returns it."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start Spark; those that share what takes long to start stay in one process; tests of its machines come last."""
+    """Mark the tests that start Spark, and of them those that share its session; tests of its machines come last."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "can_run" in fixtures and item.get_closest_marker("kills") is None:
             item.add_marker(pytest.mark.cluster)
-        for name in SHARED:
-            if name in fixtures:
-                item.add_marker(pytest.mark.xdist_group(name))
+        if "spark" in fixtures:
+            item.add_marker(pytest.mark.shared_session)
     items.sort(key=lambda item: "machines" in getattr(item, "fixturenames", ()))
 
 
@@ -52,7 +52,7 @@ def spark(can_run: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
+        **SETTINGS,
     }
-    with session("local[2]", settings) as started:
+    with session(MASTER, settings) as started:
         yield started

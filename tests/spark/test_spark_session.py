@@ -24,7 +24,7 @@ from pulsarscope.spark import spark_session as module
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.spark_session import SparkLog, error_line, installed_version, is_spark_error, job_error, session, zip_package
 from tests.places import CAPTURES, PACKAGE
-from tests.spark.conftest import FIRST_COMPILER
+from tests.spark.conftest import FIRST_COMPILER, MASTER, SETTINGS
 from tests.spark.inside import EVERYTHING, local, ring, written
 
 
@@ -120,10 +120,11 @@ def test_what_java_ended_with_is_found() -> None:
 
 
 def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    sleep = spark.sparkContext._jvm.java.lang.Thread.sleep  # found by calls of Java, too, but those are no part of this
     timer = Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        spark.sparkContext._jvm.java.lang.Thread.sleep(60_000)
+        sleep(60_000)
     timer.join()
     assert not caplog.records
     assert spark.range(3).count() == 3
@@ -318,22 +319,13 @@ def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
     assert "Spark does not start" in result.stderr
 
 
-FAULT = """
-from pulsarscope.spark.spark_session import session
+def test_a_fault_in_a_task_on_spark_is_one_of_the_command(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Any) -> Any:
+        raise ValueError("why")
 
-def fail(_batches):
-    raise ValueError("why")
-
-try:
-    with session(None, {}) as spark:
-        spark.range(3).mapInArrow(fail, "id long").count()
-except Exception as error:
-    print(type(error).__name__, error)
-"""
-
-
-@pytest.mark.usefixtures("can_run")
-def test_a_fault_in_a_task_on_spark_is_one_of_the_command() -> None:
-    """In a process of its own: the session ends, which other tests share."""
-    result = subprocess.run([sys.executable, "-c", FAULT], capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("InternalError internal error in a task of the Spark job (ValueError: why); details")
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)  # other tests share it
+    monkeypatch.setenv("JAVA_HOME", os.environ["JAVA_HOME"])  # which each call sets
+    with pytest.raises(InternalError, match=r"^internal error in a task of the Spark job \(ValueError: why\); details"):  # noqa: SIM117
+        with session(MASTER, SETTINGS) as shared:
+            shared.range(3).mapInArrow(fail, "id long").count()
+    assert spark.range(3).count() == 3
