@@ -89,6 +89,13 @@ def test_messages_that_come_faster_than_they_are_done_are_named(
     assert evidence["act"] == "client"
 
 
+@pytest.mark.parametrize(("until", "arrives", "works", "end"), [*product((6500, 15_000), (20, 40), (1.6, 2.5), ("open", "fin"))])
+def test_one_that_is_half_as_fast_for_longer_is(tmp_path: Path, until: int, arrives: int, works: float, end: str) -> None:
+    talk = consuming(every(arrives, until), every(round(works * arrives), until, 150), end=end)
+    _, evidence = diagnose(tmp_path, talk).only(BEHIND)
+    assert evidence["delivered"] >= 1.4 * evidence["acknowledged"]
+
+
 @pytest.mark.parametrize("end", ["open", "fin"])
 def test_one_that_becomes_slow_is(tmp_path: Path, end: str) -> None:
     acks = [*every(20, 4000, 110), *every(400, 9000, 4000)]
@@ -114,7 +121,9 @@ DURING = [*every(100, 6000), *range(6000, 9000, 10)]
         ([100, *range(5000, 5900, 4)], every(300, 6000, 200), {}),
         ([*range(100, 1100, 5), *every(200, 6000, 1200)], every(200, 6000, 150), {}),  # a burst at the beginning
         (DURING, every(100, 9000, 150), {}),  # a burst at the end
-        *((every(20, 6000), every(pause, 6000), {}) for pause in (20, 25, 40, 50)),  # as fast, or nearly
+        *((every(20, until), every(pause, until), {}) for until in (4500, 9000) for pause in (20, 25, 26)),  # as fast, or nearly
+        *((every(20, 4500), every(pause, 4500), {}) for pause in (40, 50)),  # not for long
+        *((every(pause, 9000), every(2 * pause, 9000), {}) for pause in (150, 250)),  # few
         *((every(20, 6000), every(pause, 6000), {"together": True}) for pause in (100, 500, 1500, 2000)),  # in groups
         *((every(20, 6000), every(pause, 6000), {"together": True, "cumulative": True}) for pause in (100, 1500, 2000)),
         *((every(20, until), every(200, until), {}) for until in (600, 1500, 2400)),  # too short

@@ -79,6 +79,18 @@ def test_a_client_that_asks_the_same_broker_again_and_again(times: int, pause: i
     assert only(findings_of(tmp_path, item), "redirect-not-followed")[1]["count"] == times
 
 
+@pytest.mark.parametrize(
+    ("times", "beside", "told"), [(2, True, False), (3, True, True), (4, True, True), (3, False, False), (4, False, False)]
+)
+def test_fewer_are_enough_when_the_other_one_is_on_the_same_host(times: int, beside: bool, told: bool, tmp_path: Path) -> None:
+    item, _ = brokers()
+    host = "10.0.0.2"
+    for number in range(times):
+        url = f"pulsar://{host if beside else '10.0.0.77'}:6659"
+        item.client(lookup(number)).server(lookup_response("Redirect", url, number)).wait(100 * MILLISECOND)
+    assert bool(with_code(findings_of(tmp_path, item), "redirect-not-followed")) == told
+
+
 @pytest.mark.parametrize("story", ["followed", "moved back", "asked again", "elsewhere", "other topic"])
 @pytest.mark.parametrize("pause", [MILLISECOND, SECOND, 20 * SECOND])
 @pytest.mark.parametrize("authoritative", [True, False])

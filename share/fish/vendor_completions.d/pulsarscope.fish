@@ -402,9 +402,10 @@ function __pulsarscope_list
                 broker-silent-seconds broker-unreachable-seconds certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least \
                 churn-frames churn-interval-seconds churn-least churn-rate churn-slow-interval-seconds clock-skew-seconds \
                 compression-useless-entries connection-churn-seconds connection-closed-by-client-seconds consumer-behind-factor \
-                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-messages consumer-behind-seconds \
-                consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds consumer-not-acking-first-seconds \
-                consumer-not-acking-limit consumer-not-acking-messages consumer-not-acking-seconds consumer-not-acking-stopped-seconds \
+                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
+                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-not-acking-beside-seconds \
+                consumer-not-acking-closed-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
+                consumer-not-acking-messages consumer-not-acking-seconds consumer-not-acking-stopped-seconds \
                 consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
                 consumer-rhythm-factor consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-seconds \
                 consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
@@ -419,15 +420,15 @@ function __pulsarscope_list
                 redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
                 redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved \
                 redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
-                redirect-idle-seconds redirect-not-followed-lookups replication-lag-seconds replication-lag-sends replication-lag-share \
-                replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
-                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
-                send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds slow-bookie-longest-seconds \
-                slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-connect-seconds \
-                slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-publish-held-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics
+                redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds \
+                replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy \
+                request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
+                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
+                send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
+                slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
+                slow-exchange-seconds slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
+                slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
+                topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry \

@@ -29,6 +29,8 @@ THRESHOLDS = (
     Threshold("consumer-behind-seconds", 3, SECONDS, "Bursts of messages are shorter.", _BEHIND),
     Threshold("consumer-behind-messages", 20, "messages", "By which it fell behind meanwhile: a few may be in work at once.", _BEHIND, 1),
     Threshold("consumer-behind-factor", 3, "times", "So many came for each that it acknowledged: more than rates vary.", _BEHIND, 1),
+    Threshold("consumer-behind-long-seconds", 5, SECONDS, "So long, and by twice as many messages, a lower factor is enough.", _BEHIND),
+    Threshold("consumer-behind-long-factor", 1.4, "times", "So many came for each that it acknowledged in that time.", _BEHIND, 1),
 )
 
 MEASURED_ACKS = 5
@@ -106,7 +108,10 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     acknowledged = got - grown
     if last.acks - first.acks < MEASURED_ACKS or span < thresholds.ns("consumer-behind-seconds"):
         return
-    if grown < thresholds["consumer-behind-messages"] or got < thresholds["consumer-behind-factor"] * max(acknowledged, 1):
+    least = thresholds["consumer-behind-messages"]
+    is_long = span >= thresholds.ns("consumer-behind-long-seconds") and grown >= 2 * least
+    factor = thresholds["consumer-behind-long-factor" if is_long else "consumer-behind-factor"]
+    if grown < least or got < factor * max(acknowledged, 1):
         return
     if PARTS * max(longest, now.time - pace.marks[-1].time) > span:
         return  # it acknowledges in groups, or stopped

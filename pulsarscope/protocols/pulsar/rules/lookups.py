@@ -49,6 +49,14 @@ THRESHOLDS = (
         2,
     ),
     Threshold(
+        "redirect-not-followed-beside-lookups",
+        3,
+        "lookups",
+        "The same when both are on one host: what the client asks of the other passes by the same place.",
+        ("redirect-not-followed",),
+        2,
+    ),
+    Threshold(
         "lookup-loop-redirects",
         10,
         "redirects",
@@ -288,7 +296,9 @@ def _judge_repeats(client: str, topic: str, hops: Sequence[Fact], report: Report
         if hop.values["response"] == "Redirect":
             groups.setdefault((hop.values["asked"], hop.values["url"] or ""), []).append(hop)
     for (asked, _), redirects in groups.items():
-        least = int(thresholds["redirect-not-followed-lookups"])
+        address = (redirects[0].values["url"] or "").partition("://")[2].rpartition(":")[0]
+        is_beside = address == asked.rpartition(":")[0]
+        least = int(thresholds["redirect-not-followed-beside-lookups" if is_beside else "redirect-not-followed-lookups"])
         if len(redirects) < least or _may_lead_to(redirects[0], asked):
             continue
         before = [hop for hop in hops if hop.where.time <= redirects[least - 1].where.time]  # what follows does not change the verdict

@@ -23,7 +23,7 @@ _ONE_AT_A_TIME = 2
 """SENDs without an answer of a client that waits for each receipt."""
 
 _FASTER = 10
-"""Factor of the fastest latency that is usual for a producer that is held back."""
+"""Factor of the fastest latency from which a SEND counts as held back."""
 
 
 class ReplicationLag(msgspec.Struct):
@@ -110,14 +110,15 @@ def note_lag(publisher: Publisher, row: FrameRow) -> None:
     lag.last, lag.last_age, lag.sends = where, age, lag.sends + 1
 
 
-def _is_held_back(publisher: Publisher, sends: int, median: int, thresholds: Thresholds) -> bool:
-    """Return True when each SEND waits as long, though the broker can far faster, as a publish rate limit makes it."""
-    if sends < thresholds["slow-publish-sends"] or publisher.in_flight_max > _ONE_AT_A_TIME:
+def _is_held_back(publisher: Publisher, sends: int, thresholds: Thresholds) -> bool:
+    """Return True when many SENDs wait as long, though the broker can far faster, as a publish rate limit makes it."""
+    held = max(thresholds.ns("slow-publish-held-seconds"), _FASTER * min(publisher.latencies))
+    slow = Counter({latency: times for latency, times in publisher.latencies.items() if latency >= held})
+    least = max(thresholds["slow-publish-sends"], sum(slow.values()) / 2)
+    if publisher.in_flight_max > _ONE_AT_A_TIME or 3 * sum(slow.values()) < sends or sends < least:
         return False
-    if median < max(thresholds.ns("slow-publish-held-seconds"), _FASTER * min(publisher.latencies)):
-        return False
-    alike = sum(times for latency, times in publisher.latencies.items() if 5 * abs(latency - median) <= median)
-    return alike >= thresholds["slow-publish-sends"] and 2 * alike >= sends
+    usual = percentile(slow, 50)
+    return sum(times for latency, times in slow.items() if 5 * abs(latency - usual) <= usual) >= least
 
 
 def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
@@ -136,7 +137,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         deciding = thresholds.evidence("slow-publish-longest-seconds")
     elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
         deciding = thresholds.evidence("slow-publish-jump-seconds")
-    elif _is_held_back(publisher, sends, median, thresholds):
+    elif _is_held_back(publisher, sends, thresholds):
         deciding = thresholds.evidence("slow-publish-held-seconds", "slow-publish-sends")
     else:
         return None

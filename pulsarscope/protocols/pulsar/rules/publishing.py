@@ -79,7 +79,7 @@ THRESHOLDS = (
         "slow-publish-held-seconds",
         0.1,
         SECONDS,
-        "Usual latency of a producer that waits for each receipt, at equal intervals, when the fastest of its SENDs took a tenth at most.",
+        "Latency of a third of the SENDs of a producer that waits for each receipt, half of them alike; the fastest took a tenth.",
         ("slow-publish",),
     ),
     Threshold("send-unanswered-seconds", 1, SECONDS, "A receipt may be on its way when the connection ends.", ("send-unanswered",)),
