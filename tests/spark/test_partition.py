@@ -174,7 +174,7 @@ def plain_together(plain: Path) -> tuple[Inputs, Tables]:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("partitions", "split"), [(1, SMALLEST), (3, 5_000), (7, SMALLEST), (64, SMALLEST), (64, 5_000)])
+@pytest.mark.parametrize(("partitions", "split"), [(1, SMALLEST), (3, 5_000), (64, SMALLEST), (64, 5_000)])
 def test_all_captures_in_portions(plain_apart: tuple[Inputs, Tables], partitions: int, split: int) -> None:
     inputs, want = plain_apart
     cluster = Cluster(inputs, partitions=partitions, split=split)
