@@ -175,3 +175,44 @@ def test_an_ack_of_an_older_consumer_of_what_may_be_published_is_right(tmp_path:
     ident = {"earlier": (7, 3), "just before": (7, at + 1), "others": (6, 900), "end": (7, at + 300)}[story]
     count = at if story == "end" else at + 3000 // every
     assert UNKNOWN not in diagnose(tmp_path, publishing_since(count, every), talk.client(acknowledging(*ident))).codes
+
+
+def two_workers(kind: str, count: int, story: str, end: str) -> list[Conversation]:
+    """Two consumers that share a topic entry by entry; the second acknowledges five of the first at 2 s."""
+    first, second = (subscribed(connected(40000 + number), kind=kind).client(flow(1000)) for number in range(2))
+    for entry in range(count):
+        time = (100 + 20 * entry) * MILLISECOND
+        wait_until(second if entry % 2 else first, time).server(delivery(entry))
+    if story == "left":
+        first.client(close_consumer()).close()
+    elif story == "disorder":
+        second.server(delivery(count + 9), delivery(count + 3))
+    elif story == "lost":
+        second.lose("server", 5000)
+    wait_until(second, 2 * SECOND)
+    taken = [*range(1, count, 2)] if story == "own" else [*range(0, 10, 2)]
+    if story == "again":
+        second.server(*(delivery(entry, again=1) for entry in taken))
+    second.client(ack(*range(1, count, 2)), ack(*taken))
+    if story == "again later":
+        second.wait(SECOND).server(*(delivery(entry, again=1) for entry in taken))
+    if story != "left":
+        first = wait_until(first, 3500 * MILLISECOND).client(ack(*range(10, count, 2)))
+        first = ended(first, end)
+    return [first, ended(second.wait(SECOND), end)]
+
+
+@pytest.mark.parametrize(("kind", "count", "end"), [*product(("Shared", "Key_Shared"), (20, 60), ENDS)])
+def test_an_ack_of_what_another_consumer_holds_is_named(tmp_path: Path, kind: str, count: int, end: str) -> None:
+    diagnosis = diagnose(tmp_path, *two_workers(kind, count, "", end))
+    row, evidence = diagnosis.only(UNKNOWN)
+    assert evidence["message_ids"] == [[7, entry] for entry in range(0, 10, 2)]
+    assert diagnosis.commands(row) == ["ACK"]
+
+
+@pytest.mark.parametrize(
+    ("story", "kind", "count"),
+    [*product(("own", "again", "again later", "left", "disorder", "lost"), ("Shared", "Key_Shared"), (20, 60))],
+)
+def test_an_ack_of_what_it_may_have_is_right(tmp_path: Path, story: str, kind: str, count: int) -> None:
+    assert UNKNOWN not in diagnose(tmp_path, *two_workers(kind, count, story, "open")).codes

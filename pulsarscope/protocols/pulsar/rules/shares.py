@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -13,13 +14,16 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 SPANS_MAX, CONNECTION_SPANS_MAX = 1_000, 10_000
 """Spans of one consumer, and of all on a connection: of several that share a topic evenly, each gets every second entry or so."""
+
+AGAIN_MAX = 1_000
+"""Entries of one consumer that came again, with which it is told what it never got."""
 
 EXHAUSTED_MAX = 500
 """Entries of one consumer that used up its permits, and are kept."""
@@ -46,6 +50,12 @@ class ConsumerShare(ConsumerState):
     lacking_ns: int = 0
     """Time without permits before that."""
     acks: int = 0
+    again: set[Position] = msgspec.field(default_factory=set)
+    """Entries that came again, and may be in no span."""
+    disordered: bool = False
+    """It got new entries behind later ones: its spans are not in their order."""
+    foreign: list[tuple[Position, Where]] = msgspec.field(default_factory=list)
+    """Acknowledged entries that it did not get by then, and the ACK of each."""
 
 
 class ShareRule(ConsumerRule[ConsumerShare]):
@@ -80,6 +90,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             "exhausted": consumer.exhausted,
             "lacking_ns": lacking,
             "acks": consumer.acks,
+            "foreign": _foreign(consumer),
             "began": consumer.able.time,
             "life_ns": now - consumer.able.time,
             "closed": not self.open,
@@ -110,13 +121,23 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             consumer.lacking_since = row.time
             if len(consumer.exhausted) < EXHAUSTED_MAX:
                 consumer.exhausted.append(position)
-        if position > consumer.last or not fields.get("redelivery_count"):
+        is_behind, is_again = position <= consumer.last, bool(fields.get("redelivery_count"))
+        if is_behind and is_again and len(consumer.again) < AGAIN_MAX:
+            consumer.again.add(position)
+        if not (is_behind and is_again):
+            consumer.disordered |= is_behind
             consumer.last = max(position, consumer.last)
             self._extend(consumer, position, row)
 
     def _ack(self, row: FrameRow) -> None:
-        if (consumer := self.find(row)) is not None:
-            consumer.acks += 1
+        if (consumer := self.find(row)) is None:
+            return
+        consumer.acks += 1
+        if not (consumer.scattered or consumer.disordered) and len(consumer.foreign) < SAMPLES_MAX:
+            for message_id in (row.fields or {}).get("message_id") or ():
+                position = position_of(message_id)
+                if not _has(consumer, position) and len(consumer.foreign) < SAMPLES_MAX:
+                    consumer.foreign.append((position, where_of(row)))
 
     def _extend(self, consumer: ConsumerShare, position: Position, row: FrameRow) -> None:
         spans, (ledger, entry) = consumer.spans, position
@@ -149,3 +170,23 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         "SEEK": _seek,
         "UNSUBSCRIBE": _seek,
     }
+
+
+def _has(consumer: ConsumerShare, position: Position) -> bool:
+    """Return True when a consumer got an entry."""
+    spans = consumer.spans
+    if spans and spans[-1][:2] <= position:
+        return position[0] == spans[-1][0] and position[1] <= spans[-1][2]
+    index = bisect_right(spans, position, key=_begin) - 1
+    return (index >= 0 and position[0] == spans[index][0] and position[1] <= spans[index][2]) or position in consumer.again
+
+
+def _foreign(consumer: ConsumerShare) -> list[Any]:
+    """Return what a consumer acknowledged and never got, not even later."""
+    if consumer.scattered or consumer.disordered or len(consumer.again) >= AGAIN_MAX:
+        return []
+    return [[position, [*where]] for position, where in consumer.foreign if not _has(consumer, position)]
+
+
+def _begin(span: tuple[int, int, int, Where]) -> Position:
+    return span[0], span[1]

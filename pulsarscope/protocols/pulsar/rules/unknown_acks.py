@@ -12,8 +12,9 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
@@ -166,8 +167,47 @@ def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool
     )
 
 
+def _evaluate_foreign(topic: str, shares: Sequence[Fact], report: ReportFinding) -> None:
+    """Report what a consumer of a Shared or Key_Shared subscription acknowledged that another one has, which is still open."""
+    for share in shares:
+        if not share.values["foreign"] or share.values["undecided"]:
+            continue
+        values = share.values
+        others = [
+            other
+            for other in shares
+            if consumer_of(other) != consumer_of(share) and all(other.values[name] == values[name] for name in ("subscription", "server"))
+        ]
+        known = []
+        for (ledger, entry), place in values["foreign"]:
+            where = Where(*place)
+            for other in others:
+                has = any(
+                    number == ledger and first <= entry <= last and at[4] < where.time for number, first, last, at in other.values["spans"]
+                )
+                if has and (not other.values["closed"] or other.where.time > where.time):
+                    known.append(((ledger, entry), where, other))
+                    break
+        if not known:
+            continue
+        ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in known])
+        text = f"{values['title']} acknowledged {plural(len(known), 'message')} that it never got: {ids}; consumer "
+        text += f"{known[0][2].values['consumer_name']} of the same subscription did, and is still there."
+        evidence = {
+            "frames": frame_names([where.name for _, where, _ in known]),
+            "topic": topic,
+            "subscription": values["subscription"],
+            "consumer_id": values["consumer_id"],
+            "consumer_name": values["consumer_name"],
+            "message_ids": [list(position) for position, _, _ in known],
+            "delivered": None,
+        }
+        report("ack-unknown-id", known[0][1], text, evidence)
+
+
 def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report ids that no other connection delivered to the subscription before, as to the same client before it reconnected."""
+    _evaluate_foreign(topic, [fact for fact in facts if fact.what == SPANS], report)
     for unknown in facts:
         if unknown.what == IDLE:
             _evaluate_idle(topic, unknown, facts, report, thresholds)
