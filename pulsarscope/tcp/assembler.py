@@ -29,7 +29,7 @@ from pulsarscope.tcp.pieces import Data, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, UNKNOWN, Stream
-from pulsarscope.tcp.tuple_reuse import begins_another, is_stray, take_back
+from pulsarscope.tcp.tuple_reuse import begins_another, is_stray, note_acknowledgment, take_back
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
@@ -66,8 +66,8 @@ class Assembler(ConnectionTable):
                     stream.deliver(file, pieces, size)
                     stream.newest = newest
                 connection.packets += len(segments)
-                packet, time, _, ack, flags, *_ = segments[-1]
-                stream.acknowledges = ack if flags & ACK else UNKNOWN
+                packet, time, *_ = segments[-1]
+                note_acknowledgment(stream, segments[-1])
                 if packet > connection.last_packet:
                     connection.last_packet = packet
                     connection.last_time = time
@@ -189,7 +189,7 @@ class Assembler(ConnectionTable):
             return
         stream.captured = True
         if connection.strays is None and not flags & RST:
-            stream.acknowledges = ack if flags & ACK else UNKNOWN
+            note_acknowledgment(stream, segment)
         events.file = connection.last_file = file
         connection.last_packet = packet
         connection.last_time = time

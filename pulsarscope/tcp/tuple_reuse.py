@@ -32,7 +32,9 @@ def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
         return True
     if distance <= RESET_WINDOW_BYTES or not flags & ACK or other.sequence == UNKNOWN:
         return False
-    return not _is_within(other, sequence_difference(other.sequence, ack))
+    # Of one connection, what is sent later never acknowledges less.
+    acknowledges_less = own.acknowledges != UNKNOWN and sequence_difference(own.acknowledges, ack) < 0
+    return acknowledges_less or not _is_within(other, sequence_difference(other.sequence, ack))
 
 
 def begins_another(connection: Connection, index: int, segment: Segment) -> bool:
@@ -50,6 +52,13 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
     if not flags & ACK or other.sequence == UNKNOWN:
         return False
     return not _lowest(other) <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
+
+
+def note_acknowledgment(stream: Stream, segment: Segment) -> None:
+    """Keep what the sender of a stream acknowledges; not of a far segment without data, which may be of another connection."""
+    _, _, seq, ack, flags, _, payload, _, _, _ = segment
+    if payload or stream.sequence in (seq, UNKNOWN) or abs(sequence_difference(stream.sequence, seq)) <= RESET_WINDOW_BYTES:
+        stream.acknowledges = ack if flags & ACK else UNKNOWN
 
 
 def take_back(stream: Stream, segment: Segment, file: int) -> None:

@@ -95,6 +95,26 @@ def without_any_end_and_ahead_of_the_server(tape: Tape) -> None:
     tape.send(CLIENT, 0, b"moreover", ack=tape.bases[SERVER] + 5)
 
 
+def ahead_of_the_client_and_little_behind_the_server(tape: Tape) -> None:
+    """A bare acknowledgment comes first, as of a handshake: it does not count as one of the old connection."""
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", ack=5_000)
+    tape.send(SERVER, 0, b"answer", ack=1_003)
+    tape.send(CLIENT, 3, ack=5_006)
+    tape.bases = tuple((base + jump) & 0xFFFF_FFFF for base, jump in zip(tape.bases, (100_000_000, -1_700_000), strict=True))  # type: ignore[assignment]
+    tape.send(CLIENT, 0, ack=tape.bases[SERVER])
+    talk(tape)
+
+
+def a_hole_behind_which_the_peer_has_sent_less(tape: Tape) -> None:
+    """Near-miss: five megabytes are not in the capture, and the segment behind them acknowledges as much as the latest one."""
+    tape.open()
+    tape.send(SERVER, 0, b"answer", ack=1_000)
+    tape.send(CLIENT, 0, b"ask", ack=5_006)
+    tape.send(CLIENT, 5_000_003, b"behind", ack=5_006)
+    tape.send(SERVER, 6, ack=1_003 + 5_000_006)
+
+
 def one_far_segment(tape: Tape) -> None:
     tape.open()
     tape.send(CLIENT, 0, b"ask", ack=5_000)
@@ -141,6 +161,16 @@ CASES = [
         "without any end, ahead of the server",
         without_any_end_and_ahead_of_the_server,
         [(4, "syn", "open", b"ask", b"", 0, 0), (3, "midstream", "open", b"again", b"moreover", 0, 0)],
+    ),
+    Case(
+        "ahead of the client, little behind the server",
+        ahead_of_the_client_and_little_behind_the_server,
+        [(7, "syn", "open", *OLD), (5, "midstream", "open", *NEW)],
+    ),
+    Case(
+        "a hole behind which the peer has sent less",
+        a_hole_behind_which_the_peer_has_sent_less,
+        [(7, "syn", "open", b"askbehind", b"answer", 0, 0)],
     ),
     Case("one far segment", one_far_segment, [(7, "syn", "open", b"askmore", b"answer", 7, 0)]),
     Case("in flight when it was reset", in_flight_when_it_was_reset, [(10, "syn", "rst", b"ask", b"answer", 8, 0)]),
