@@ -66,7 +66,7 @@ REMOTE_WHEELS = {"grpcio": "1.76", "grpcio-status": "1.76", "googleapis-common-p
 """Further ones that a client of Spark Connect needs."""
 
 GATEWAY_MODULES = ("java_gateway", "clientserver")
-"""Modules of py4j that log by the root of all loggers."""
+"""Modules of py4j that log by the root of all loggers, or by one of their name."""
 
 SHIPPED = (".py", ".tsv")
 """Suffixes of the files that workers need: modules, and tables of rules."""
@@ -196,12 +196,14 @@ def _failed_calls_unlogged() -> Iterator[None]:
     def is_ours(record: logging.LogRecord) -> bool:
         return record.module not in GATEWAY_MODULES
 
-    root = logging.getLogger()
-    root.addFilter(is_ours)
+    loggers = [logging.getLogger(), *(logging.getLogger(f"py4j.{name}") for name in GATEWAY_MODULES)]
+    for logger in loggers:
+        logger.addFilter(is_ours)
     try:
         yield
     finally:
-        root.removeFilter(is_ours)
+        for logger in loggers:
+            logger.removeFilter(is_ours)
 
 
 def zip_package(folder: Path) -> str:

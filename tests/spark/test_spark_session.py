@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -128,6 +129,16 @@ def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pyt
     timer.join()
     assert not caplog.records
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize("name", ["clientserver", "java_gateway"])
+def test_a_connection_to_java_that_breaks_while_it_is_closed_is_not_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    record = logging.makeLogRecord({"name": f"py4j.{name}", "module": name, "levelno": logging.ERROR, "msg": "shutting down"})
+    logging.getLogger(record.name).handle(record)
+    assert caplog.records.pop() is record
+    with module._failed_calls_unlogged():
+        logging.getLogger(record.name).handle(record)
+    assert not caplog.records
 
 
 def test_a_first_signal_waits_until_spark_has_started() -> None:
