@@ -22,8 +22,8 @@ from pulsarscope.protocols.pulsar.text.formatting import host
 SPANS_MAX, CONNECTION_SPANS_MAX = 1_000, 10_000
 """Spans of one consumer, and of all on a connection: of several that share a topic evenly, each gets every second entry or so."""
 
-AGAIN_MAX = 1_000
-"""Entries of one consumer that came again, with which it is told what it never got."""
+AGAIN_MAX = 10_000
+"""Entries of all consumers on a connection that came again, with which it is told what a consumer never got."""
 
 EXHAUSTED_MAX = 500
 """Entries of one consumer that used up its permits, and are kept."""
@@ -53,7 +53,7 @@ class ConsumerShare(ConsumerState):
     again: set[Position] = msgspec.field(default_factory=set)
     """Entries that came again, and may be in no span."""
     disordered: bool = False
-    """It got new entries behind later ones: its spans are not in their order."""
+    """It got new entries behind later ones, so that its spans are not in their order; or too many came again."""
     foreign: list[tuple[Position, Where]] = msgspec.field(default_factory=list)
     """Acknowledged entries that it did not get by then, and the ACK of each."""
 
@@ -65,6 +65,8 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         super().__init__(context, ConsumerShare)
         self._kept = 0
         """Spans of all consumers."""
+        self._again = 0
+        """Entries that came again, of all consumers."""
 
     def opened(self, consumer: ConsumerShare) -> None:
         """Follow no consumer of another type."""
@@ -76,6 +78,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         if not ending:
             return
         self._kept -= len(consumer.spans)
+        self._again -= len(consumer.again)
         if consumer.able is None or consumer.topic is None or consumer.ready is None:
             return
         lacking = consumer.lacking_ns + (now - consumer.lacking_since if consumer.lacking_since else 0)
@@ -122,8 +125,12 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             if len(consumer.exhausted) < EXHAUSTED_MAX:
                 consumer.exhausted.append(position)
         is_behind, is_again = position <= consumer.last, bool(fields.get("redelivery_count"))
-        if is_behind and is_again and len(consumer.again) < AGAIN_MAX:
-            consumer.again.add(position)
+        if is_behind and is_again and not consumer.disordered and position not in consumer.again:
+            if self._again < AGAIN_MAX:
+                self._again += 1
+                consumer.again.add(position)
+            else:
+                consumer.disordered = True
         if not (is_behind and is_again):
             consumer.disordered |= is_behind
             consumer.last = max(position, consumer.last)
@@ -183,7 +190,7 @@ def _has(consumer: ConsumerShare, position: Position) -> bool:
 
 def _foreign(consumer: ConsumerShare) -> list[Any]:
     """Return what a consumer acknowledged and never got, not even later."""
-    if consumer.scattered or consumer.disordered or len(consumer.again) >= AGAIN_MAX:
+    if consumer.scattered or consumer.disordered:
         return []
     return [[position, [*where]] for position, where in consumer.foreign if not _has(consumer, position)]
 
