@@ -53,7 +53,7 @@ class CommandGroup(TyperGroup):
 
 
 def _interrupted() -> OutputError:
-    """Return what a signal means before a command takes signals itself."""
+    """Return the error for a signal that comes before a command handles signals itself."""
     return OutputError("interrupted; there is no output")
 
 
@@ -68,7 +68,7 @@ def command_of(name: str) -> Any:
 
 
 def _is_path(name: str) -> bool:
-    """Tell a file, which may be missing, from a command."""
+    """Return True for a file, which may be missing, and False for a command."""
     return "." in name or "/" in name or os.path.exists(name)  # noqa: PTH110 - Path.exists raises for names that no file can have
 
 

@@ -99,14 +99,16 @@ def _value(parameter: Any, option: str, setting: Setting) -> Any:
     value = setting.value
     is_flag = getattr(parameter, "is_flag", False)
     if is_flag != isinstance(value, bool):
-        raise UsageError(f"{setting.origin}: {option} is {'true or false' if is_flag else 'no switch: give a value'}")
+        raise UsageError(
+            f"{setting.origin}: {option} takes {'true or false' if is_flag else 'a value'}, not {'a value' if is_flag else 'true or false'}"
+        )
     if is_flag:
         return value
     if isinstance(value, dict):
         value = [f"{name}={each}" for name, each in value.items()]
     entries = value if isinstance(value, list) else [value]
     if not all(isinstance(entry, (str, int, float)) for entry in entries):
-        raise UsageError(f"{setting.origin}: {option} is a text, a number, or a list of them")
+        raise UsageError(f"{setting.origin}: {option} takes text, a number, or a list of them")
     texts = [_path(parameter.metavar, str(entry), setting) for entry in entries]
     given: Any = texts if parameter.multiple else ",".join(texts)
     try:

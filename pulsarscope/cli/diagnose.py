@@ -56,7 +56,7 @@ class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
     )
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="FILE", help="Leave out the findings that this file accepts: --format json of a diagnosis."),
+        typer.Option("--baseline", metavar="FILE", help="Leave out the findings in this file, a diagnosis in --format json."),
     ] = None
     follow_file: FollowReportOption = False
     redact: RedactRowsOption = False

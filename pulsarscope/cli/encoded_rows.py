@@ -62,7 +62,7 @@ class Encoding:
         return EncodedRows(self._encoder.encode(selected), warnings)
 
     def prepare(self, rows: list[Any]) -> list[Any]:
-        """Encode each row by itself, as `parallel.Prepare.prepare`; with it stand the warnings, where there are any."""
+        """Encode each row by itself, as `parallel.Prepare.prepare`; with its warnings, if there are any."""
         if FindingRow not in set(map(type, rows)):
             lines: list[bytes] = self._encoder.lines(rows)
             return lines

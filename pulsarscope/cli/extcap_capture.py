@@ -96,7 +96,7 @@ def commented(feed: Any, options: Options) -> Iterator[bytes]:
 
 
 def _comments(rows: Sequence[Any], present: set[int]) -> dict[int, list[str]]:
-    """Return the lines for each packet; under GONE those of findings on packets that have gone by, which the last packet tells."""
+    """Return the lines for each packet; under GONE those of findings on packets that were already passed on, which the last packet gets."""
     comments: dict[int, list[str]] = defaultdict(list)
     for row in rows:
         if isinstance(row, FrameRow) and row.packet in present:

@@ -37,7 +37,7 @@ class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
     findings: Annotated[
         bool,
         typer.Option(
-            "--findings", help="Run the rules too, and put their findings into comments; --records finding and --fail-on imply it."
+            "--findings", help="Also run the rules, and put their findings into comments; implied by --records finding and --fail-on."
         ),
     ] = False
     redact: RedactOption = False

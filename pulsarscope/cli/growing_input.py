@@ -28,7 +28,7 @@ def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
 
     path = request.files[0]
     if len(request.files) > 1 or path == "-" or (identity(path) is not None and not Path(path).is_file()):
-        raise UsageError("--follow-file takes one file; of a pipe, live -i - shows what comes")
+        raise UsageError("--follow-file takes one file; for a pipe, use live -i -")
     followed = FollowedBlocks(path, lambda line: None if request.quiet else warn(printable(line)))
     if not request.quiet:
         warn(f"{'waiting for' if identity(path) is None else 'following'} {printable(path)}, until Ctrl-C")

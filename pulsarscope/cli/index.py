@@ -37,7 +37,7 @@ class IndexRequest(CommandRequest, frozen=True, kw_only=True):
     files: Files
     beside: Annotated[bool, typer.Option("--beside", help="Keep it beside the capture, as FILE.psidx, not in the cache.")] = False
     into: Annotated[
-        str | None, typer.Option("--into", metavar="DIR", help="Keep it in this folder: indexLocation of the data source of Spark.")
+        str | None, typer.Option("--into", metavar="DIR", help="Keep it in this folder, the indexLocation of Spark's data source.")
     ] = None
     quiet: QuietOption = False
     jobs: JobsOption = 1
@@ -83,7 +83,9 @@ def place_of(identity: Identity | None, *, beside: bool, into: str | None = None
     from pulsarscope.index.identity import cache_folder, places_of
 
     if identity is None:
-        raise UsageError("pipes have no index, nor captures read with keys, key logs or passwords: it would hold what these reveal")
+        raise UsageError(
+            "pipes cannot be indexed, nor captures that are read with keys, key logs or passwords: the index would hold what these reveal"
+        )
     places = places_of(identity, os.environ)
     if beside and len(identity.captures) != 1:
         raise UsageError("--beside is for one capture: the index of several is in the cache")

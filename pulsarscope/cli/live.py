@@ -124,7 +124,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             if not (request.quiet or request.top):
                 warn(capture.listening)
                 if name == FOLDER_OUTPUT and rotated is None:
-                    warn("a Parquet file can be read once it is complete: --rotate 10m keeps what came before, should the run be killed")
+                    warn("a Parquet file can be read only when it is complete: with --rotate 10m, a killed run loses only its latest file")
             row_output: Output
             if request.top:
                 row_output = top = _top(capture, request)

@@ -81,7 +81,7 @@ class Trigger:
 
 
 FORGET_FEEDS = 256
-"""Feeds after which those that have ended are forgotten: the tables are bounded, and they would fill them."""
+"""Number of feeds after which ended entries are dropped, because they would fill the bounded tables."""
 
 
 class LiveTables:
@@ -126,10 +126,10 @@ class LiveCapture:
         """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
         self.tables = LiveTables(_tables(options, all_of_them=request.top)) if request.top or request.metrics is not None else None
-        """For the screen; for the metrics consumers alone."""
+        """Tables for the screen, or that of consumers for the metrics."""
         self.topic_names = join_topic_names(dissector.topics for dissector in make_dissectors())
         self.topics = LearnedTopics(self.topic_names.stood_in)
-        """Names that the screen and the metrics put in the place of what stands for topics."""
+        """Topics by the ledgers that stand for them, for the screen and the metrics."""
         self.run: Run | parallel.LiveRun | None = None
         """Run that decodes the packets."""
         self._trigger = trigger
@@ -190,7 +190,7 @@ class LiveCapture:
         return recorder if request.trigger is None else TriggeredRecorder(recorder, self._around / SECOND)
 
     def _notify(self, line: str) -> None:
-        """Write a line on standard error, unless it would spoil the screen, which says it itself."""
+        """Write a line on standard error, unless there is a screen, which shows the same."""
         if not (self._request.quiet or self._request.top):
             warn(line)
 

@@ -21,7 +21,7 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     ] = None
     list_interfaces: Annotated[bool, typer.Option("--list", help="List the interfaces and exit.")] = False
     wait_for_interface: Annotated[
-        bool, typer.Option("--wait-for-interface", help="Wait for an interface that is not there yet, or goes away.")
+        bool, typer.Option("--wait-for-interface", help="Wait for an interface that does not exist yet, or goes down.")
     ] = False
     capture_filter: Annotated[
         str | None, typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter in the syntax of tcpdump.")
@@ -29,12 +29,12 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     any_port: Annotated[bool, typer.Option("--any-port", help="Capture all TCP, not only the ports of the known protocols.")] = False
     buffer: Annotated[str | None, typer.Option("--buffer", metavar="SIZE", help="Size of the kernel's buffer; 64MiB by default.")] = None
     write: Annotated[str | None, typer.Option("-w", "--write", metavar="FILE", help="Save the packets as pcapng.")] = None
-    capture_only: Annotated[bool, typer.Option("--capture-only", help="Save the packets to the file of -w, and decode none.")] = False
+    capture_only: Annotated[bool, typer.Option("--capture-only", help="Only save the packets to the file of -w; decode nothing.")] = False
     rotate: Annotated[
         list[str] | None, typer.Option("--rotate", metavar="SIZE|TIME", help="Start a new file after this size or time; repeatable.")
     ] = None
     keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Keep the latest N files.")] = None
-    duration: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Stop after this time, as in 30s.")] = None
+    duration: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Stop after this time, for example 30s.")] = None
     packets: Annotated[int | None, typer.Option("--packets", min=1, metavar="N", help="Stop after N packets.")] = None
     until: Annotated[str | None, typer.Option("--until", metavar="FINDING", help="Stop at the first finding with this code.")] = None
     trigger: Annotated[
@@ -42,22 +42,23 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
         typer.Option(
             "--trigger",
             metavar="FINDING|any-error|FILTER",
-            help="Save only the packets around each finding with this code, each error, or what matches.",
+            help="Save only the packets around each finding with this code, each error, or each match.",
         ),
     ] = None
-    around: Annotated[str | None, typer.Option("--around", metavar="TIME", help="Time to save before and after it, else 10s.")] = None
+    around: Annotated[str | None, typer.Option("--around", metavar="TIME", help="Time to save before and after it; 10s by default.")] = None
     top: Annotated[
         bool,
         typer.Option(
             "--top",
-            help="Show a screen of topics, producers, subscriptions, rates, latencies and findings; of keys, too, with --records message.",
+            help="Show a screen of topics, producers, subscriptions, rates, latencies and findings; with --records message, also of keys.",
         ),
     ] = False
     browse: Annotated[
         bool, typer.Option("--browse", help="Show a screen of frames as they happen, to pause, scroll back, filter and search.")
     ] = False
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve counts and latencies to Prometheus, as at 127.0.0.1:9464.")
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Serve counts and latencies to Prometheus, for example at 127.0.0.1:9464."),
     ] = None
     detail: DetailOption = False
     hex: HexOption = False

@@ -41,7 +41,7 @@ Files = Annotated[list[str], CAPTURES]
 RowFormatOption = Annotated[RowFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
 DecodeFormatOption = Annotated[
     DecodeFormat | None,
-    typer.Option("--format", "-f", help="Write records for programs instead of text; otlp, perfetto: journeys as traces."),
+    typer.Option("--format", "-f", help="Write records for programs instead of text; otlp and perfetto write journeys as traces."),
 ]
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="Write the report for programs instead of text.")]
@@ -66,7 +66,8 @@ FollowReportOption = Annotated[
 RawStreamsOption = Annotated[
     bool,
     typer.Option(
-        "--raw", help="Read the bytes of one connection without packets: a file of what the client sent, then one of what the server sent."
+        "--raw",
+        help="Read the bytes of one connection without packets: a file with those of the client, then one with those of the server.",
     ),
 ]
 HexDumpOption = Annotated[
@@ -87,7 +88,7 @@ RedactRowsOption = Annotated[
 ]
 RedactKeyOption = Annotated[
     str | None,
-    typer.Option("--redact-key", metavar="FILE", help="As --redact, with the same masks wherever this file is the key."),
+    typer.Option("--redact-key", metavar="FILE", help="Like --redact, with the same masks in all copies with this key file."),
 ]
 RecordsOption = Annotated[
     str,

@@ -113,7 +113,7 @@ def compact_tables(request: PipelineRequest, out: str) -> int:
     from pulsarscope.spark.spark_session import require_distributions
 
     if request.files or request.out or request.watching != WatchOptions():
-        raise UsageError("--compact DIR takes the folder of tables alone, neither captures nor another folder")
+        raise UsageError("--compact DIR takes only the folder of tables, no captures and no other folder")
     require_distributions(request.spark.master)
     from pulsarscope.spark.compaction import compact, tables_in
 

@@ -47,13 +47,17 @@ class WatchOptions(msgspec.Struct, frozen=True):
         typer.Option("--incremental", help="Decode the captures that the tables do not have yet; needs --checkpoint."),
     ] = False
     every: Annotated[
-        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between looks for new captures.")
+        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between checks for new captures.")
     ] = 60
     settle: Annotated[
-        float, typer.Option("--settle", min=0, metavar="SECONDS", help="Likewise: time without changes after which a file is complete.")
+        float,
+        typer.Option(
+            "--settle", min=0, metavar="SECONDS", help="With --watch, --incremental: time without changes after which a file is complete."
+        ),
     ] = 60
     finish: Annotated[
-        bool, typer.Option("--finish", help="Likewise: decode the captures that are there, close all connections, and exit.")
+        bool,
+        typer.Option("--finish", help="With --watch, --incremental: decode the captures that are there, close all connections, and exit."),
     ] = False
 
 
@@ -72,7 +76,7 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
     records: RecordsOption = "all"
     format: Annotated[
         Literal["parquet", "json", "delta", "iceberg"],
-        typer.Option("--format", "-f", help="Format of the tables; the last two where Spark has them."),
+        typer.Option("--format", "-f", help="Format of the tables; delta and iceberg need packages of Spark."),
     ] = "parquet"
     partition_by: Annotated[
         str,
@@ -84,7 +88,7 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
     show_secrets: SecretsOption = False
     compact: Annotated[
         str | None,
-        typer.Option("--compact", metavar="DIR", help="Make large files of the small ones of such tables, sorted by time, and exit."),
+        typer.Option("--compact", metavar="DIR", help="Merge the small files of such tables into large ones, sorted by time, and exit."),
     ] = None
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress and the summary.")] = False
     fail_on: FailOnOption = NEVER

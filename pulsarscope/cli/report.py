@@ -27,11 +27,11 @@ TABLE_ROWS = 300
 """Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
 
 AnonymizeOption = Annotated[
-    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses, topics and names of clients, other ones in each report.")
+    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses, topics and names of clients, different in each report.")
 ]
 AnonymizeKeyOption = Annotated[
     str | None,
-    typer.Option("--anonymize-key", metavar="FILE", help="As --anonymize, with the same pseudonyms wherever this file is the key."),
+    typer.Option("--anonymize-key", metavar="FILE", help="Like --anonymize, with the same pseudonyms in all reports with this key file."),
 ]
 
 

@@ -138,7 +138,7 @@ def kinds_of(request: CommandRequest) -> tuple[str, ...]:
     if request.format not in TRACES:
         return kinds
     if kinds not in ((FrameRow.kind,), (JourneyRow.kind,)) or request.columns is not None:  # frames are the default
-        raise UsageError(f"--format {request.format} writes journeys, whole: leave out --records and --columns")
+        raise UsageError(f"--format {request.format} writes complete journeys: leave out --records and --columns")
     return (JourneyRow.kind,)
 
 

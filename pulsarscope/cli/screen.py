@@ -1,4 +1,4 @@
-"""A terminal that shows pictures and reads keys, and that is put back as it was whatever ends it."""
+"""A terminal that shows pictures and reads keys, and that is restored however it ends."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Screen:
         self._write(_ENTER)
 
     def _release(self) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal."""
         self._write(_LEAVE)
         if self._before is not None and self._keys is not None:
             import termios

@@ -79,7 +79,7 @@ class Interrupts:
 
 
 class Stoppable(Protocol):
-    """Packets that can be made to end."""
+    """Source of packets that can be stopped."""
 
     def stop(self) -> None:
         """End after what there is now."""

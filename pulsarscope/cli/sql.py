@@ -80,7 +80,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
     from pulsarscope.output.export.database import RecordDatabase
 
     if identity(request.query) is not None:
-        raise UsageError(f"{request.query} is a file: the query comes last, behind the captures")
+        raise UsageError(f"{request.query} is a file: the query comes last, after the captures")
     with TemporaryDirectory(prefix="pulsarscope-sql-") as folder, closing(RecordDatabase(Path(folder))) as database:
         kinds = database.tables_of(request.query)
         options = msgspec.structs.replace(

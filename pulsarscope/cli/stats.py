@@ -68,7 +68,7 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     interval: Annotated[
         str | None,
         typer.Option(
-            "--interval", metavar="TIME", help="Add a time series with intervals of this length, as in 1s; backlog has them, too."
+            "--interval", metavar="TIME", help="Add a time series with intervals of this length, for example 1s; also for the backlog."
         ),
     ] = None
     plot: Annotated[

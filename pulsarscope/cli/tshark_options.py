@@ -1,4 +1,4 @@
-"""The habits of tshark's users: its options for reading, filtering and printing, in the words of `decode`."""
+"""Options of tshark for reading, filtering and printing, as options of `decode`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ELSEWHERE = {
     "-2": "-Y takes the filter, in one pass",
     "-E": "--format csv separates by commas; -q leaves out the heading",
 }
-"""Options that other commands or options stand for."""
+"""Replacements of other options of tshark."""
 
 _NEGATIVE = re.compile(r"-\d+")
 """A number below zero, or tshark's -2."""
@@ -29,7 +29,7 @@ _FORMATS = {"fields": None, "text": None, "json": "json", "ek": "ndjson"}
 
 
 def from_tshark(arguments: Sequence[str]) -> list[str]:
-    """Return arguments of `decode` with options of tshark as its own; others stay. Raises UsageError for what it has no word for."""
+    """Return arguments with options of tshark translated to those of `decode`. Raises UsageError for one without an equivalent."""
     out: list[str] = []
     columns: list[str] = []
     fields_only = False

@@ -1,4 +1,4 @@
-"""A command whose complaints about options are in plain words."""
+"""A command whose errors about options are in plain words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALSO_CALLED = {
     "--timeout": "--for",
     "--workers": "--jobs",
 }
-"""Options of other programs, and ours for the same."""
+"""Options of other programs, with the option here that does the same."""
 
 
 class TypedCommand(TyperCommand):

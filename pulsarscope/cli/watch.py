@@ -51,7 +51,7 @@ def watch(request: PipelineRequest) -> int:
         severities.update(batch.severities)
         damaged = damaged or batch.damaged
         for path in batch.changed:
-            warn(f"{path} changed or was removed before its batch was done: it may not be decoded as it was")
+            warn(f"{path} changed or was removed before its batch was done: its rows may be incomplete")
         if not request.quiet:
             sys.stdout.write(f"{_line(batch)}\n")
             sys.stdout.flush()
@@ -75,7 +75,7 @@ def watch(request: PipelineRequest) -> int:
                 landed = landing.poll(time.monotonic(), take_all=watching.finish, clock=clock)
                 stream.advance(landed, stopping=stopping.is_set)
                 for path in landing.grown:
-                    warn(f"{path} was not finished when it was decoded: later packets in it are missing")
+                    warn(f"{path} was not complete when it was decoded: its later packets are missing")
                 if watching.finish:
                     stream.end()
                 if isinstance(landing, NamedCaptures):

@@ -42,7 +42,7 @@ class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
 
     install: Annotated[bool, typer.Option("--install", help="Install the dissector and the capture program for this user.")] = False
     remove: Annotated[bool, typer.Option("--remove", help="Remove both.")] = False
-    lua: Annotated[bool, typer.Option("--lua", help="Write the dissector to standard output: for tshark -X lua_script:FILE.")] = False
+    lua: Annotated[bool, typer.Option("--lua", help="Write the dissector to standard output, for tshark -X lua_script:FILE.")] = False
 
 
 def wireshark(request: WiresharkRequest) -> int:
@@ -146,7 +146,7 @@ def _groups(user: str) -> list[int]:
 
 @contextmanager
 def _acting_as(user: str | None) -> Iterator[None]:
-    """Have the rights of a user alone: root would write through any link in a folder of theirs."""
+    """Take the rights of a user: root would write through any link in a folder of theirs."""
     if user is None:
         yield
         return

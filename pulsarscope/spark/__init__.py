@@ -89,10 +89,10 @@ def decode(
 
 
 def reads(**options: object) -> dict[str, int]:
-    """Return what a read with these options, as `spark.read.options` takes them, would read: of captures and bytes, and of how many.
+    """Return how many captures and bytes there are, and how many a read with these options of `spark.read.options` would read.
 
-    It looks at the captures from here, and decodes nothing. Of an index it counts the bytes for the frames that the option `filter` passes;
-    what SQL asks for besides is not known here. Raises UsageError or CaptureError as the read does.
+    It looks at the captures from this machine, and decodes nothing. For an index, it counts the bytes of the frames that the option
+    `filter` passes; filters of SQL are not known here. Raises UsageError or CaptureError as the read does.
     """
     from pulsarscope.spark.indexed_source import IndexedRecordReader, usable_index  # noqa: PLC0415 - as above
     from pulsarscope.spark.source_options import source_options  # noqa: PLC0415 - as above

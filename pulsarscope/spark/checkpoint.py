@@ -222,7 +222,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:  # pyarrow raises ValueError for invalid paths
-            raise UsageError(f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output") from None
+            raise UsageError(f"{self.path}/{name} cannot be read ({error}): use another checkpoint and output") from None
 
     def _write(self, name: str, content: Any, encode: Callable[[Any], bytes] = msgspec.json.encode, attempt: str = "") -> None:
         folder, _, base = f"{self._root}/{name}".rpartition("/")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REMOTE = "sc://"
-"""Begin of the address of a Connect server."""
+"""Prefix of the address of a Connect server."""
 
 CONNECT_PORT = 15002
 """Port of a Connect server whose address names none."""
@@ -94,7 +94,7 @@ Tasks = Callable[[int, int], None]
 
 @contextmanager
 def watched_tasks(spark: SparkSession, show: Tasks) -> Iterator[None]:
-    """Call a function every now and then, in some other thread."""
+    """Call a function at intervals, in another thread."""
     if is_remote(spark):
         with _watched_stages(spark, show):
             yield

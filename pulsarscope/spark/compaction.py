@@ -46,13 +46,13 @@ TARGET_BYTES = 128 << 20
 ORDER = ("time", "file", "packet", "sub")
 
 _BESIDE = f"{UNFINISHED}compact-"
-"""Begin of the name of the folder of new files, and then of old ones, which readers of tables ignore."""
+"""Prefix of the name of the folder of new files, and then of old ones, which readers of tables ignore."""
 
 _LISTED_SECONDS = 2.0
-"""Age at which old files are removed: else whoever opened their folder before the exchange, and lists it behind, would find no table."""
+"""Time until old files are removed, for readers that opened their folder before the exchange and list it afterwards."""
 
 _MADE = "part-c"
-"""Begin of the names of the files that are made."""
+"""Prefix of the names of the files that are made."""
 
 _REPORT: list[pa.Field[pa.DataType]] = [pa.field("name", pa.string()), pa.field("rows", pa.int64())]
 
@@ -74,16 +74,16 @@ class Compacted(msgspec.Struct):
 def tables_in(out: str) -> list[Path]:
     """Return the folders of the tables in a folder, one for each kind. Raises OutputError when they cannot be compacted."""
     if "://" in out:
-        raise OutputError(f"cannot compact {out}: an object store does not exchange folders; write --format delta there, and OPTIMIZE")
+        raise OutputError(f"cannot compact {out}: an object store cannot exchange folders; use --format delta there, and its OPTIMIZE")
     root = Path(out).resolve()
     tables = [root / kind for kind in sorted(ROWS) if any((root / kind).rglob("*.parquet"))]
     if not tables:
-        raise OutputError(f"cannot compact {out}: it has no tables of Parquet")
+        raise OutputError(f"cannot compact {out}: it has no Parquet tables")
     for table in tables:
         if table.is_symlink():
-            raise OutputError(f"cannot compact {table}: it is a link, which would change places in place of its folder")
+            raise OutputError(f"cannot compact {table}: it is a link to a folder")
         if (table / "_spark_metadata").exists():
-            raise OutputError(f"cannot compact {table}: a query of Spark has a list of its files")
+            raise OutputError(f"cannot compact {table}: a Spark query keeps a list of its files")
     return tables
 
 
@@ -107,7 +107,7 @@ def compact(
 ) -> list[Compacted]:
     """Compact the tables in a folder; return those that were changed.
 
-    Raises OutputError when it has no tables of Parquet or the file system cannot exchange two folders, UsageError when a run writes them.
+    Raises OutputError when it has no Parquet tables or the file system cannot exchange two folders, UsageError when a run writes them.
     """
     tables = tables_in(out)
     root = tables[0].parent
@@ -199,7 +199,7 @@ def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target
 
 
 def _give_access(path: Path, model: Path) -> None:
-    """Give a path the mode and, where this process may, the owner of what it takes the place of."""
+    """Give a path the mode and, if permitted, the owner of the path that it replaces."""
     status = model.stat()
     with suppress(PermissionError):
         os.chown(path, status.st_uid, status.st_gid)
@@ -266,4 +266,4 @@ def exchange(one: Path, other: Path) -> None:
         if cast("int", result) == 0:
             return
         failure = os.strerror(ctypes.get_errno())
-    raise OutputError(f"cannot compact {one}: its file system does not exchange folders ({failure})")
+    raise OutputError(f"cannot compact {one}: its file system cannot exchange folders ({failure})")

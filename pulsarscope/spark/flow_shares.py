@@ -23,7 +23,7 @@ SHARES_MAX = 8
 """Default maximum of shares of the same captures, for each of which these are read."""
 
 KNOWN_FLOWS_MAX = 1 << 17
-"""Flows of which it is remembered whether they are kept."""
+"""Number of flows for which the decision to keep them is cached."""
 
 
 class FlowShare(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class ShareBlocks:
     """The blocks of one capture with the flows of a share alone."""
 
     recognised = True
-    """A finding tells of a file that is no capture any more."""
+    """Always True: a finding reports a file that is not a capture."""
 
     def __init__(self, reader: BlockReader | None, flows: KeptFlows, note: Callable[[Times], None] | None = None) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Reader of records from an index of the captures: the parts of it that hold what the filters pass, and of the captures nothing."""
+"""Reader of records from the parts of an index that the filters may pass, without reading the captures."""
 
 from __future__ import annotations
 

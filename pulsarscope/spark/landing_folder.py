@@ -59,7 +59,7 @@ class LandingFolder:
     """Watched folder, to be polled for new captures."""
 
     def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
-        """Watch a folder, here or at a URI; a file without a change for `settle` seconds is finished. The `known` were listed before."""
+        """Watch a folder, here or at a URI; a file without a change for `settle` seconds is finished. `known`: listed before."""
         self._folder = folder
         self._source_of = source_namer(source_by)
         self._settle = settle

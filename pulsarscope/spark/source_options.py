@@ -138,7 +138,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
         """Return the captures. Raises CaptureError when no path leads to one, UsageError for pipes."""
         inputs = expand_inputs(self.paths, self.source_by, list_files, open_path)
         if inputs.sizes is None:
-            raise UsageError("the data source reads files more than once: it cannot read standard input, pipes or devices")
+            raise UsageError("the data source reads files more than once, so it cannot read standard input, pipes or devices")
         return inputs
 
     def make_filter(self) -> Filter | None:
@@ -270,9 +270,9 @@ def _window(given: Mapping[str, str], kind: str) -> tuple[Window, str]:
             f"{kind} records look across all captures, which since and until leave out: filter their time, or name the captures to load"
         )
     if window and "indexLocation" in given:
-        raise UsageError("since and until leave out captures, an index has all: filter the time instead")
+        raise UsageError("since and until leave out captures, but an index has all: filter by time instead")
     if window and not place:
-        raise UsageError("since and until need a folder in which the times of captures are noted: option timesLocation")
+        raise UsageError("since and until need the option timesLocation, a folder for the times of captures")
     return window, place
 
 

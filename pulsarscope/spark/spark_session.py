@@ -48,7 +48,7 @@ SETTINGS = {
 """Default settings, which the caller or the cluster may override."""
 
 OF_SESSIONS = "spark.sql."
-"""Begin of the names of settings that a session may change after the start of Spark."""
+"""Prefix of the names of settings that a session may change after the start of Spark."""
 
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
@@ -191,7 +191,7 @@ def _signals_held() -> Iterator[list[int]]:
 
 @contextmanager
 def _failed_calls_unlogged() -> Iterator[None]:
-    """Let py4j not write tracebacks of calls that failed or were interrupted: it raises an exception, too."""
+    """Keep py4j from writing tracebacks of calls that failed or were interrupted: it raises an exception, too."""
 
     def is_ours(record: logging.LogRecord) -> bool:
         return record.module not in GATEWAY_MODULES

@@ -40,7 +40,7 @@ SHARES = 4
 """Default number of shares: each of their tasks reads all captures of a batch."""
 
 LOCK_SECONDS = 10.0
-"""Longest wait for the process of a query that has just stopped to give its `stateLocation` up."""
+"""Longest wait for the process of a stopped query to release its `stateLocation`."""
 
 Offset = Mapping[str, Any]
 """`files`: number of captures of the list; `ended`: True when all connections were closed behind them."""
@@ -66,7 +66,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if len(options.paths) != 1:
             raise UsageError("a stream reads one folder")
         if not options.stream.state_location:
-            raise UsageError("a stream keeps its list of captures and its open connections in a folder: option stateLocation")
+            raise UsageError("a stream needs the option stateLocation, a folder for its list of captures and its open connections")
 
     @property
     def _captures(self) -> _Landings:
@@ -150,7 +150,7 @@ class UnlimitedStreamReader(CaptureStreamReader):
 
 
 class LimitedStreamReader(CaptureStreamReader, getattr(limits, "SupportsTriggerAvailableNow", object)):  # type: ignore[misc]
-    """Reader that Spark asks for so much at a time."""
+    """Reader of batches of the size that Spark asks for."""
 
     def latestOffset(self, start: Offset, limit: Any) -> dict[str, Any]:  # noqa: N802
         """Return the offset behind the captures of the next batch."""

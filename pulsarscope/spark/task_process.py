@@ -9,7 +9,7 @@ from pulsarscope.model.garbage_collection import collect_rarely
 
 
 def prepare_process() -> None:
-    """Let the garbage collector run rarely and pass over our modules: Spark has it go over everything after each task, for 40 ms."""
+    """Make the garbage collector run rarely and skip our modules: Spark runs it over everything after each task, which takes 40 ms."""
     collect_rarely()
     _pass_over_modules()
 

@@ -230,7 +230,7 @@ class Assembler(ConnectionTable):
                     self._close(connection, "fin")
 
     def _give_up_holes(self, connection: Connection, time: int, where: Where) -> None:
-        """Declare gaps, at a packet, the holes that the peer acknowledged long before `time`."""
+        """Declare as gaps, at a packet, the holes that the peer acknowledged long before `time`."""
         events = connection.events or self._touch(connection)
         events.file = where[0]
         for stream in connection.streams:
@@ -246,7 +246,7 @@ class Assembler(ConnectionTable):
         if not begins_another(connection, index, segment):
             if strays is not None and not connection.ended and connection.packets - strays.packets > STRAY_PACKETS_MAX:
                 strays = connection.strays = None
-                connection.go_on()
+                connection.update_closing()
             if is_stray(connection, index, segment):
                 if strays is None:
                     counts = [(stream.dropped, stream.late) for stream in connection.streams]
@@ -315,7 +315,7 @@ def _latest(segments: list[Segment]) -> int:
 
 
 def _note_owners(block: Block, events: Iterable[ConnectionEvents]) -> None:
-    """Tell the connections of a block who has their sockets."""
+    """Record the owners of the sockets in the connections of a block."""
     for connection in (event.connection for event in events):
         first = connection.packet if connection.file == block.file else 0
         packets = [packet for stream in connection.streams for packet, *_ in block.flows.get(stream.key, ())]

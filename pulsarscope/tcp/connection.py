@@ -48,16 +48,16 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     ending: int = 0
     """Value of `end` when the connection ended; late packets do not change it."""
     ended_file: int = 0
-    """File of its last packet then."""
+    """File of its last packet when it ended."""
     packets: int = 0
     """Packets of both directions, those without data and those after the end included."""
     closed: Literal["open", "fin", "rst"] = "open"
     closed_by: int | None = None
     """Index of the stream with the first FIN or RST."""
     closing_how: Literal["fin", "rst"] = "fin"
-    """The first of them."""
+    """Which of the two came first."""
     closing_time: int = 0
-    """Time of it, ns."""
+    """Time of that packet, ns."""
     closing_acknowledges: int = UNKNOWN
     """Offset of the other stream up to which that FIN acknowledges it: behind the other FIN when that was sent before."""
     client: int | None = None
@@ -82,7 +82,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     pods: tuple[str, ...] = ()
 
     def note_owner(self, owner: Owner) -> None:
-        """Remember who has one of the sockets."""
+        """Record the owner of one of the sockets."""
         if owner.process is not None and owner.process not in self.processes and len(self.processes) < OWNERS_MAX:
             self.processes += (owner.process,)
         if owner.pod is not None and owner.pod not in self.pods and len(self.pods) < OWNERS_MAX:
@@ -154,10 +154,10 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             return
         if not payload or sequence_difference(self.reset[1], seq) + len(payload) > 0:
             self.reset = None
-            self.go_on()
+            self.update_closing()
 
-    def go_on(self) -> None:
-        """Leave capture order if nothing asks for it any more."""
+    def update_closing(self) -> None:
+        """Leave capture order when nothing requires it any more."""
         self.closing = self.ended or bool(self.reset or self.strays) or any(stream.fin != UNKNOWN for stream in self.streams)
 
     def take_handshake(self, index: int, segment: Segment) -> bool:

@@ -347,7 +347,7 @@ def _moment_of(entry: tuple[int, Finding]) -> int:
 
 
 def are_many(connection: Connection, copies: int) -> bool:
-    """Return True when so many segments of a connection have copies that they are worth a word."""
+    """Return True when so many segments of a connection have copies that they are worth a finding."""
     return copies > 0 and copies * 100 >= DUPLICATE_SEGMENTS_PERCENT * sum(stream.segments for stream in connection.streams)
 
 
@@ -363,7 +363,7 @@ def count_duplicates(connection: Connection) -> None:
 
 
 def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
-    """Keep the difference in time between a copy of the first SYN and that."""
+    """Keep by how much a copy of the first SYN is later than the original."""
     stream = connection.streams[index]
     if (
         index == 0

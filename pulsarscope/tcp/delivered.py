@@ -17,7 +17,7 @@ from pulsarscope.tcp.reorder_buffer import Overlap
 
 
 def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> tuple[Item, ...]:
-    """Return of the items of a stream of `length` the data of a file to compare with, that came with packet `oldest` or later."""
+    """Return the items of a stream of `length` to compare with: data of this file that came with packet `oldest` or later."""
     floor = length - OVERLAP_WINDOW_BYTES
     first = len(items)
     while first and items[first - 1].offset > floor:

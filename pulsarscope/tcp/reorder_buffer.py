@@ -59,9 +59,9 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     acknowledged: int = 0
     """Offset up to which the peer has acknowledged the stream, if that is beyond the first hole, else 0."""
     packets: int = 0
-    """Packets of the connection when it did."""
+    """Number of packets of the connection at that acknowledgment."""
     time: int = 0
-    """Time of that packet, ns."""
+    """Time of that acknowledgment, ns."""
 
     def acknowledge(self, offset: int, packets: int, time: int) -> None:
         """Take an acknowledgment of the bytes up to an offset; it counts until the holes before it have been given up."""

@@ -94,7 +94,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     window_closed: bool = False
     """True while its sender announces a window of 0."""
     acknowledges: int = UNKNOWN
-    """Sequence number up to which its latest packet says that its sender got the other stream."""
+    """Sequence number up to which its latest packet acknowledges the other stream."""
     fin: int = UNKNOWN
     """Offset at which the stream ends; UNKNOWN before a FIN."""
     buffer: ReorderBuffer | None = None
@@ -276,19 +276,19 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return fresh > 0, copy_of
 
     def give_up_acknowledged(self, where: Where) -> None:
-        """Declare the holes gaps that the peer acknowledged long ago."""
+        """Declare as gaps the holes that the peer acknowledged long ago."""
         if (buffer := self.buffer) is not None:
             acknowledged, buffer.acknowledged = buffer.acknowledged, 0
             while len(buffer) and buffer.start <= acknowledged:
                 self._declare_hole(where)
 
     def give_up_before(self, time: int, where: Where) -> None:
-        """Declare the holes gaps behind which bytes wait that came at this time or before."""
+        """Declare as gaps the holes before buffered bytes that came at this time or earlier."""
         while self.buffer is not None and self.buffer.waits_since(time):
             self._declare_hole(where)
 
     def _declare_hole(self, where: Where) -> None:
-        """Declare the first hole a gap, and deliver the segments behind it."""
+        """Declare the first hole as a gap, and deliver the segments behind it."""
         if self.buffer is not None:
             first = self.buffer.first
             behind = None if first is None else (first.file, first.packet, first.time)
@@ -336,7 +336,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self._report("stream-gap", text, evidence, where, behind)
 
     def flush(self, where: Where) -> None:
-        """Declare all holes gaps, and deliver the buffered segments."""
+        """Declare all holes as gaps, and deliver the buffered segments."""
         while self.buffer is not None:
             self._declare_hole(where)
 

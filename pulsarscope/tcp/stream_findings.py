@@ -39,10 +39,10 @@ class ClosedWindow(msgspec.Struct, gc=False):
     closed: int = 0
 
     def close(self, time: int) -> None:
-        """Begin one more time without a window."""
+        """Record that the window closes."""
         self.count += 1
         self.since = time
 
     def open(self, time: int) -> None:
-        """End it."""
+        """Record that the window opens."""
         self.closed += max(0, time - self.since)

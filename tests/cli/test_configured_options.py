@@ -105,9 +105,9 @@ def test_paths_are_relative_to_their_file(command: Setup) -> None:
     [
         ("[decode]\ntime = 'noon'", "[decode]: time: 'noon' is not one of"),
         ("[decode]\nlimit = 0", "[decode]: limit: "),
-        ("[decode]\nlimit = [[1]]", "limit is a text, a number, or a list"),
-        ("[decode]\nquiet = 'yes'", "quiet is true or false"),
-        ("[decode]\ncolumns = true", "columns is no switch"),
+        ("[decode]\nlimit = [[1]]", "limit takes text, a number, or a list"),
+        ("[decode]\nquiet = 'yes'", "quiet takes true or false"),
+        ("[decode]\ncolumns = true", "columns takes a value"),
         ("[decode]\ncolums = 'a'", 'decode has no option "colums"; did you mean columns?'),
         ("[decode]\noutput = 'x'", "output is for the command line only"),
         ("[decode]\nshow-secrets = true", "show-secrets can be set in your own configuration only"),

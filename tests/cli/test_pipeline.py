@@ -91,9 +91,9 @@ def test_what_compaction_does_not_take_is_refused_before_anything_starts(tmp_pat
     pytest.importorskip("pyspark", reason="no pyspark: pip install -e '.[spark]'")
     given: list[dict[str, Any]] = [{"files": ["a.pcap"]}, {"out": "out"}, {"watching": WatchOptions(finish=True)}]
     for more in given:
-        with pytest.raises(UsageError, match="takes the folder of tables alone"):
+        with pytest.raises(UsageError, match="takes only the folder of tables"):
             pipeline(PipelineRequest(compact=str(tmp_path), **more))
-    with pytest.raises(OutputError, match="has no tables of Parquet"):
+    with pytest.raises(OutputError, match="has no Parquet tables"):
         pipeline(PipelineRequest(compact=str(tmp_path)))
 
 

@@ -58,7 +58,7 @@ def test_tables_hold_the_rows_of_the_table_of_the_library(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((QUICKSTART,), "is a file: the query comes last, behind the captures"), (("SELECT 1",), "no capture given")],
+    [((QUICKSTART,), "is a file: the query comes last, after the captures"), (("SELECT 1",), "no capture given")],
 )
 def test_a_capture_and_a_query_are_needed(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):

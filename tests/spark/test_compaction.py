@@ -220,19 +220,19 @@ def small(tmp_path: Path) -> Path:
 def test_what_cannot_be_compacted_is_one_line(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with locked(str(small)), pytest.raises(UsageError, match="is in use by a run that has not ended"):
         module.compact(None, str(small))
-    with pytest.raises(OutputError, match="has no tables of Parquet"):
+    with pytest.raises(OutputError, match="has no Parquet tables"):
         module.tables_in(str(small / "frame"))
-    with pytest.raises(OutputError, match="an object store does not exchange folders"):
+    with pytest.raises(OutputError, match="an object store cannot exchange folders"):
         module.tables_in("s3://bucket/tables")
-    with pytest.raises(OutputError, match=r"does not exchange folders \(No such file"):
+    with pytest.raises(OutputError, match=r"cannot exchange folders \(No such file"):
         module.exchange(small / "frame", small / "none")
     monkeypatch.setattr(module.ctypes, "CDLL", lambda *_, **__: object())
-    with pytest.raises(OutputError, match="does not exchange folders"):
+    with pytest.raises(OutputError, match="cannot exchange folders"):
         module.exchange(small, small)
     (small / "message").symlink_to(small / "frame")
     with pytest.raises(OutputError, match="it is a link"):
         module.tables_in(str(small))
     (small / "message").unlink()
     (small / "frame" / "_spark_metadata").mkdir()
-    with pytest.raises(OutputError, match="a query of Spark has a list of its files"):
+    with pytest.raises(OutputError, match="a Spark query keeps a list of its files"):
         module.tables_in(str(small))

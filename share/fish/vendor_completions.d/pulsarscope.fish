@@ -522,13 +522,13 @@ complete -c pulsarscope -n __pulsarscope_first -a selftest -d 'Check this instal
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s V -d 'Show every field of each frame, as a tree.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the bytes of each frame, annotated.'
 complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all of these; journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
-complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp, perfetto: journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
+complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp and perfetto write journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow' -l follow-file -d 'Keep reading as the capture grows, until Ctrl-C; a new file of the same name is read next.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'Read the bytes of one connection without packets: a file of what the client sent, then one of what the server sent.'
+complete -c pulsarscope -n '__pulsarscope_of decode messages' -l raw -d 'Read the bytes of one connection without packets: a file with those of the client, then one with those of the server.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l hexdump -d 'Read hex dumps of one connection, as from Wireshark, xxd, hexdump -C or Netty\'s logs.'
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow' -l redact -d 'Show what a copy made by extract --redact would: blank credentials and payloads, masked names.'
-complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow extract' -l redact-key -d 'As --redact, with the same masks wherever this file is the key.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose follow extract' -l redact-key -d 'Like --redact, with the same masks in all copies with this key file.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare index extract sql live' -s j -l jobs -d 'Decode in N processes; 0: one per core.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages stats diagnose report compare follow extract sql registry live findings fields' -s o -l output -d 'Write to OUT instead of standard output.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of decode messages live' -l columns -d 'Only these columns, in this order.' -x -a '(__pulsarscope_several columns "^.*,")'
@@ -556,7 +556,7 @@ complete -c pulsarscope -n '__pulsarscope_of messages' -s Y -l filter -d 'Only r
 complete -c pulsarscope -n '__pulsarscope_of messages' -l export -d 'Write each payload to a file of this new folder, and a list of the messages.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of messages follow' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
 complete -c pulsarscope -n '__pulsarscope_of stats' -l by -d 'Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); consumers, backlog, keys, transactions, lookups, schemas, journeys; legs, bookies, ledgers.' -x -a '(__pulsarscope_several sections "^.*,")'
-complete -c pulsarscope -n '__pulsarscope_of stats' -l interval -d 'Add a time series with intervals of this length, as in 1s; backlog has them, too.' -x
+complete -c pulsarscope -n '__pulsarscope_of stats' -l interval -d 'Add a time series with intervals of this length, for example 1s; also for the backlog.' -x
 complete -c pulsarscope -n '__pulsarscope_of stats' -l plot -d 'Also draw the latency percentiles of each request into this file.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of stats diagnose' -l follow-file -d 'Keep reading as the capture grows, and report at Ctrl-C; a new file of the same name is read next.'
 complete -c pulsarscope -n '__pulsarscope_of stats sql registry fields' -s f -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv'
@@ -564,12 +564,12 @@ complete -c pulsarscope -n '__pulsarscope_of stats compare registry' -l limit -d
 complete -c pulsarscope -n '__pulsarscope_of diagnose' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson sarif junit'
 complete -c pulsarscope -n '__pulsarscope_of diagnose' -s Y -l filter -d 'Only records that match, as in \'severity == error\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of diagnose' -l limit -d 'Show at most N kinds of findings; 10 by default.' -x
-complete -c pulsarscope -n '__pulsarscope_of diagnose' -l baseline -d 'Leave out the findings that this file accepts: --format json of a diagnosis.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of diagnose' -l baseline -d 'Leave out the findings in this file, a diagnosis in --format json.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of diagnose compare' -s q -l quiet -d 'Show only the verdict.'
 complete -c pulsarscope -n '__pulsarscope_of report' -s Y -l filter -d 'Only records that match, as in \'topic matches "orders"\'; see help filter.' -x -a '(__pulsarscope_several fields "^.*[^A-Za-z0-9_.]")'
 complete -c pulsarscope -n '__pulsarscope_of report' -l limit -d 'Rows of each table, the busiest; 300 by default.' -x
-complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseudonyms instead of addresses, topics and names of clients, other ones in each report.'
-complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize-key -d 'As --anonymize, with the same pseudonyms wherever this file is the key.' -r -F
+complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize -d 'Show pseudonyms instead of addresses, topics and names of clients, different in each report.'
+complete -c pulsarscope -n '__pulsarscope_of report' -l anonymize-key -d 'Like --anonymize, with the same pseudonyms in all reports with this key file.' -r -F
 complete -c pulsarscope -n '__pulsarscope_of compare findings' -s f -l format -d 'Write the report for programs instead of text.' -x -a 'json ndjson'
 complete -c pulsarscope -n '__pulsarscope_of compare' -l fail-on -d 'Exit with code 1 if something got slower, or there are more errors or warnings.' -x -a 'regression never'
 complete -c pulsarscope -n '__pulsarscope_of browse' -l index -d 'Keep the index beside the capture, as FILE.psidx, not in the cache.'
@@ -580,49 +580,49 @@ complete -c pulsarscope -n '__pulsarscope_of follow' -l topic -d 'Topic; its las
 complete -c pulsarscope -n '__pulsarscope_of follow' -l message -d 'LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET.' -x
 complete -c pulsarscope -n '__pulsarscope_of follow' -l txn -d 'The two numbers of a transaction id.' -x
 complete -c pulsarscope -n '__pulsarscope_of index' -l beside -d 'Keep it beside the capture, as FILE.psidx, not in the cache.'
-complete -c pulsarscope -n '__pulsarscope_of index' -l into -d 'Keep it in this folder: indexLocation of the data source of Spark.' -x -a '(__fish_complete_directories (commandline -ct))'
+complete -c pulsarscope -n '__pulsarscope_of index' -l into -d 'Keep it in this folder, the indexLocation of Spark\'s data source.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l records -d 'Record kinds to search; by default frame with -Y, else connection.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l context -d 'Include the packets that open and close the connections.'
-complete -c pulsarscope -n '__pulsarscope_of extract' -l findings -d 'Run the rules too, and put their findings into comments; --records finding and --fail-on imply it.'
+complete -c pulsarscope -n '__pulsarscope_of extract' -l findings -d 'Also run the rules, and put their findings into comments; implied by --records finding and --fail-on.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank credentials, payloads, properties and keys; mask addresses and names, differently in each copy.'
 complete -c pulsarscope -n '__pulsarscope_of extract' -s q -l quiet -d 'Omit progress, warnings and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l payload -d 'Include the payloads of messages.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l limit -d 'Show at most N rows as text; 1,000 by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of wireshark' -l install -d 'Install the dissector and the capture program for this user.'
 complete -c pulsarscope -n '__pulsarscope_of wireshark' -l remove -d 'Remove both.'
-complete -c pulsarscope -n '__pulsarscope_of wireshark' -l lua -d 'Write the dissector to standard output: for tshark -X lua_script:FILE.'
+complete -c pulsarscope -n '__pulsarscope_of wireshark' -l lua -d 'Write the dissector to standard output, for tshark -X lua_script:FILE.'
 complete -c pulsarscope -n '__pulsarscope_of registry' -l by -d 'Sections: brokers, topics, consumers, partitions, other, notes; all by default.' -x -a '(__pulsarscope_several registry_sections "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of live' -s i -l interface -d 'Source: an interface, any (the default), - for standard input, or a pipe.' -x -a '(echo any; echo -; __fish_print_interfaces)'
 complete -c pulsarscope -n '__pulsarscope_of live' -l list -d 'List the interfaces and exit.'
-complete -c pulsarscope -n '__pulsarscope_of live' -l wait-for-interface -d 'Wait for an interface that is not there yet, or goes away.'
+complete -c pulsarscope -n '__pulsarscope_of live' -l wait-for-interface -d 'Wait for an interface that does not exist yet, or goes down.'
 complete -c pulsarscope -n '__pulsarscope_of live' -s f -l capture-filter -d 'Capture filter in the syntax of tcpdump.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l any-port -d 'Capture all TCP, not only the ports of the known protocols.'
 complete -c pulsarscope -n '__pulsarscope_of live' -l buffer -d 'Size of the kernel\'s buffer; 64MiB by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -s w -l write -d 'Save the packets as pcapng.' -r -F
-complete -c pulsarscope -n '__pulsarscope_of live' -l capture-only -d 'Save the packets to the file of -w, and decode none.'
+complete -c pulsarscope -n '__pulsarscope_of live' -l capture-only -d 'Only save the packets to the file of -w; decode nothing.'
 complete -c pulsarscope -n '__pulsarscope_of live' -l rotate -d 'Start a new file after this size or time; repeatable.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l keep -d 'Keep the latest N files.' -x
-complete -c pulsarscope -n '__pulsarscope_of live' -l for -d 'Stop after this time, as in 30s.' -x
+complete -c pulsarscope -n '__pulsarscope_of live' -l for -d 'Stop after this time, for example 30s.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l packets -d 'Stop after N packets.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l until -d 'Stop at the first finding with this code.' -x -a '(__pulsarscope_list findings)'
-complete -c pulsarscope -n '__pulsarscope_of live' -l trigger -d 'Save only the packets around each finding with this code, each error, or what matches.' -x -a '(__pulsarscope_list triggers)'
-complete -c pulsarscope -n '__pulsarscope_of live' -l around -d 'Time to save before and after it, else 10s.' -x
-complete -c pulsarscope -n '__pulsarscope_of live' -l top -d 'Show a screen of topics, producers, subscriptions, rates, latencies and findings; of keys, too, with --records message.'
+complete -c pulsarscope -n '__pulsarscope_of live' -l trigger -d 'Save only the packets around each finding with this code, each error, or each match.' -x -a '(__pulsarscope_list triggers)'
+complete -c pulsarscope -n '__pulsarscope_of live' -l around -d 'Time to save before and after it; 10s by default.' -x
+complete -c pulsarscope -n '__pulsarscope_of live' -l top -d 'Show a screen of topics, producers, subscriptions, rates, latencies and findings; with --records message, also of keys.'
 complete -c pulsarscope -n '__pulsarscope_of live' -l browse -d 'Show a screen of frames as they happen, to pause, scroll back, filter and search.'
-complete -c pulsarscope -n '__pulsarscope_of live' -l metrics -d 'Serve counts and latencies to Prometheus, as at 127.0.0.1:9464.' -x
+complete -c pulsarscope -n '__pulsarscope_of live' -l metrics -d 'Serve counts and latencies to Prometheus, for example at 127.0.0.1:9464.' -x
 complete -c pulsarscope -n '__pulsarscope_of live' -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
 complete -c pulsarscope -n '__pulsarscope_of live' -l records -d 'Record kinds; text shows frames and findings by default.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s o -l output -d 'New folder, or URI, for a table of each kind.' -x -a '(__fish_complete_directories (commandline -ct))'
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -s f -l format -d 'Format of the tables; the last two where Spark has them.' -x -a 'parquet json delta iceberg'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -s f -l format -d 'Format of the tables; delta and iceberg need packages of Spark.' -x -a 'parquet json delta iceberg'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partition-by -d 'Folders of tables by day (UTC), by vantage point, or by both in this order.' -x
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l compact -d 'Make large files of the small ones of such tables, sorted by time, and exit.' -x -a '(__fish_complete_directories (commandline -ct))'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l compact -d 'Merge the small files of such tables into large ones, sorted by time, and exit.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s q -l quiet -d 'Omit progress and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l watch -d 'Experimental: decode the rotated captures that land in a folder, until Ctrl-C.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l checkpoint -d 'With --watch, --incremental: folder of the state to resume from.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l incremental -d 'Decode the captures that the tables do not have yet; needs --checkpoint.'
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l every -d 'With --watch: time between looks for new captures.' -x
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l settle -d 'Likewise: time without changes after which a file is complete.' -x
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l finish -d 'Likewise: decode the captures that are there, close all connections, and exit.'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l every -d 'With --watch: time between checks for new captures.' -x
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l settle -d 'With --watch, --incremental: time without changes after which a file is complete.' -x
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l finish -d 'With --watch, --incremental: decode the captures that are there, close all connections, and exit.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l master -d 'Spark master, or a Connect server (sc://); this machine by default.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partitions -d 'Number of tasks that decode.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l split -d 'Read larger plain files in portions of this size; 1GiB by default.' -x -a 'off'
