@@ -102,6 +102,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _items(text: str) -> str:
+    text = re.sub(r"\n {8}", " ", text)
     lines = re.findall(r"^    (\w+): (.*)$", text, re.MULTILINE)
     return "".join(f"- `{name}`: {meaning}\n" for name, meaning in lines)
 

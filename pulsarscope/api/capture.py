@@ -36,7 +36,7 @@ ReadRow_co = TypeVar("ReadRow_co", bound=Row, covariant=True)
 
 
 class Rows(Iterator[ReadRow_co]):
-    """Rows of one kind, decoded as they are asked for. A notebook shows the first of them as a table, for which it reads anew."""
+    """Rows of one kind, decoded on demand. A notebook shows the first of them as a table, for which it reads the capture again."""
 
     def __init__(self, kind: str, read: Callable[[], Generator[ReadRow_co]]) -> None:
         self._kind = kind
@@ -86,7 +86,7 @@ class Capture:
         """Their paths, once they are made."""
 
     def frames(self, *, filter: str | None = None) -> Rows[FrameRow]:  # noqa: A002 - as -Y is called
-        """Iterate over the frames in the order of completion, those that a display filter passes. Raises CaptureError for no capture."""
+        """Iterate over the frames that a display filter passes, in the order of completion. Raises CaptureError without a capture."""
         return self._rows(FrameRow, filter)
 
     def messages(self, *, filter: str | None = None) -> Rows[MessageRow]:  # noqa: A002
@@ -94,7 +94,7 @@ class Capture:
         return self._rows(MessageRow, filter)
 
     def payloads(self, *, filter: str | None = None) -> Iterator[tuple[MessageRow, bytes | None]]:  # noqa: A002
-        """Iterate over the messages with their application bytes, which are None where they could not be read."""
+        """Iterate over the messages with their application bytes, None where these could not be read."""
         self._filter({MessageRow.kind}, filter)  # refuses one that is not valid
         options = msgspec.structs.replace(self._options, payload="base64")
         return _with_bytes(Capture(self._inputs, options, self._jobs, self._stream, self._key).messages(filter=filter))
@@ -387,7 +387,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         names: files of pulsar-admin topics stats-internal, which tell the topics of ledgers.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
         thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
-        redact: read redacted copies, as `pulsarscope extract --redact` makes them, under a random key, or under these bytes or this file
+        redact: read redacted copies, as `pulsarscope extract --redact` makes them; True for a random key, or a key as bytes or a file
             (16 bytes or more). Filters and `follow` take the real names.
         jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
 

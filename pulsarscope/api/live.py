@@ -40,11 +40,11 @@ async def listen(
         kinds: frame (by default), message, exchange, connection, finding, journey.
         filter: display filter of the rows.
         capture_filter: filter of packets in the syntax of tcpdump; by default the ports of the known protocols, and `ports`.
-        show_secrets: as that of `open`; so are all that follow.
+        show_secrets: as in `open`, like all options below.
         payload: form of MessageRow.payload.
         ports: server ports to decode as Pulsar.
         decode_as: names of protocols by server port.
-        tls_keylog: files with secrets of TLS connections; what comes later is not read.
+        tls_keylog: files with secrets of TLS connections, read once.
         private_key: RSA keys of messages.
         schemas: schema files by topic.
         names: files that tell the topics of ledgers.

@@ -51,7 +51,7 @@ def output_error(name: str, error: OSError, action: str = "write") -> OutputErro
 
 
 class InternalError(PulsarscopeError):
-    """Raised for a fault of pulsarscope itself, and for want of memory: the output is not complete."""
+    """Raised for a fault of pulsarscope itself, or lack of memory: the output is not complete."""
 
     exit_code = 6
 
