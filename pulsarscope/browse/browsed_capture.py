@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,6 +66,9 @@ class Frames(Protocol):
 
     def chunk(self, number: int) -> list[FrameRow]:
         """Return the frames of a chunk."""
+
+    def names(self, number: int) -> list[tuple[int, int, int]]:
+        """Return file, packet and sub of the frames of a chunk."""
 
 
 class Keeper(Protocol):
@@ -274,8 +276,8 @@ class Browsed:
         """Return the position of the frame of a name, or of the first one from its packet on; None when there is none."""
         wanted = (file, packet, sub)
         for number in self._chunks_near(wanted):
-            for at, row in enumerate(self.frames.chunk(number)):
-                if (row.file or 0, row.packet or 0, row.sub or 0) >= wanted:
+            for at, name in enumerate(self.frames.names(number)):
+                if name >= wanted:
                     return self.frames.start(number) + at
         return None
 
@@ -284,11 +286,8 @@ class Browsed:
         low, high = 0, self.frames.chunks
         while low < high:
             middle = (low + high) // 2
-            is_before = False
-            with suppress(IndexError):  # there is none yet, or it cannot be read
-                row = self.frames[self.frames.start(middle)]
-                is_before = (row.file, row.packet, row.sub) <= wanted
-            low, high = (middle + 1, high) if is_before else (low, middle)
+            names = self.frames.names(middle)  # none yet, or they cannot be read
+            low, high = (middle + 1, high) if names and names[0] <= wanted else (low, middle)
         return range(max(low - 1, 0), self.frames.chunks)
 
 

@@ -59,6 +59,10 @@ class FrameStore:
         """Return the position of the first frame of a chunk."""
         return number * BROWSED_FRAMES_PER_CHUNK
 
+    def names(self, number: int) -> list[tuple[int, int, int]]:
+        """Return file, packet and sub of the frames of a chunk. Raises as `chunk` does."""
+        return [(row.file or 0, row.packet or 0, row.sub or 0) for row in self.chunk(number)]
+
     def chunk(self, number: int) -> list[FrameRow]:
         """Return the frames of a chunk. Raises IndexError, or OSError when they cannot be read."""
         with self._lock:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pulsarscope.model.errors import CaptureError
 
 if TYPE_CHECKING:
     from pulsarscope.browse.browsed_capture import Frames
     from pulsarscope.model.records import FrameRow
+
+_Item = TypeVar("_Item")
 
 
 class IndexedFrames:
@@ -42,8 +44,15 @@ class IndexedFrames:
 
     def chunk(self, number: int) -> list[FrameRow]:
         """Return the frames of a chunk, none of a damaged one."""
+        return self._undamaged(self._index.chunk, number)
+
+    def names(self, number: int) -> list[tuple[int, int, int]]:
+        """Return file, packet and sub of the frames of a chunk, none of a damaged one."""
+        return self._undamaged(self._index.names, number)
+
+    def _undamaged(self, read: Callable[[int], list[_Item]], number: int) -> list[_Item]:
         try:
-            return self._index.chunk(number)
+            return read(number)
         except CaptureError as error:
             self._note(str(error))
             return []

@@ -106,6 +106,12 @@ class Index:
         """Return the frames of a chunk. Raises as an item does."""
         return self.some(number, None)
 
+    def names(self, number: int) -> list[tuple[int, int, int]]:
+        """Return file, packet and sub of the frames of a chunk, without reading their rows. Raises as `columns` does."""
+        return list(
+            zip(*(column.fill_null(0).to_pylist() for column in self.columns(number, ("file", "packet", "sub")).columns), strict=True)
+        )
+
     def some(self, number: int, positions: Sequence[int] | None) -> list[FrameRow]:
         """Return the frames at some positions in a chunk, None: all."""
         decode, rows = self._decode, self._rows(number)

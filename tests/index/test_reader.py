@@ -39,6 +39,13 @@ def test_an_index_of_the_same_state_is_taken(capture: Path, tmp_path: Path) -> N
     assert not refusals
 
 
+def test_names_are_those_of_the_frames(capture: Path, tmp_path: Path) -> None:
+    indexed(capture, tmp_path / "i")
+    index = Index(tmp_path / "i", identity(capture))
+    names = [name for number in range(index.chunks) for name in index.names(number)]
+    assert names == [(row.file, row.packet, row.sub) for row in (index[at] for at in range(len(index)))]
+
+
 @pytest.mark.parametrize("keep", [0, 10, 500, -300, -1])
 def test_a_cut_index_is_noticed(capture: Path, tmp_path: Path, keep: int) -> None:
     place = tmp_path / "i"
@@ -60,6 +67,7 @@ def test_a_damaged_index_never_ends_in_anything_else(capture: Path, tmp_path: Pa
         index = Index(place, identity(capture))
         for number in range(index.chunks):
             assert index.chunk(number)
+            assert len(index.names(number)) == index.size(number)
             assert index.columns(number, DISPLAY_COLUMNS).to_pylist()
 
 
