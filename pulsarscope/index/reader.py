@@ -108,9 +108,8 @@ class Index:
 
     def names(self, number: int) -> list[tuple[int, int, int]]:
         """Return file, packet and sub of the frames of a chunk, without reading their rows. Raises as `columns` does."""
-        return list(
-            zip(*(column.fill_null(0).to_pylist() for column in self.columns(number, ("file", "packet", "sub")).columns), strict=True)
-        )
+        columns = [column.to_pylist() for column in self.columns(number, ("file", "packet", "sub")).columns]
+        return [(file or 0, packet or 0, sub or 0) for file, packet, sub in zip(*columns, strict=True)]  # null where it is damaged
 
     def some(self, number: int, positions: Sequence[int] | None) -> list[FrameRow]:
         """Return the frames at some positions in a chunk, None: all."""
