@@ -106,7 +106,7 @@ def whole(folder: Path) -> list[Path]:
 def test_parquet_that_is_not_rotated_says_what_a_kill_would_lose(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     done = run(captures, "--format", "parquet", "--records", "frame", "-o", str(tmp_path / "rows.parquet"))
-    assert b"a Parquet file can be read once it is complete: --rotate" in done.stderr
+    assert b"a Parquet file can be read only when it is complete: with --rotate" in done.stderr
     assert done.returncode == 0
 
 
