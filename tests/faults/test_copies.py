@@ -244,3 +244,8 @@ def test_other_bytes_that_are_dropped_as_duplicates_are_a_loss(tmp_path: Path, c
         again.client(send(1, number, f"puyload {number}".encode())).server(receipt(1, number, MINUS_ONE, MINUS_ONE))
     diagnosis = diagnose(tmp_path, producing(40000, 0, range(count), 0, count), again)
     assert {"message-duplicate-dropped", "sequence-regression"} <= set(diagnosis.codes)
+
+
+@given(st.integers(-(1 << 63), 1 << 64), st.integers(-(1 << 63), 1 << 64))
+def test_any_two_times_can_be_compared(time: int, other: int) -> None:
+    assert is_restamped(("00000000", time, 0), ("00000000", other, 0)) in (False, True)

@@ -15,6 +15,8 @@ RESTAMPED_MAX_BYTES, METADATA_MAX_BYTES = 1 << 20, 256
 _ZERO_BYTE = crc32c(b"\0", 0)
 """Effect of a byte of zero on the difference of two checksums that go on over it."""
 
+_MASK = (1 << 64) - 1
+
 
 def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | None:
     """Return what tells whether two SENDs of one sequence id carry the same bytes."""
@@ -47,8 +49,9 @@ def has_same_bytes(mark: Sequence[Any] | None, other: Sequence[Any] | None) -> b
 
 
 def _varint(number: int) -> bytes:
-    """Return a number as protobuf writes it."""
+    """Return a number as protobuf writes it: one that is not of 64 bits without a sign, by its lowest ones."""
     written = bytearray()
+    number &= _MASK
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)
         number >>= 7
