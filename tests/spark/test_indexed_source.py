@@ -156,5 +156,5 @@ def test_what_an_index_does_not_hold_is_read_from_the_captures(folder: Path, val
 
 
 def test_an_index_and_a_window_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="filter the time instead"):
+    with pytest.raises(UsageError, match="filter by time instead"):
         source_options({"path": "x", "records": "frame", "since": "2026-05-01", "timesLocation": "t", "indexLocation": "i"})

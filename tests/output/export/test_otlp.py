@@ -139,7 +139,7 @@ def test_spans_of_a_recording_are_the_same_in_every_run_and_nothing_dangles(tmp_
 
 @pytest.mark.parametrize("options", [{"records": "message"}, {"records": "frame,journey"}, {"columns": "topic"}])
 def test_other_records_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="otlp writes journeys"):
+    with pytest.raises(UsageError, match="otlp writes complete journeys"):
         decode(DecodeRequest(files=[str(E3)], format="otlp", **options))
 
 
