@@ -99,9 +99,8 @@ def _value(parameter: Any, option: str, setting: Setting) -> Any:
     value = setting.value
     is_flag = getattr(parameter, "is_flag", False)
     if is_flag != isinstance(value, bool):
-        raise UsageError(
-            f"{setting.origin}: {option} takes {'true or false' if is_flag else 'a value'}, not {'a value' if is_flag else 'true or false'}"
-        )
+        wanted, other = ("true or false", "a value") if is_flag else ("a value", "true or false")
+        raise UsageError(f"{setting.origin}: {option} takes {wanted}, not {other}")
     if is_flag:
         return value
     if isinstance(value, dict):

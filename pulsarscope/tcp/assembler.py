@@ -66,8 +66,8 @@ class Assembler(ConnectionTable):
                     stream.deliver(file, pieces, size)
                     stream.newest = newest
                 connection.packets += len(segments)
-                packet, time, *_ = segments[-1]
-                note_acknowledgment(stream, segments[-1])
+                packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
+                note_acknowledgment(stream, seq, ack, flags, payload)
                 if packet > connection.last_packet:
                     connection.last_packet = packet
                     connection.last_time = time
@@ -189,7 +189,7 @@ class Assembler(ConnectionTable):
             return
         stream.captured = True
         if connection.strays is None and not flags & RST:
-            note_acknowledgment(stream, segment)
+            note_acknowledgment(stream, seq, ack, flags, payload)
         events.file = connection.last_file = file
         connection.last_packet = packet
         connection.last_time = time

@@ -54,9 +54,8 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
     return not _lowest(other) <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
 
 
-def note_acknowledgment(stream: Stream, segment: Segment) -> None:
+def note_acknowledgment(stream: Stream, seq: int, ack: int, flags: int, payload: bytes) -> None:
     """Keep what the sender of a stream acknowledges; not of a far segment without data, which may be of another connection."""
-    _, _, seq, ack, flags, _, payload, _, _, _ = segment
     if payload or stream.sequence in (seq, UNKNOWN) or abs(sequence_difference(stream.sequence, seq)) <= RESET_WINDOW_BYTES:
         stream.acknowledges = ack if flags & ACK else UNKNOWN
 

@@ -120,14 +120,13 @@ class ChurnRule(ConnectionRule):
         for topic, closed in self._closed.items():
             first, latest = closed.times[0], closed.times[-1]
             span = latest.time - first.time
-            busy = closed.busy >= limits["churn-least"] and closed.seconds >= limits["churn-busy"]
-            if not (busy or _lasts(closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True)):
+            if not _is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
                 continue
             if row.client_frames > limits["producer-churn-frames"] * self._all:
                 continue
             text = (
                 f"Client {self._context.client} made and closed {plural(closed.asked, 'producer')} on {topic} in "
-                f"{duration(latest.time - first.time)}, with {row.client_frames / self._all:.1f} frames for each."
+                f"{duration(span)}, with {row.client_frames / self._all:.1f} frames for each."
             )
             evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
             self._context.report("producer-churn", first, text, evidence)
@@ -135,14 +134,15 @@ class ChurnRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close}
 
 
-def _lasts(count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
-    """Return True for so many repetitions, so soon after each other, that they are churn without a busy second.
+def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
+    """Return True for repetitions with enough busy seconds, or so many, so soon after each other, that they need none.
 
     `in_turn`: none begins before the end of the one before, as what starts at once does. `slow`: all are for one purpose.
     """
-    interval, busy = thresholds.ns("churn-interval-seconds"), thresholds.ns("churn-busy")
-    least, few = thresholds["churn-least"], thresholds["churn-few-least"]
-    if in_turn and span_ns >= busy:
+    interval, least, few = thresholds.ns("churn-interval-seconds"), thresholds["churn-least"], thresholds["churn-few-least"]
+    if repetitions.busy >= least and repetitions.seconds >= thresholds["churn-busy"]:
+        return True
+    if in_turn and span_ns >= thresholds.ns("churn-busy"):
         longest = thresholds.ns("churn-slow-interval-seconds") if slow and count >= least else interval
         return count >= few and span_ns <= (count - 1) * longest
     return count >= least and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
@@ -167,10 +167,9 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     first, last = short[0], short[-1]
     ends = [fact.values["start"] + fact.values["lifetime"] for fact in short]
     in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
-    busy = opened.busy >= thresholds["churn-least"] and opened.seconds >= thresholds["churn-busy"]
     topics = {fact.values["topic"] for fact in short}
     is_one = len(topics) == 1 and None not in topics
-    if not (busy or _lasts(len(short), last.values["start"] - first.values["start"], thresholds, in_turn=in_turn, slow=is_one)):
+    if not _is_churn(opened, len(short), last.values["start"] - first.values["start"], thresholds, in_turn=in_turn, slow=is_one):
         return []
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)

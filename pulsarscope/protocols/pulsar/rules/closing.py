@@ -196,8 +196,8 @@ class ClosingRule(ConnectionRule):
         self._frame(row)
         if self._abandoned:
             fields = row.fields or {}
-            times = self._abandoned.pop(key := (row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"), 0)
-            if times > 1:  # chunks share an id
+            key = row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"
+            if (times := self._abandoned.pop(key, 0)) > 1:  # chunks share an id
                 self._abandoned[key] = times - 1
             if times:
                 self._unanswered = (self._unanswered or Counter()) - Counter(["SEND"])
@@ -205,8 +205,8 @@ class ClosingRule(ConnectionRule):
     def _send_exchange(self, row: ExchangeRow) -> None:
         self._exchange(row)
         if row.status == "unanswered" and len(self._abandoned) < ABANDONED_MAX:
-            self._abandoned, key = self._abandoned or {}, (row.topic, row.key or "")
-            self._abandoned[key] = self._abandoned.get(key, 0) + 1
+            self._abandoned = self._abandoned or Counter()
+            self._abandoned[row.topic, row.key or ""] += 1
 
     def _close(self, row: FrameRow) -> None:
         self._frame(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
@@ -316,7 +316,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             add_sample(consumer.all_requests, where)
 
     def _report_storm(self, consumer: RedeliveryState, deciding: tuple[str, ...]) -> None:
-        period = period_of(list(consumer.times))
+        period = period_of(consumer.times)
         ledger, entry = consumer.highest_id
         text = f"{consumer.title} got {consumer.redelivered} of its {consumer.deliveries} entries again"
         if consumer.highest:
@@ -393,15 +393,19 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     }
 
 
-def _is_regular(times: Sequence[int]) -> bool:
+def _intervals(times: Iterable[int]) -> list[int]:
+    return [after - before for before, after in pairwise(times)]
+
+
+def _is_regular(times: Iterable[int]) -> bool:
     """Return True when the first few requests came at equal intervals, as those of an ack timeout do."""
-    intervals = [after - before for before, after in pairwise(times)]
+    intervals = _intervals(times)
     return len(intervals) > 1 and 5 * (max(intervals) - min(intervals)) <= max(intervals)
 
 
-def period_of(times: list[int]) -> int | None:
+def period_of(times: Iterable[int]) -> int | None:
     """Return the nanoseconds between requests when most come at equal intervals, as those of an ack timeout do."""
-    intervals = [after - before for before, after in pairwise(times)]
+    intervals = _intervals(times)
     if len(intervals) < PERIOD_MIN:
         return None
     middle = int(median(intervals))

@@ -181,11 +181,9 @@ class ShareRule(ConsumerRule[ConsumerShare]):
 
 def _has(consumer: ConsumerShare, position: Position) -> bool:
     """Return True when a consumer got an entry."""
-    spans = consumer.spans
-    if spans and spans[-1][:2] <= position:
-        return position[0] == spans[-1][0] and position[1] <= spans[-1][2]
-    index = bisect_right(spans, position, key=_begin) - 1
-    return (index >= 0 and position[0] == spans[index][0] and position[1] <= spans[index][2]) or position in consumer.again
+    spans, (ledger, entry) = consumer.spans, position
+    behind = len(spans) if spans and _begin(spans[-1]) <= position else bisect_right(spans, position, key=_begin)
+    return (behind > 0 and spans[behind - 1][0] == ledger and entry <= spans[behind - 1][2]) or position in consumer.again
 
 
 def _foreign(consumer: ConsumerShare) -> list[Any]:

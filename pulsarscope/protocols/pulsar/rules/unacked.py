@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import ClassVar
 
 import msgspec
@@ -168,7 +168,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
-            hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, list(consumer.entries)[:SAMPLES_MAX])
+            hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, [*islice(consumer.entries, SAMPLES_MAX)])
             if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
                 if not may_lack(self.context, oldest.where.time, now):
                     consumer.hole_reported = True

@@ -167,6 +167,15 @@ def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool
     )
 
 
+def _holder(position: Sequence[int], time: int, shares: Sequence[Fact]) -> Fact | None:
+    """Return the first share whose consumer got an entry before a time, and was still there then."""
+    for share in shares:
+        has = any(span[0] == position[0] and span[1] <= position[1] <= span[2] and span[3][4] < time for span in share.values["spans"])
+        if has and (not share.values["closed"] or share.where.time > time):
+            return share
+    return None
+
+
 def _evaluate_foreign(topic: str, shares: Sequence[Fact], report: ReportFinding) -> None:
     """Report what a consumer of a Shared or Key_Shared subscription acknowledged that another one has, which is still open."""
     for share in shares:
@@ -178,16 +187,8 @@ def _evaluate_foreign(topic: str, shares: Sequence[Fact], report: ReportFinding)
             for other in shares
             if consumer_of(other) != consumer_of(share) and all(other.values[name] == values[name] for name in ("subscription", "server"))
         ]
-        known = []
-        for (ledger, entry), place in values["foreign"]:
-            where = Where(*place)
-            for other in others:
-                has = any(
-                    number == ledger and first <= entry <= last and at[4] < where.time for number, first, last, at in other.values["spans"]
-                )
-                if has and (not other.values["closed"] or other.where.time > where.time):
-                    known.append(((ledger, entry), where, other))
-                    break
+        acks = [(position, Where(*place)) for position, place in values["foreign"]]
+        known = [(*ack, holder) for ack in acks if (holder := _holder(ack[0], ack[1].time, others)) is not None]
         if not known:
             continue
         ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in known])
