@@ -25,7 +25,7 @@ class Threshold(NamedTuple):
     unit: str
     """`SECONDS`, or what is counted: messages, requests."""
     why: str
-    """The reason of the value, one sentence."""
+    """What the value limits, and the reason for it, one sentence."""
     codes: tuple[str, ...]
     """Codes of the findings that it decides."""
     least: float = 0
@@ -100,14 +100,14 @@ VERDICT_THRESHOLDS = (
         "too-short-seconds",
         10,
         SECONDS,
-        "A shorter capture cannot show what takes longer: time-outs, keep-alives and redelivery.",
+        "Length of a capture; a shorter one does not show timeouts, keep-alives and redeliveries.",
         ("too-short",),
     ),
     Threshold(
         "never-opened-seconds",
         0.9,
         SECONDS,
-        "Between two packets of a connection without any byte: a SYN without an answer is repeated after 1 s (RFC 6298).",
+        "Time between two packets of a connection without data; TCP sends an unanswered SYN again after 1 s (RFC 6298).",
         ("never-opened",),
     ),
 )

@@ -16,6 +16,8 @@ REQUESTS = 6
 COLORS = ("#2563eb", "#0d9668", "#d97706", "#9333ea", "#dc2626", "#0891b2")
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900, 440, 76, 230, 56, 44
+LINE = 17.0
+"""Distance of two labels, in pixels."""
 
 STEPS = 20
 """Points of a curve for each nine of its percentiles."""
@@ -81,12 +83,12 @@ def _curve(latencies: Latencies) -> list[tuple[float, int]]:
     return [(place, max(latencies.percentile(100 - 100 * 10**-place) or 1, 1)) for place in places]
 
 
-def _apart(places: list[float], least: float = 17) -> list[float]:
+def _apart(places: list[float]) -> list[float]:
     """Return places of labels that do not cover each other, in the order of `places`."""
     moved: dict[int, float] = {}
-    before = -least
+    before = -LINE
     for index in sorted(range(len(places)), key=places.__getitem__):
-        moved[index] = before = max(places[index], before + least)
+        moved[index] = before = max(places[index], before + LINE)
     over = max(before - (HEIGHT - BOTTOM), 0)
     return [moved[index] - over for index in range(len(places))]
 

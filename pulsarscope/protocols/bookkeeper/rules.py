@@ -53,25 +53,46 @@ THRESHOLDS = (
         "slow-bookie-seconds",
         0.2,
         SECONDS,
-        "Three ADDs take this long within ten seconds: journals sync in milliseconds.",
+        "Latency of three ADDs within ten seconds; journals sync in milliseconds.",
         ("slow-bookie",),
     ),
     Threshold(
-        "slow-bookie-longest-seconds", 1, SECONDS, "Latency of a single ADD, or of three when no other bookie is seen.", ("slow-bookie",)
+        "slow-bookie-longest-seconds",
+        1,
+        SECONDS,
+        "Latency of a single ADD, or of three when the capture has no other bookie.",
+        ("slow-bookie",),
     ),
     Threshold(
         "slow-bookie-times",
         5,
         "times the others'",
-        "Compares their slowest ADDs, or their 95th percentiles: what slows all bookies alike is not one of them.",
+        "Latency compared with that of the other bookies; what slows all alike is not the bookie.",
         ("slow-bookie",),
     ),
-    Threshold("slow-broker-seconds", 1, SECONDS, "Latency of a publish: brokers pass entries on in milliseconds.", ("slow-broker",)),
+    Threshold("slow-broker-seconds", 1, SECONDS, "Latency of a publish; brokers pass entries on in milliseconds.", ("slow-broker",)),
     Threshold(
-        "slow-broker-times", 5, "times the others'", "The slowest ADD, and the fastest publish, took so much less.", ("slow-broker",)
+        "slow-broker-times",
+        5,
+        "times the others'",
+        "Latency of a publish compared with its slowest ADD, and with the fastest publish.",
+        ("slow-broker",),
     ),
-    Threshold("bookie-silent-seconds", 1, SECONDS, "An answer may be on its way when the capture ends.", ("bookie-silent", "quorum-lost")),
-    Threshold("read-from-storage-entries", 10, "entries", "A few are read when a topic is loaded.", ("read-from-storage",), 1),
+    Threshold(
+        "bookie-silent-seconds",
+        1,
+        SECONDS,
+        "Time without an answer up to the end of the capture; an answer may still be on its way before that.",
+        ("bookie-silent", "quorum-lost"),
+    ),
+    Threshold(
+        "read-from-storage-entries",
+        10,
+        "entries",
+        "Entries read from storage; a few are read whenever a topic is loaded.",
+        ("read-from-storage",),
+        1,
+    ),
 )
 
 WINDOW_NS = 10 * SECOND

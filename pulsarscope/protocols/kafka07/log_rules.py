@@ -38,18 +38,18 @@ CODES = table(
     ),
     SESSION.error(
         "message-too-large-dropped",
-        "A produced message is larger than brokers of 0.7 store: they drop it, and all that was sent with it, without a word.",
+        "A produced message is larger than a 0.7 broker stores: it silently drops the message and all that was sent with it.",
         "Raise max.message.size on all brokers and the producer's max.message.size, or send less at once.",
     ),
     SESSION.warning(
         "offset-skipped",
-        "A consumer continues beyond the place to which it has read: it never gets the messages in between.",
-        "It counts wrongly, or was given another offset: compare both offsets with what it had read.",
+        "A consumer continues beyond the offset up to which it has read: it never gets the messages in between.",
+        "It computes offsets wrongly, or started from a stored one: compare both offsets with what it had read.",
     ),
     SESSION.note(
         "fetched-twice",
         "A consumer fetches messages again that it already got on the same connection.",
-        "It did not count what it got, or failed on it and tries again: look at the message at that offset.",
+        "It did not advance its offset, or failed on a message and tries again: look at the message at that offset.",
     ),
 )
 
@@ -58,7 +58,7 @@ THRESHOLDS = (
         "message-too-large-bytes",
         1_000_000,
         "bytes",
-        "max.message.size of the broker by default.",
+        "Size of a message that a broker drops: max.message.size, by default.",
         ("message-too-large-dropped",),
         1_000_000,
     ),
@@ -66,7 +66,7 @@ THRESHOLDS = (
         "produce-lost-seconds",
         1,
         SECONDS,
-        "A broker closes as soon as it refuses; all connections that it closes within this time end with it.",
+        "Time within which a broker closes because it refuses a request; a broker that closes other connections in that time stops.",
         ("produce-lost", "produce-unconfirmed"),
     ),
 )

@@ -63,20 +63,32 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("slow-exchange-seconds", 5, SECONDS, "Clients wait for 30 s by default, and users notice long before.", ("slow-exchange",)),
-    Threshold("request-unanswered-seconds", 1, SECONDS, "An answer may be on its way when the connection ends.", ("request-unanswered",)),
+    Threshold(
+        "slow-exchange-seconds",
+        5,
+        SECONDS,
+        "Time without an answer; operations time out after 30 s by default, and users notice long before.",
+        ("slow-exchange",),
+    ),
+    Threshold(
+        "request-unanswered-seconds",
+        1,
+        SECONDS,
+        "Time without an answer up to the end of the connection; an answer may still be on its way before that.",
+        ("request-unanswered",),
+    ),
     Threshold(
         "request-unanswered-open-seconds",
         5,
         SECONDS,
-        "The same where the capture ends before the connection: the answer may be late.",
+        "Time without an answer when the capture ends before the connection; the answer may only be late.",
         ("request-unanswered",),
     ),
     Threshold(
         "request-retried-seconds",
         10,
         SECONDS,
-        "A client sends a request again at once, or when an attempt to connect has timed out.",
+        "Time within which a client repeats a request: at once, or when an attempt to connect has timed out.",
         ("request-retried",),
     ),
 )

@@ -44,9 +44,19 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("ack-unanswered-seconds", 1, SECONDS, "A response may still be on its way when the capture ends.", ("ack-unanswered",)),
     Threshold(
-        "ack-after-close-seconds", 1, SECONDS, "An ACK may have been on its way when the broker closed the consumer.", ("ack-after-close",)
+        "ack-unanswered-seconds",
+        1,
+        SECONDS,
+        "Time without a response up to the end of the capture; a response may still be on its way before that.",
+        ("ack-unanswered",),
+    ),
+    Threshold(
+        "ack-after-close-seconds",
+        1,
+        SECONDS,
+        "Time after the broker closes a consumer in which an ACK may still be on its way.",
+        ("ack-after-close",),
     ),
 )
 

@@ -24,9 +24,16 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("receiver-queue-one-flows", 10, "FLOWs", "Of one permit, for at least nine in ten messages.", ("receiver-queue-one",), 1),
-    Threshold("ack-each-acks", 50, "ACKs", "For at least nine in ten entries.", ("ack-each",), 2),
-    Threshold("ack-each-rate", 50, "ACKs/s", "Less costs next to nothing.", ("ack-each",)),
+    Threshold(
+        "receiver-queue-one-flows",
+        10,
+        "FLOWs",
+        "FLOWs that grant one permit, for at least nine in ten messages.",
+        ("receiver-queue-one",),
+        1,
+    ),
+    Threshold("ack-each-acks", 50, "ACKs", "ACK frames, one for each of at least nine in ten entries.", ("ack-each",), 2),
+    Threshold("ack-each-rate", 50, "ACKs/s", "ACK frames in a second; fewer cost next to nothing.", ("ack-each",)),
 )
 
 

@@ -41,7 +41,7 @@ THRESHOLDS = (
         "broker-silent-seconds",
         5,
         SECONDS,
-        "Brokers deliver within milliseconds; rate limits and a restarted dispatcher take a second or two.",
+        "Time without a delivery, although there are permits and messages; rate limits and a restarted dispatcher take a second or two.",
         ("broker-silent",),
     ),
 )

@@ -33,7 +33,9 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("acked-redelivered-seconds", 1, SECONDS, "After an ACK a delivery may have been on its way already.", ("acked-redelivered",)),
+    Threshold(
+        "acked-redelivered-seconds", 1, SECONDS, "Time after an ACK in which a delivery may still be on its way.", ("acked-redelivered",)
+    ),
 )
 
 ENTRIES_MAX = 10_000

@@ -26,11 +26,22 @@ CODES = table(
 _BEHIND = ("consumer-behind",)
 
 THRESHOLDS = (
-    Threshold("consumer-behind-seconds", 3, SECONDS, "Bursts of messages are shorter.", _BEHIND),
-    Threshold("consumer-behind-messages", 20, "messages", "By which it fell behind meanwhile: a few may be in work at once.", _BEHIND, 1),
-    Threshold("consumer-behind-factor", 3, "times", "So many came for each that it acknowledged: more than rates vary.", _BEHIND, 1),
-    Threshold("consumer-behind-long-seconds", 5, SECONDS, "So long, and by twice as many messages, a lower factor is enough.", _BEHIND),
-    Threshold("consumer-behind-long-factor", 1.4, "times", "So many came for each that it acknowledged in that time.", _BEHIND, 1),
+    Threshold("consumer-behind-seconds", 3, SECONDS, "Time over which deliveries outnumber ACKs; bursts of messages are shorter.", _BEHIND),
+    Threshold(
+        "consumer-behind-messages",
+        20,
+        "messages",
+        "Messages by which the consumer falls behind in that time; an application may work on a few at once.",
+        _BEHIND,
+        1,
+    ),
+    Threshold("consumer-behind-factor", 3, "times", "Messages delivered for each one acknowledged; rates vary by less.", _BEHIND, 1),
+    Threshold(
+        "consumer-behind-long-seconds", 5, SECONDS, "Time after which a lower factor, with twice as many messages, is enough.", _BEHIND
+    ),
+    Threshold(
+        "consumer-behind-long-factor", 1.4, "times", "Messages delivered for each one acknowledged over that longer time.", _BEHIND, 1
+    ),
 )
 
 MEASURED_ACKS = 5

@@ -23,9 +23,19 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("key-shared-blocked-seconds", 2.5, SECONDS, "Consumers that work acknowledge within this time.", ("key-shared-blocked",)),
-    Threshold("key-shared-delivery-seconds", 1, SECONDS, "Brokers deliver within milliseconds.", ("key-shared-blocked",)),
-    Threshold("key-shared-blocked-entries", 5, "entries", "That no consumer got; a few may be on their way.", ("key-shared-blocked",), 1),
+    Threshold(
+        "key-shared-blocked-seconds",
+        2.5,
+        SECONDS,
+        "Age of the unacknowledged entry; a consumer that works acknowledges sooner.",
+        ("key-shared-blocked",),
+    ),
+    Threshold(
+        "key-shared-delivery-seconds", 1, SECONDS, "Time without a delivery; brokers deliver within milliseconds.", ("key-shared-blocked",)
+    ),
+    Threshold(
+        "key-shared-blocked-entries", 5, "entries", "Entries that no consumer gets; a few may be on their way.", ("key-shared-blocked",), 1
+    ),
 )
 
 SPAN_MAX = 20_000

@@ -36,7 +36,13 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("chunk-stuck-seconds", 5, SECONDS, "After the last chunk a consumer may still get the rest for so long.", ("chunk-stuck",)),
+    Threshold(
+        "chunk-stuck-seconds",
+        5,
+        SECONDS,
+        "Time after the latest chunk; the rest of the message may still come before that.",
+        ("chunk-stuck",),
+    ),
 )
 
 CHUNKS = "chunks"

@@ -37,24 +37,35 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("churn-least", 12, "times", "A client connects once to each broker.", ("connection-churn", "producer-churn"), 1),
     Threshold(
-        "churn-rate", 3, "times/s", "A second with so many is busy; jobs are started less often.", ("connection-churn", "producer-churn"), 1
+        "churn-least",
+        12,
+        "times",
+        "Connections or producers that a client must open; it needs one connection to each broker.",
+        ("connection-churn", "producer-churn"),
+        1,
+    ),
+    Threshold(
+        "churn-rate",
+        3,
+        "times/s",
+        "Connections or producers in a second that make it a busy one; scheduled jobs start less often.",
+        ("connection-churn", "producer-churn"),
+        1,
     ),
     Threshold(
         "churn-interval-seconds",
         0.95,
         SECONDS,
-        "As many that follow each other so soon need no busy second, for four times as long, or when each connection begins behind the end "
-        "of the one before; jobs of cron start less often.",
+        "Time between two of them that makes up for busy seconds, for four times as long or when none overlaps the one before; "
+        "scheduled jobs start less often.",
         ("connection-churn", "producer-churn"),
     ),
     Threshold(
         "churn-few-least",
         8,
         "times",
-        "So many, soon after each other and one at a time, are enough when it takes two seconds or more; producers of one connection "
-        "need not be as soon.",
+        "Connections or producers that are enough when they follow each other closely, one at a time, for two seconds or more.",
         ("connection-churn", "producer-churn"),
         1,
     ),
@@ -62,29 +73,37 @@ THRESHOLDS = (
         "churn-slow-interval-seconds",
         3,
         SECONDS,
-        "As many as of busy seconds, one at a time and all for one topic; jobs of cron are minutes apart.",
+        "Time between two of them when they come one at a time, all for one topic; cron jobs are minutes apart.",
         ("connection-churn", "producer-churn"),
     ),
     Threshold(
         "churn-busy",
         2,
         "seconds",
-        "So many must be busy: a start is over in one.",
+        "Busy seconds; the start of an application is over in one.",
         ("connection-churn", "producer-churn"),
         1,
     ),
-    Threshold("churn-frames", 20, "frames", "A connection on which the client said so little was hardly used.", ("connection-churn",), 1),
+    Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
     Threshold(
         "producer-churn-frames",
         8,
         "frames",
-        "Frames of the client for each producer; one with a message takes three.",
+        "Frames that a client sends for each producer; a producer with one message takes three.",
         ("producer-churn",),
         1,
     ),
-    Threshold("connection-churn-seconds", 5, SECONDS, "A connection that lives longer is used.", ("connection-churn",)),
-    Threshold("idle-cut-seconds", 0.5, SECONDS, "Brokers that end a connection for what it says do so at once.", ("idle-cut",)),
-    Threshold("idle-cut-connections", 3, "connections", "Twice the same time may be chance.", ("idle-cut",), 2),
+    Threshold("connection-churn-seconds", 5, SECONDS, "Life of a connection; one that lives longer is in use.", ("connection-churn",)),
+    Threshold(
+        "idle-cut-seconds",
+        0.5,
+        SECONDS,
+        "Time without traffic before the end; a broker that ends a connection because of a command does so at once.",
+        ("idle-cut",),
+    ),
+    Threshold(
+        "idle-cut-connections", 3, "connections", "Connections that end after the same idle time; two may be chance.", ("idle-cut",), 2
+    ),
 )
 
 TOPICS_MAX = 1_000

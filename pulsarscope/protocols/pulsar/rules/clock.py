@@ -25,7 +25,15 @@ CODES = table(
     ),
 )
 
-THRESHOLDS = (Threshold("clock-skew-seconds", 0.5, SECONDS, "Hosts that keep time by NTP are within a few milliseconds.", ("clock-skew",)),)
+THRESHOLDS = (
+    Threshold(
+        "clock-skew-seconds",
+        0.5,
+        SECONDS,
+        "Difference between two clocks; hosts that run NTP differ by a few milliseconds.",
+        ("clock-skew",),
+    ),
+)
 
 BROKER_CLOCK = "broker clock"
 """Name of the key rule; its keys are the endpoints of brokers."""

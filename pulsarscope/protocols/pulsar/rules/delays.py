@@ -39,14 +39,24 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "delay-early-seconds", 1.2, SECONDS, "A tick of the broker, and what clocks by NTP differ.", ("delay-early", "delay-ignored")
+        "delay-early-seconds",
+        1.2,
+        SECONDS,
+        "Time by which a delivery comes too early; the broker's tick and clocks kept by NTP explain less.",
+        ("delay-early", "delay-ignored"),
     ),
-    Threshold("delay-late-seconds", 3, SECONDS, "Ticks, a full dispatcher and a read from disk.", ("delay-late",)),
+    Threshold(
+        "delay-late-seconds",
+        3,
+        SECONDS,
+        "Time by which a delivery comes too late; ticks, a full dispatcher and a read from disk explain less.",
+        ("delay-late",),
+    ),
     Threshold(
         "delay-at-once-seconds",
         0.5,
         SECONDS,
-        "A message that waits at all waits longer; subscriptions that do not delay are judged by it, too.",
+        "Time from publication to delivery below which a message was not delayed at all, on any subscription type.",
         ("delay-ignored",),
     ),
 )

@@ -38,7 +38,7 @@ THRESHOLDS = (
         "failover-flapping-returns",
         3,
         "returns",
-        "Of consumers that were active before; a restart of one member makes one.",
+        "Times that a consumer becomes active again; the restart of one member makes one.",
         ("failover-flapping",),
         1,
     ),
@@ -46,10 +46,12 @@ THRESHOLDS = (
         "failover-flapping-pause-seconds",
         60,
         SECONDS,
-        "Longer between two changes: restarts by hand, or of a scheduler.",
+        "Time between two changes; restarts by hand or by a scheduler are further apart.",
         ("failover-flapping",),
     ),
-    Threshold("failover-switch-seconds", 0.1, SECONDS, "Within this time a broker tells all members of a change.", ("failover-flapping",)),
+    Threshold(
+        "failover-switch-seconds", 0.1, SECONDS, "Time within which a broker tells all members of one change.", ("failover-flapping",)
+    ),
 )
 
 FAILOVER, JOIN, LEAVE, ACTIVE, STANDBY, RELEASED, TOOK = "failover", "join", "leave", "active", "standby", "released", "took"

@@ -33,7 +33,15 @@ CODES = table(
     ),
 )
 
-THRESHOLDS = (Threshold("certificate-expires-days", 7, "days", "Time to renew a certificate by hand.", ("certificate-expires",)),)
+THRESHOLDS = (
+    Threshold(
+        "certificate-expires-days",
+        7,
+        "days",
+        "Days before a certificate expires; renewing one by hand takes time.",
+        ("certificate-expires",),
+    ),
+)
 
 NANOSECONDS_A_DAY = 86_400_000_000_000
 

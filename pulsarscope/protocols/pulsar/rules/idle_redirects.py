@@ -28,7 +28,7 @@ THRESHOLDS = (
         "redirect-idle-seconds",
         2,
         SECONDS,
-        "Clients follow a redirect within milliseconds, or after a backoff of a second.",
+        "Time without a lookup to the other broker; clients follow a redirect within milliseconds, or after a backoff of a second.",
         ("redirect-not-followed", "redirect-unseen"),
     ),
 )

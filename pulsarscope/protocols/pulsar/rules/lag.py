@@ -28,16 +28,25 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("backlog-growing-seconds", 3, SECONDS, "Bursts of messages are shorter.", ("backlog-growing",)),
+    Threshold(
+        "backlog-growing-seconds", 3, SECONDS, "Time over which the backlog grows; bursts of messages are shorter.", ("backlog-growing",)
+    ),
     Threshold(
         "backlog-growing-rest-seconds",
         2,
         SECONDS,
-        "A subscription that got nothing for longer stands, and does not lag.",
+        "Time without a delivery after which a subscription is stuck rather than slow, which is another finding.",
         ("backlog-growing",),
     ),
-    Threshold("backlog-growing-entries", 20, "entries", "A few are always on their way.", ("backlog-growing",), 1),
-    Threshold("backlog-growing-factor", 1.5, "times", "So many were published for each that was delivered.", ("backlog-growing",), 1),
+    Threshold(
+        "backlog-growing-entries",
+        20,
+        "entries",
+        "Entries by which the backlog grows; a few are always on their way.",
+        ("backlog-growing",),
+        1,
+    ),
+    Threshold("backlog-growing-factor", 1.5, "times", "Entries published for each one delivered.", ("backlog-growing",), 1),
 )
 
 SKIPPED = "skipped"

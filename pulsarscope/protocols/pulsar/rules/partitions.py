@@ -31,12 +31,32 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("partition-stuck-seconds", 2.5, SECONDS, "Without any delivery after messages were published.", ("partition-stuck",)),
-    Threshold("partition-stuck-entries", 5, "entries", "Published to it, and delivered by its siblings.", ("partition-stuck",), 1),
     Threshold(
-        "partition-skew-entries", 100, "entries", "Published to all: batches of a producer go to one partition.", ("partition-skew",), 1
+        "partition-stuck-seconds",
+        2.5,
+        SECONDS,
+        "Time without a delivery from a partition after messages were published to it.",
+        ("partition-stuck",),
     ),
-    Threshold("partition-skew-share", 0.8, "of all", "Of at least three partitions that have producers.", ("partition-skew",)),
+    Threshold(
+        "partition-stuck-entries",
+        5,
+        "entries",
+        "Entries published to the stuck partition, and entries that its siblings deliver.",
+        ("partition-stuck",),
+        1,
+    ),
+    Threshold(
+        "partition-skew-entries",
+        100,
+        "entries",
+        "Entries published to all partitions; the batches of a producer go to one partition.",
+        ("partition-skew",),
+        1,
+    ),
+    Threshold(
+        "partition-skew-share", 0.8, "of all", "Share of one partition among at least three that have producers.", ("partition-skew",)
+    ),
 )
 
 PARTITIONS, PUBLISHED, CONSUMED = "partitions", "published", "consumed"

@@ -25,7 +25,11 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "proxy-leg-failed-seconds", 1, SECONDS, "A proxy ends the other leg at once; the capture may end between.", ("proxy-leg-failed",)
+        "proxy-leg-failed-seconds",
+        1,
+        SECONDS,
+        "Time without an end of the other leg; a proxy ends it at once, and the capture may end in between.",
+        ("proxy-leg-failed",),
     ),
 )
 

@@ -49,14 +49,14 @@ THRESHOLDS = (
         "consumer-starved-seconds",
         30,
         SECONDS,
-        "A client whose queue is full has no permits until its application has taken half of it; while it acknowledges, it works.",
+        "Time without permits; a client whose queue is full grants none until its application has taken half of it.",
         ("consumer-starved",),
     ),
     Threshold(
         "consumer-starved-closed-seconds",
         5,
         SECONDS,
-        "The same for a consumer that ends without permits: nothing more will come.",
+        "Time without permits that is enough for a consumer that then ends.",
         ("consumer-starved",),
     ),
 )

@@ -29,9 +29,15 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "reader-behind-seconds", 1, SECONDS, "A reader with permits gets what is there within milliseconds.", ("reader-behind-last-id",)
+        "reader-behind-seconds",
+        1,
+        SECONDS,
+        "Time that a reader with permits waits; it gets what is there within milliseconds.",
+        ("reader-behind-last-id",),
     ),
-    Threshold("published-before-seconds", 1, SECONDS, "Without any delivery since it began.", ("published-before-subscription",)),
+    Threshold(
+        "published-before-seconds", 1, SECONDS, "Time without a delivery since the subscription began.", ("published-before-subscription",)
+    ),
 )
 
 BEGAN = "began"

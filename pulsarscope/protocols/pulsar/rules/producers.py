@@ -43,10 +43,16 @@ THRESHOLDS = (
         "dead-holder-seconds",
         10,
         SECONDS,
-        "A client that does not answer a PING for so long counts as dead: round trips and pauses are shorter.",
+        "Time without an answer to a PING after which a client counts as dead; round trips and pauses are shorter.",
         ("producer-busy", "consumer-busy"),
     ),
-    Threshold("producer-waiting-seconds", 1, SECONDS, "A holder that leaves makes room within a second.", ("producer-waiting",)),
+    Threshold(
+        "producer-waiting-seconds",
+        1,
+        SECONDS,
+        "Time that a producer waits; a holder that leaves makes room within a second.",
+        ("producer-waiting",),
+    ),
 )
 
 HOLDING_NS = 24 * 3_600 * 1_000_000_000

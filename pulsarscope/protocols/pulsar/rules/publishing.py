@@ -42,14 +42,14 @@ THRESHOLDS = (
         "slow-publish-seconds",
         1,
         SECONDS,
-        "99th percentile, or the median of a few, of the latencies of a producer: healthy brokers answer in milliseconds.",
+        "Publish latency of a producer, its 99th percentile or the median of a few; healthy brokers answer in milliseconds.",
         ("slow-publish", "replication-stalled"),
     ),
     Threshold(
         "slow-publish-sends",
         10,
         "SENDs",
-        "From so many on the percentile counts: the first SEND opens a ledger and is not typical.",
+        "SENDs from which the percentile counts; the first one opens a ledger and is not typical.",
         ("slow-publish",),
         1,
     ),
@@ -57,7 +57,7 @@ THRESHOLDS = (
         "slow-publish-median-sends",
         3,
         "SENDs",
-        "From so many on the median counts: a client that waits for each receipt sends few while the capture lasts.",
+        "SENDs from which the median counts; a client that waits for each receipt sends few.",
         ("slow-publish",),
         1,
     ),
@@ -65,31 +65,48 @@ THRESHOLDS = (
         "slow-publish-longest-seconds",
         10,
         SECONDS,
-        "Latency of a single SEND: a third of the default send time-out of 30 s.",
+        "Latency of a single SEND: a third of the default send timeout of 30 s.",
         ("slow-publish",),
     ),
     Threshold(
         "slow-publish-jump-seconds",
         2.5,
         SECONDS,
-        "Latency of a SEND that is a hundred times that of another one of its producer: disks and pauses of a healthy broker take less.",
+        "Latency of a SEND that is a hundred times that of another one of its producer; disks and pauses of a healthy broker explain less.",
         ("slow-publish",),
     ),
     Threshold(
         "slow-publish-held-seconds",
         0.1,
         SECONDS,
-        "Latency of a third of the SENDs of a producer that waits for each receipt, half of them alike; the fastest took a tenth.",
+        "Latency of a third of the SENDs of a producer that waits for each receipt, when half of them take equally long and the"
+        " fastest takes a tenth.",
         ("slow-publish",),
     ),
-    Threshold("send-unanswered-seconds", 1, SECONDS, "A receipt may be on its way when the connection ends.", ("send-unanswered",)),
-    Threshold("replication-stalled-seconds", 1, SECONDS, "Receipts cross continents in less.", ("replication-stalled",)),
     Threshold(
-        "replication-lag-seconds", 2, SECONDS, "Growth of the age of what is sent: batches and retries take less.", ("replication-stalled",)
+        "send-unanswered-seconds",
+        1,
+        SECONDS,
+        "Time without a receipt up to the end of the connection; a receipt may still be on its way before that.",
+        ("send-unanswered",),
     ),
-    Threshold("replication-lag-sends", 10, "SENDs", "Fewer ages show no trend.", ("replication-stalled",), 1),
     Threshold(
-        "replication-lag-share", 0.5, "of the time", "Growth in that time: a backlog that is worked off shrinks.", ("replication-stalled",)
+        "replication-stalled-seconds", 1, SECONDS, "Time without a receipt; receipts cross continents in less.", ("replication-stalled",)
+    ),
+    Threshold(
+        "replication-lag-seconds",
+        2,
+        SECONDS,
+        "Growth of the age of replicated messages; batches and retries explain less.",
+        ("replication-stalled",),
+    ),
+    Threshold("replication-lag-sends", 10, "SENDs", "Replicated messages; the ages of fewer show no trend.", ("replication-stalled",), 1),
+    Threshold(
+        "replication-lag-share",
+        0.5,
+        "of the time",
+        "Growth of the age compared with the time it takes; while a backlog is worked off, the age shrinks.",
+        ("replication-stalled",),
     ),
 )
 

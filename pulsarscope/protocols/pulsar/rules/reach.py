@@ -41,7 +41,11 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "broker-unreachable-seconds", 0.9, SECONDS, "A SYN without an answer is repeated after 1 s (RFC 6298).", ("broker-unreachable",)
+        "broker-unreachable-seconds",
+        0.9,
+        SECONDS,
+        "Time without an answer to a SYN; TCP sends it again after 1 s (RFC 6298).",
+        ("broker-unreachable",),
     ),
 )
 

@@ -24,16 +24,19 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "reconnect-loop-failures", 5, "connections", "In a row; a restart of the broker costs a client one or two.", ("reconnect-loop",), 1
+        "reconnect-loop-failures",
+        5,
+        "connections",
+        "Connections that fail in a row; the restart of a broker costs a client one or two.",
+        ("reconnect-loop",),
+        1,
     ),
-    Threshold(
-        "reconnect-loop-lifetime-seconds", 60, SECONDS, "A connection that lives for so long counts as successful.", ("reconnect-loop",)
-    ),
+    Threshold("reconnect-loop-lifetime-seconds", 60, SECONDS, "Life of a connection that counts as successful.", ("reconnect-loop",)),
     Threshold(
         "reconnect-loop-pause-seconds",
         60,
         SECONDS,
-        "Longest wait of a client between two attempts (maxBackoffInterval).",
+        "Pause between two attempts: the client's longest backoff, by default.",
         ("reconnect-loop",),
     ),
 )

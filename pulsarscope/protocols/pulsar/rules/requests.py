@@ -43,43 +43,53 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "slow-exchange-seconds", 5, SECONDS, "Operations time out after 30 s by default, and users notice long before.", ("slow-exchange",)
+        "slow-exchange-seconds",
+        5,
+        SECONDS,
+        "Time without an answer; operations time out after 30 s by default, and users notice long before.",
+        ("slow-exchange",),
     ),
     Threshold(
         "slow-exchange-connect-seconds",
         1.5,
         SECONDS,
-        "Of CONNECT, which a broker answers by itself within milliseconds.",
+        "Time without an answer to CONNECT, which a broker gives by itself within milliseconds.",
         ("slow-exchange",),
     ),
     Threshold(
         "slow-exchange-open-seconds",
         0.25,
         SECONDS,
-        "Longer for each PRODUCER and SUBSCRIBE that waits on the connection at that time: the broker loads a topic for each.",
+        "Time allowed in addition for each PRODUCER and SUBSCRIBE that waits on the connection; the broker loads a topic for each.",
         ("slow-exchange", "request-unanswered"),
     ),
     Threshold(
         "slow-exchange-lookup-seconds",
         2.5,
         SECONDS,
-        "Of LOOKUP, PARTITIONED_METADATA, GET_LAST_MESSAGE_ID and CONSUMER_STATS, which a broker answers from memory; also where the "
-        "capture ends before the answer.",
+        "Time without an answer to LOOKUP, PARTITIONED_METADATA, GET_LAST_MESSAGE_ID or CONSUMER_STATS, which a broker answers "
+        "from memory.",
         ("slow-exchange", "request-unanswered"),
     ),
     Threshold(
         "response-unrequested-attached-seconds",
         30,
         SECONDS,
-        "Of a connection that began before the capture: clients wait no longer for what they asked before it.",
+        "Time after the start of a midstream capture; clients wait no longer for answers to earlier requests.",
         ("response-unrequested",),
     ),
-    Threshold("request-unanswered-seconds", 1, SECONDS, "An answer may be on its way when the connection ends.", ("request-unanswered",)),
+    Threshold(
+        "request-unanswered-seconds",
+        1,
+        SECONDS,
+        "Time without an answer up to the end of the connection; an answer may still be on its way before that.",
+        ("request-unanswered",),
+    ),
     Threshold(
         "request-unanswered-open-seconds",
         5,
         SECONDS,
-        "The same where the capture ends before the connection: the answer may be late.",
+        "Time without an answer when the capture ends before the connection; the answer may only be late.",
         ("request-unanswered",),
     ),
 )

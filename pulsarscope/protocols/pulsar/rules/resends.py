@@ -25,7 +25,12 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "resend-loop-refusals", 3, "refusals", "One resend of a message after a ChecksumError is what clients do.", ("resend-loop",), 1
+        "resend-loop-refusals",
+        3,
+        "refusals",
+        "Refusals of one message; after a ChecksumError clients send it again once.",
+        ("resend-loop",),
+        1,
     ),
 )
 

@@ -20,7 +20,8 @@ THRESHOLDS = (
         "redelivery-storm-seeks",
         5,
         "times",
-        "That a client sought back and got the same again, without any ACK; who replays a topic on purpose acknowledges, or is a reader.",
+        "Times that a client seeks back and gets the same messages again without an ACK; a replay on purpose acknowledges, or "
+        "uses a reader.",
         ("redelivery-storm",),
         1,
     ),
@@ -28,11 +29,25 @@ THRESHOLDS = (
         "redelivery-storm-seek-seconds",
         0.3,
         SECONDS,
-        "For so long it had messages each time: ACKs that wait to be sent, for 0.1 s by default, are dropped at a SEEK.",
+        "Time that the client has the messages before it seeks; a SEEK drops ACKs that wait to be sent (0.1 s by default).",
         ("redelivery-storm",),
     ),
-    Threshold("consumer-undecided-seeks", 3, "times", "The same, of a client that may soon have seen enough.", ("consumer-undecided",), 1),
-    Threshold("redelivery-storm-quick-seeks", 20, "times", "The same when it seeks sooner.", ("redelivery-storm",), 1),
+    Threshold(
+        "consumer-undecided-seeks",
+        3,
+        "times",
+        "Times that a client seeks back and gets the same messages again; it may stop soon.",
+        ("consumer-undecided",),
+        1,
+    ),
+    Threshold(
+        "redelivery-storm-quick-seeks",
+        20,
+        "times",
+        "Times that a client seeks back when it has the messages for less than that.",
+        ("redelivery-storm",),
+        1,
+    ),
 )
 
 QUICK_FACTOR = 2

@@ -50,22 +50,31 @@ THRESHOLDS = (
         "send-without-producer-seconds",
         1,
         SECONDS,
-        "After the broker has closed a producer SENDs may have been on their way; those behind a close of the client never are.",
+        "Time after the broker closes a producer in which SENDs may still be on their way.",
         ("send-without-producer",),
     ),
     Threshold(
         "send-without-producer-known-seconds",
         0.35,
         SECONDS,
-        "The same where the publish time of the SEND, or the pause before it, shows that it was not on its way: more than a round trip.",
+        "Time that is enough when the publish time, or the pause before the SEND, shows that it was not on its way.",
         ("send-without-producer",),
     ),
-    Threshold("batching-unused-messages", 100, "messages", "Each sent on its own.", ("batching-unused",), 2),
-    Threshold("batching-unused-rate", 50, "messages/s", "Less costs next to nothing.", ("batching-unused",)),
-    Threshold("batching-unused-seconds", 0.5, SECONDS, "A short burst may be all that there is.", ("batching-unused",)),
-    Threshold("batching-unused-bytes", 1000, "bytes", "On average: larger ones gain little.", ("batching-unused",)),
+    Threshold("batching-unused-messages", 100, "messages", "Messages that are sent one by one.", ("batching-unused",), 2),
+    Threshold("batching-unused-rate", 50, "messages/s", "Messages in a second; fewer cost next to nothing.", ("batching-unused",)),
     Threshold(
-        "compression-useless-entries", 10, "entries", "Of one producer; a single one may not be typical.", ("compression-useless",), 1
+        "batching-unused-seconds", 0.5, SECONDS, "Time over which they are sent; a short burst may be all there is.", ("batching-unused",)
+    ),
+    Threshold(
+        "batching-unused-bytes", 1000, "bytes", "Average size of a message; batches of larger ones gain little.", ("batching-unused",)
+    ),
+    Threshold(
+        "compression-useless-entries",
+        10,
+        "entries",
+        "Entries of one producer; a single one may not be typical.",
+        ("compression-useless",),
+        1,
     ),
 )
 

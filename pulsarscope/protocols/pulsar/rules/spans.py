@@ -18,7 +18,8 @@ THRESHOLDS = (
         "messages-skipped-entries",
         3,
         "entries",
-        "Of a Shared or Key_Shared subscription, one behind the other: single ones are markers of transactions or of replication.",
+        "Consecutive entries that a Shared or Key_Shared subscription does not get; single ones are markers of transactions or "
+        "replication.",
         ("messages-skipped",),
         1,
     ),
@@ -26,7 +27,7 @@ THRESHOLDS = (
         "consumer-behind-key-shared-entries",
         10,
         "entries",
-        "Of a Key_Shared subscription that no consumer got, while one has no permits most of the time and another always has some.",
+        "Entries that no consumer of a Key_Shared subscription gets while one mostly lacks permits and another always has some.",
         ("consumer-behind",),
         1,
     ),
@@ -34,7 +35,7 @@ THRESHOLDS = (
         "consumer-behind-key-shared-seconds",
         2.5,
         SECONDS,
-        "From the first permits of such a consumer to the end: bursts of messages are shorter.",
+        "Time from the first permits of the slow consumer to the end; bursts of messages are shorter.",
         ("consumer-behind",),
     ),
 )

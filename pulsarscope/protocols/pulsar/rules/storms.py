@@ -27,7 +27,7 @@ THRESHOLDS = (
         "request-storm-requests",
         30,
         "requests",
-        "Repeated in busy seconds; clients ask for each topic once, and again when it moves.",
+        "Repeated requests in busy seconds; clients ask once for each topic, and again when it moves.",
         ("request-storm",),
         1,
     ),
@@ -35,11 +35,11 @@ THRESHOLDS = (
         "request-storm-rate",
         5,
         "requests/s",
-        "A second with so many repetitions is busy; a poll once a second is none.",
+        "Repeated requests in a second that make it a busy one; polling once a second is far below.",
         ("request-storm",),
         1,
     ),
-    Threshold("request-storm-busy", 2, "seconds", "So many must be busy: a start is over in one.", ("request-storm",), 1),
+    Threshold("request-storm-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", ("request-storm",), 1),
 )
 
 STORMS = "requests-of-client"

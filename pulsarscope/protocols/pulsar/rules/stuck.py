@@ -30,36 +30,36 @@ THRESHOLDS = (
         "consumer-starved-backlog-seconds",
         2.2,
         SECONDS,
-        "Without permits while the topic has newer messages; clients that group their ACKs by time do so for up to 2 s.",
+        "Time without permits while the topic has newer messages; clients may group ACKs for up to 2 s.",
         ("consumer-starved",),
     ),
     Threshold(
         "consumer-not-acking-first-seconds",
         3,
         SECONDS,
-        "From the first message to the end without any ACK, or since the latest of many that each came within a tenth of this time; "
-        "clients that group their ACKs by time do so for up to 2 s.",
+        "Time from the first message to the end without any ACK, or since the latest of many that came ten times as fast; "
+        "clients may group ACKs for up to 2 s.",
         ("consumer-not-acking",),
     ),
     Threshold(
         "consumer-not-acking-stopped-seconds",
         5,
         SECONDS,
-        "Without an ACK at the end, of a consumer that sent some before.",
+        "Time without an ACK up to the end, for a consumer that acknowledged before.",
         ("consumer-not-acking",),
     ),
     Threshold(
         "consumer-rhythm-factor",
         3,
         "times",
-        "So much longer than its longest turn before (a delivery to the next ACK or FLOW) must a consumer rest to be stuck.",
+        "Rest of a consumer compared with its longest turn so far (from a delivery to the next ACK or FLOW); a stuck one rests longer.",
         ("consumer-starved", "consumer-not-acking"),
     ),
     Threshold(
         "consumer-undecided-seconds",
         1.5,
         SECONDS,
-        "Shorter rests are those of any application.",
+        "Rest of a consumer; those of any application are shorter.",
         ("consumer-undecided",),
     ),
 )

@@ -17,7 +17,7 @@ THRESHOLDS = (
         "consumer-not-acking-subscription-limit",
         200_000,
         "messages",
-        "maxUnackedMessagesPerSubscription of the broker by default, for all consumers of a subscription together.",
+        "Unacknowledged messages at which the broker stops a whole subscription: maxUnackedMessagesPerSubscription, by default.",
         ("consumer-not-acking",),
         1,
     ),

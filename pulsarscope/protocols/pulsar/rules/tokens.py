@@ -39,9 +39,19 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold(
-        "token-expires-soon-seconds", 300, SECONDS, "Brokers look for expired tokens every minute by default.", ("token-expires-soon",)
+        "token-expires-soon-seconds",
+        300,
+        SECONDS,
+        "Time before a token expires; brokers look for expired tokens every minute by default.",
+        ("token-expires-soon",),
     ),
-    Threshold("auth-challenge-seconds", 3, SECONDS, "A supplier may ask another service for a token.", ("auth-refresh-unsupported",)),
+    Threshold(
+        "auth-challenge-seconds",
+        3,
+        SECONDS,
+        "Time that a client may take to answer a challenge; its token supplier may have to ask another service.",
+        ("auth-refresh-unsupported",),
+    ),
 )
 
 TOKENS = "tokens-of-client"

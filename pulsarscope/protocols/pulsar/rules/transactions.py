@@ -36,7 +36,7 @@ THRESHOLDS = (
         "txn-open-idle-seconds",
         3,
         SECONDS,
-        "Without any step at the end of the capture, and three times as long as between two steps or as others took: clients work on.",
+        "Time without a step of the transaction up to the end, and three times as long as any pause so far.",
         ("txn-open",),
     ),
 )

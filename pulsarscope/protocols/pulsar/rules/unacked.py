@@ -47,27 +47,35 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold("consumer-not-acking-seconds", 60, SECONDS, "Longer than applications take for a message.", ("consumer-not-acking",)),
+    Threshold(
+        "consumer-not-acking-seconds", 60, SECONDS, "Time without an ACK; applications take less for a message.", ("consumer-not-acking",)
+    ),
     Threshold(
         "consumer-not-acking-closed-seconds",
         5,
         SECONDS,
-        "The same for a consumer that ends without any ACK; clients group ACKs for 0.1 s.",
+        "Life of a consumer that ends without any ACK; clients group ACKs for 0.1 s by default.",
         ("consumer-not-acking",),
     ),
     Threshold(
         "consumer-not-acking-beside-seconds",
         20,
         SECONDS,
-        "The same for a consumer that has acknowledged nothing, while another one of its connection does all the time.",
+        "Time without any ACK while another consumer of the same connection acknowledges all the time.",
         ("consumer-not-acking",),
     ),
-    Threshold("consumer-not-acking-messages", 5, "messages", "An application may well take long for a few.", ("consumer-not-acking",)),
+    Threshold(
+        "consumer-not-acking-messages",
+        5,
+        "messages",
+        "Messages that wait for an ACK; an application may take long for a few.",
+        ("consumer-not-acking",),
+    ),
     Threshold(
         "consumer-not-acking-limit",
         50000,
         "messages",
-        "maxUnackedMessagesPerConsumer of the broker by default; it holds for Shared and Key_Shared.",
+        "Unacknowledged messages at which the broker stops a Shared or Key_Shared consumer: maxUnackedMessagesPerConsumer, by default.",
         ("consumer-not-acking",),
         1,
     ),

@@ -41,8 +41,8 @@ THRESHOLDS = (
         "ack-unknown-id-seconds",
         0.4,
         SECONDS,
-        "With permits, without a message: brokers deliver within milliseconds what is unacknowledged from before. So long before earlier "
-        "entries were published must an id of unknown origin be acknowledged.",
+        "Time without a message, although the consumer has permits, and time by which the ACK precedes the publication of "
+        "earlier entries; brokers deliver messages from before the capture within milliseconds.",
         ("ack-unknown-id",),
     ),
 )
