@@ -21,7 +21,9 @@ from pulsarscope.cli.live_request import LiveRequest
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
-from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, with_payload, write_rows
+from pulsarscope.cli.row_request import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, with_payload
+from pulsarscope.cli.run_command import write_rows
+from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.signals import stopped
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
@@ -133,9 +135,8 @@ def capture_and_decode(request: LiveRequest) -> int:
                 row_output = output(name)(sink, options_of_output) if rotated is None else RotatedOutput(rotated)
             try:
                 once = capture.once if request.once else None
-                code = write_rows(
-                    request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts, once, capture.watch
-                )
+                selection = SelectedRows(kinds, row_filter, request.limit, once=once, watch=capture.watch)
+                code = write_rows(request, run, selection, row_output, encoding, sink, command_output.interrupts)
             except OutputError as error:
                 if name == FOLDER_OUTPUT:  # Parquet without its end cannot be read
                     raise

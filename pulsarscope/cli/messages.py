@@ -21,7 +21,8 @@ from pulsarscope.cli.options import (
     TailOption,
     filter_option,
 )
-from pulsarscope.cli.run_command import PAYLOAD_FORM, run_command
+from pulsarscope.cli.row_request import PAYLOAD_FORM
+from pulsarscope.cli.run_command import run_command
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import MessageRow

@@ -24,7 +24,7 @@ from pulsarscope.cli.options import NEVER, CommandRequest
 from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.rereadable import rereadable
-from pulsarscope.cli.run_command import limited_rows
+from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.local import SelectedPackets, packets
 from pulsarscope.engine.options import Options
@@ -110,7 +110,7 @@ def _select(
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
     selection = PacketSelection(opening if request.context else None)
     with reading_progress(first.inputs, quiet=request.quiet) as progress:
-        for batch, rows in limited_rows(first, kinds, row_filter, request.limit):
+        for batch, rows in SelectedRows(kinds, row_filter, request.limit).batches(first):
             for row in others(batch.rows):
                 if isinstance(row, FindingRow) and redaction is None:  # its text quotes what was sent
                     selection.annotate(row)

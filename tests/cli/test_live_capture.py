@@ -14,7 +14,7 @@ import pytest
 from pulsarscope.cli.live import WATCHED_KINDS
 from pulsarscope.cli.live_capture import LiveCapture, LiveTables
 from pulsarscope.cli.live_request import LiveRequest
-from pulsarscope.cli.run_command import run_options
+from pulsarscope.cli.row_request import run_options
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.tables import TABLES

@@ -12,7 +12,9 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.capture import BlockReader
 from pulsarscope.cli.options import CommandRequest, ReadOptions
-from pulsarscope.cli.run_command import limited_rows, output_name, run_command
+from pulsarscope.cli.row_request import output_name
+from pulsarscope.cli.run_command import run_command
+from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.row_batch import RowBatch
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
@@ -209,7 +211,8 @@ def test_the_limit_counts_alike_what_waited_until_the_end() -> None:
 
     once: Any = Waiting()
     given: Any = OneBatch([])
-    packets = [[row.packet for row in chosen if row.kind == "frame"] for _, chosen in limited_rows(given, ("frame",), None, 1, once)]
+    selection = SelectedRows(("frame",), limit=1, once=once)
+    packets = [[row.packet for row in chosen if row.kind == "frame"] for _, chosen in selection.batches(given)]
     assert packets == [[], [1]]
 
 

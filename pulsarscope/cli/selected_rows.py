@@ -1,0 +1,84 @@
+"""The rows of a run that a command writes: those that the filter passes, once each, of the first or the last so many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.model.records import RawFrame
+
+if TYPE_CHECKING:
+    from pulsarscope.cli.indexes import RowsRun
+    from pulsarscope.engine.row_batch import RowBatch
+    from pulsarscope.filter import RowFilter
+
+
+class SelectedRows(msgspec.Struct):
+    """What is selected of the rows of one run."""
+
+    kinds: tuple[str, ...]
+    """The kinds of records to write; only these are counted. Rows of other kinds pass, for the output."""
+    row_filter: RowFilter | None = None
+    limit: int | None = None
+    skip: int = 0
+    """Rows to leave out at the beginning, with all others before the next one."""
+    once: CountedOnce | None = None
+    """Takes out what comes a second time."""
+    watch: Callable[[RowBatch], None] | None = None
+    """Gets each batch of a live run first, and may remove rows."""
+
+    def batches(self, run: RowsRun) -> Generator[tuple[Any, list[Any]], None, None]:
+        """Yield each batch of a run with the rows selected of it, until the limit is reached."""
+        remaining = self.limit
+        with closing(self._batches(run)) as batches:
+            for batch, rows in batches:
+                if remaining is None:
+                    yield batch, rows
+                    continue
+                counted = self._counted(rows)
+                if len(counted) > remaining:
+                    yield batch, rows[: counted[remaining]]
+                    return
+                yield batch, rows
+                remaining -= len(counted)
+                if remaining == 0:
+                    return
+
+    def count(self, run: RowsRun) -> int:
+        """Return the number of rows that are counted."""
+        return sum(len(self._counted(rows)) for _, rows in self.batches(run))
+
+    def _batches(self, run: RowsRun) -> Generator[tuple[Any, list[Any]], None, None]:
+        if self.row_filter is not None:
+            self.row_filter.begin(run)
+        with closing(iter(run)) as batches:
+            for batch in batches:
+                if self.once is not None and batch.prepared is None:
+                    batch.rows = self.once.kept(batch.rows, run.endpoints)
+                yield batch, self._selected(batch, run)
+            if self.once is not None and (rest := self.once.rest()):
+                batch = msgspec.structs.replace(batch, rows=rest)
+                yield batch, self._selected(batch, run)
+
+    def _selected(self, batch: RowBatch, run: RowsRun) -> list[Any]:
+        """Return the rows of a batch that the watch leaves and the filter passes, but for those still to be left out."""
+        if self.watch is not None:
+            self.watch(batch)
+        endpoints = run.endpoints if self.once is None else self.once.endpoints
+        rows: list[Any] = batch.rows if self.row_filter is None else self.row_filter.select(batch.rows, endpoints)
+        if not self.skip:
+            return rows
+        counted = self._counted(rows)
+        if self.skip >= len(counted):
+            self.skip -= len(counted)
+            return []
+        rows, self.skip = rows[counted[self.skip] :], 0
+        return rows
+
+    def _counted(self, rows: list[Any]) -> list[int]:
+        """Return the positions of the rows that count."""
+        return [index for index, row in enumerate(rows) if type(row) is not RawFrame and row.kind in self.kinds]
