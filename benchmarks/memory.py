@@ -1,6 +1,6 @@
 """The captures that need most memory, and the peak that each command may have with them.
 
-    python -m benchmarks.memory [--only NAME] [--share 1.0]
+    python -m benchmarks.memory [--only NAME] [--share 1.0] [--jobs 1]
 
 Each shape is made by code, read by whole processes (measure.py), and removed. Exit code 1 when a process fails, or takes more than
 LIMIT_MIB. A smaller `--share` of the connections, messages or requests is quicker, and shows less.
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -200,17 +202,16 @@ def command(capture: Path, line: str) -> Measurement:
     return Measurement(capture, line, Tool(line, f"{OURS} {line} -q"))
 
 
-def measured(shapes: Iterable[str], share: float) -> Iterable[tuple[str, Measurement]]:
-    """Yield the shape and what each of its commands took."""
+def measured(name: str, share: float) -> list[Measurement]:
+    """Return what each command of a shape took, one after the other."""
+    shape = SHAPES[name]
     with TemporaryDirectory() as folder:
         capture = Path(folder) / "shape.pcap"
-        for name in shapes:
-            shape = SHAPES[name]
-            write(capture, shape.make, max(round(shape.size * share), 1))
-            for line in shape.commands:
-                measurement = command(capture, line)
-                run(measurement, Path(folder) / "out")
-                yield name, measurement
+        write(capture, shape.make, max(round(shape.size * share), 1))
+        measurements = [command(capture, line) for line in shape.commands]
+        for measurement in measurements:
+            run(measurement, Path(folder) / "out")
+    return measurements
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -218,13 +219,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=SHAPES, action="append")
     parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--jobs", type=int, default=1, help="shapes at a time")
     options = parser.parse_args(arguments)
+    names = options.only or [*SHAPES]
     failed = False
-    for name, measurement in measured(options.only or SHAPES, options.share):
-        told = measurement.failure or f"{measurement.most:6,.0f} MiB {measurement.best:6.1f} s"
-        is_bad = bool(measurement.failure) or measurement.most > LIMIT_MIB
-        failed = failed or is_bad
-        print(f"{'BAD' if is_bad else 'ok ':3} {name:18} {measurement.name:42} {told}", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for name, measurements in zip(names, pool.map(partial(measured, share=options.share), names), strict=True):
+            for measurement in measurements:
+                result = measurement.failure or f"{measurement.most:6,.0f} MiB {measurement.best:6.1f} s"
+                is_bad = bool(measurement.failure) or measurement.most > LIMIT_MIB
+                failed = failed or is_bad
+                print(f"{'BAD' if is_bad else 'ok ':3} {name:18} {measurement.name:42} {result}", flush=True)
     return int(failed)
 
 

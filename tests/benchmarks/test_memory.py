@@ -20,9 +20,13 @@ def test_each_shape_is_a_capture_without_damage(name: str, tmp_path: Path) -> No
     assert not [row for row in rows if isinstance(row, FindingRow) and row.layer in {"capture", "tcp"}]
 
 
-def test_a_command_above_the_limit_fails_the_benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--only", "batches", "--share", "0.01"]
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_command_above_the_limit_fails_the_benchmark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], jobs: str
+) -> None:
+    arguments = ["--only", "batches", "--only", "unfinished-chunks", "--share", "0.01", "--jobs", jobs]
     assert memory.main(arguments) == 0
     monkeypatch.setattr(memory, "LIMIT_MIB", 1)
     assert memory.main(arguments) == 1
-    assert "BAD batches" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert output.index("BAD batches") < output.index("BAD unfinished-chunks")
