@@ -105,7 +105,7 @@ def _codes() -> Iterator[str]:
 def _known_issues(entry: FindingEntry) -> Iterator[str]:
     if not entry.known_issues:
         return
-    yield "Known issues that show so, in the versions before:\n"
+    yield "Known issues with this symptom, each with the versions that fix it:\n"
     for product, issue in entry.known_issues:
         yield f"- [{issue.issue}]({issue.source}) ({product}, {', '.join(issue.fixed)}, {issue.date}): {_cell(issue.title)}"
     yield ""
