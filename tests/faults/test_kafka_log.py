@@ -148,6 +148,23 @@ def test_a_consumer_that_leaves_its_place_is_named(tmp_path: Path, code: str, by
     assert diagnose(tmp_path, conversation).commands(row) == ["FETCH_RESPONSE", "FETCH"]
 
 
+@pytest.mark.parametrize(("turns", "back"), [*product((3, 8), (2, 3))])
+def test_one_that_begins_anew_behind_what_it_read_before_is_named(tmp_path: Path, turns: int, back: int) -> None:
+    conversation = talk()
+    for number in (*range(turns), *range(turns - back, turns)):
+        conversation.client(fetch("t", 0, number * len(SET))).server(fetch_response(SET)).wait(200 * MILLISECOND)
+    _, evidence = diagnose(tmp_path, conversation.close()).only(TWICE)
+    assert evidence["bytes"] == back * len(SET)
+
+
+@pytest.mark.parametrize("far", [1, 1000])
+def test_one_that_goes_where_it_never_was_fetches_nothing_twice(tmp_path: Path, far: int) -> None:
+    conversation = talk()
+    for offset in (5000, 5000 + len(SET), 5000 - far - len(SET)):
+        conversation.client(fetch("t", 0, offset)).server(fetch_response(SET)).wait(200 * MILLISECOND)
+    assert TWICE not in codes(diagnose(tmp_path, conversation.close()))
+
+
 @pytest.mark.parametrize(
     ("why", "by"), [*product(("refused", "asked", "other partition", "empty", "cut", "lost", "pipelined", "new"), (-30, 30, 5000))]
 )

@@ -98,7 +98,7 @@ class Progress(msgspec.Struct):
     expected: int
     """Offset behind what was delivered; only that tells what is passed over."""
     begin: int
-    """Offset of the latest fetch that brought messages."""
+    """Offset from which on it has read without a break."""
     response: str
     steps: list[tuple[int, int]] = msgspec.field(default_factory=list)
     """Latest responses: time, and offset behind them."""
@@ -191,7 +191,9 @@ class LogRule(ConnectionRule):
                     continue
                 progress = self._progress[key] = Progress(-1, begin, where.name)
             if behind > begin:
-                progress.expected, progress.begin, progress.response = behind, begin, where.name
+                if begin != progress.expected:
+                    progress.begin = begin
+                progress.expected, progress.response = behind, where.name
             progress.steps.append((where.time, behind))
             if len(progress.steps) > STEPS_MAX:
                 del progress.steps[: STEPS_MAX // 2]
