@@ -45,6 +45,21 @@ def test_a_backlog_that_grows_is_told_with_who_holds_it_back(tmp_path: Path, len
     assert {*diagnosis.commands(row)} == {"MESSAGE", "SEND_RECEIPT"}
 
 
+@pytest.mark.parametrize(("before", "queue"), [*product((2, 5, 9), (20, 100, 160))])
+def test_one_that_grows_once_the_queue_is_full_is_told(tmp_path: Path, before: int, queue: int) -> None:
+    """A consumer keeps up for a while, then its application gets slow: its queue fills before the backlog grows."""
+    talk = subscribed(connected(start=50 * MILLISECOND)).client(flow(queue))
+    for entry in range(before * 50):
+        talk.wait(10 * MILLISECOND).server(delivery(entry)).client(ack(entry), flow(1)).wait(10 * MILLISECOND)
+    got, rest = before * 50, (queue + 250) // 6
+    for number in range(queue):
+        talk.wait(20 * MILLISECOND).server(delivery(got + number))
+    for number in range(rest):
+        talk.wait(120 * MILLISECOND).client(ack(got + number), flow(1)).server(delivery(got + queue + number))
+    diagnosis = diagnose(tmp_path, talk, publishing(before * 50 + queue + rest * 6, 20 * MILLISECOND))
+    assert diagnosis.only(GROWING)[1]["grown"] > 100
+
+
 @pytest.mark.parametrize(
     ("length", "every", "count", "pace"),
     [

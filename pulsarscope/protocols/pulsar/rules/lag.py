@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -55,6 +56,9 @@ SKIPPED = "skipped"
 PARTS = 3
 """Parts of the time, in each of which a backlog grows."""
 
+_LEVEL = 0.1
+"""Share of the growth by which a backlog that does not grow varies."""
+
 Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""
 
@@ -90,7 +94,7 @@ def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fa
     sent, got = _course(published, ledger), _course(delivered, ledger)
     if len(sent) < PARTS or len(got) < PARTS:
         return
-    begin, end = max(sent[0][0], got[0][0]), sent[-1][0]
+    begin, end = _begin_of_growth(sent, got), sent[-1][0]
     if end - begin < thresholds.ns("backlog-growing-seconds") or end - got[-1][0] > thresholds.ns("backlog-growing-rest-seconds"):
         return
     lags = [_entry_at(sent, time) - _entry_at(got, time) for time in (begin + (end - begin) * part // PARTS for part in range(PARTS + 1))]
@@ -134,6 +138,14 @@ def _holder(delivered: Sequence[Fact]) -> str | None:
     return "client" if all(2 * lack >= span for lack, span in zip(lacks, spans, strict=True)) else None
 
 
+def _begin_of_growth(sent: Course, got: Course) -> int:
+    """Return the time up to which a subscription kept up: the queues of its consumers may fill before its backlog grows."""
+    began = max(sent[0][0], got[0][0])
+    lags = [(time, _entry_at(sent, time) - _entry_at(got, time)) for time in (began, *(time for time, _ in sent if time > began))]
+    low = min(lag for _, lag in lags)
+    return max(time for time, lag in lags if lag <= low + _LEVEL * (lags[-1][1] - low))
+
+
 def _course(facts: Iterable[Fact], ledger: int) -> Course:
     course: Course = []
     for fact in facts:
@@ -145,10 +157,15 @@ def _course(facts: Iterable[Fact], ledger: int) -> Course:
 
 def _entry_at(course: Course, time: int) -> float:
     """Return the entry at a time, between two known ones in proportion."""
-    for (before, low), (after, high) in pairwise(course):
-        if before <= time <= after:
-            return low + (high - low) * (time - before) / (after - before)
-    return course[0][1] if time < course[0][0] else course[-1][1]
+    behind = bisect_left(course, time, key=_time)
+    if not 0 < behind < len(course):
+        return course[0 if behind == 0 else -1][1]
+    (before, low), (after, high) = course[behind - 1 : behind + 1]
+    return low + (high - low) * (time - before) / (after - before)
+
+
+def _time(point: tuple[int, int]) -> int:
+    return point[0]
 
 
 def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding) -> bool:
