@@ -8,11 +8,52 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.findings import ERROR
-from tests.scenarios.commands import PING, PONG, close_consumer, close_producer, created, error, producer, send_error, subscribe, success
+from tests.scenarios.commands import (
+    PING,
+    PONG,
+    TOPIC,
+    close_consumer,
+    close_producer,
+    created,
+    error,
+    producer,
+    send_error,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
+from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.producers import free_again
+
+
+def fencing(number: int, *, name: str = "", start: int = 0) -> Conversation:
+    """A producer that takes the topic for itself, with a name of its own or of the broker's choice."""
+    named = {"producer_name": name} if name else {}
+    talk = connected(40000 + number, start=start)
+    talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1, producer_access_mode="ExclusiveWithFencing", **named))
+    return talk.server(created(name or f"standalone-0-{number}", topic_epoch=number))
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("number", [2, 5])
+def test_producers_that_take_a_topic_from_each_other(number: int, tmp_path: Path, *, named: bool) -> None:
+    talks = [fencing(index, name=f"p{index}" if named else "", start=index * SECOND) for index in range(number)]
+    rows = with_code(findings_of(tmp_path, *talks), "producer-fenced")
+    assert [each["connection"] for each in (rows[0].evidence or {})["fenced"]] == ["0:1"]
+    assert len(rows) == number - 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_producers_that_take_a_topic_after_each_other(tmp_path: Path, *, named: bool) -> None:
+    talks = [fencing(index, name=f"p{index}" if named else "", start=index * SECOND).close() for index in range(4)]
+    assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
+
+
+def test_a_producer_that_comes_back_takes_nothing_from_itself(tmp_path: Path) -> None:
+    talks = [fencing(index, name="p", start=index * SECOND) for index in range(2)]
+    assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
 
 
 def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
