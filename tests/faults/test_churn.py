@@ -1,4 +1,4 @@
-"""Connections and producers made for hardly any work, and connections that are cut when they are idle."""
+"""Connections, producers and consumers made for hardly any work, and connections that are cut when they are idle."""
 
 from __future__ import annotations
 
@@ -7,10 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, close_producer, created, producer, receipt, send, success
+from tests.scenarios.commands import (
+    PING,
+    PONG,
+    ack,
+    close_consumer,
+    close_producer,
+    created,
+    delivery,
+    flow,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
+from tests.scenarios.frames import command_frame
 
 
 def job(number: int, every: int, *, messages: int = 1, end: str = "fin", lives: int = 20 * MILLISECOND) -> Conversation:
@@ -135,6 +150,61 @@ def test_a_producer_made_for_each_message_without_a_busy_second(number: int, eve
 )
 def test_producers_with_work_or_few_of_them(times: int, every: int, messages: int, topics: int, tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, producing(times, every, messages=messages, topics=topics)), "producer-churn") == []
+
+
+def consuming(times: int, every: int, *, messages: int = 1, topics: int = 1, reader: bool = False, end: str = "close") -> Conversation:
+    """One consumer or reader after the other on one connection."""
+    talk, entry = connected(), 0
+    for number in range(times):
+        start, topic = talk.time_ns, f"persistent://public/default/t{number % topics}"
+        talk.client(subscribe(number, request=2 * number, topic=topic, durable=not reader)).server(success(2 * number))
+        talk.client(flow(1000, number))
+        for _ in range(messages):
+            talk.server(delivery(entry, number))
+            if not reader:
+                talk.client(ack(entry, number=number))
+            entry += 1
+        if end.startswith("unsubscribe"):
+            talk.client(command_frame("UNSUBSCRIBE", consumer_id=number, request_id=2 * number + 1))
+            if end == "unsubscribe and close":
+                talk.client(close_consumer(number, 2 * number + 1))
+        elif end == "by the broker":
+            talk.server(close_consumer(number))
+        else:
+            talk.client(close_consumer(number, 2 * number + 1))
+        talk.server(success(2 * number + 1))
+        talk.wait(max(every - (talk.time_ns - start), 0))
+    return talk
+
+
+@pytest.mark.parametrize("every", [20 * MILLISECOND, 120 * MILLISECOND, 400 * MILLISECOND, 1200 * MILLISECOND])
+@pytest.mark.parametrize("messages", [0, 1, 3])
+@pytest.mark.parametrize(("reader", "end"), [(False, "close"), (True, "close"), (False, "unsubscribe"), (False, "unsubscribe and close")])
+def test_a_consumer_made_for_each_message(every: int, messages: int, reader: bool, end: str, tmp_path: Path) -> None:
+    number = max(2 * SECOND // every + 4, 12)
+    talk = consuming(number, every, messages=messages, reader=reader, end=end)
+    assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == number
+
+
+@pytest.mark.parametrize(
+    ("times", "every", "messages", "topics"),
+    [
+        (7, 100 * MILLISECOND, 1, 1),
+        (7, SECOND, 1, 1),
+        (30, 4 * SECOND, 1, 1),
+        (40, 100 * MILLISECOND, 30, 1),
+        (60, 50 * MILLISECOND, 1, 60),  # of as many topics
+        (40, MILLISECOND, 1, 1),  # at once
+    ],
+)
+@pytest.mark.parametrize("end", ["close", "unsubscribe", "unsubscribe and close"])
+def test_consumers_with_work_or_few_of_them(times: int, every: int, messages: int, topics: int, end: str, tmp_path: Path) -> None:
+    talk = consuming(times, every, messages=messages, topics=topics, end=end)
+    assert with_code(findings_of(tmp_path, talk), "consumer-churn") == []
+
+
+def test_consumers_that_the_broker_closes_again_and_again(tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, consuming(30, 100 * MILLISECOND, end="by the broker")), "consumer-churn") == []
 
 
 def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every: int | None = None) -> Conversation:

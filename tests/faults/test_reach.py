@@ -34,6 +34,15 @@ def working(server: Endpoint, start: int, port: int = 42000) -> Conversation:
     return connected(port, server=server, start=start).client(producer()).server(created())
 
 
+def give_up(talk: Conversation, how: str) -> Conversation:
+    """A client that has failed: it closes its connection, or keeps it."""
+    if how == "fin":
+        return wait_until(talk, 15 * SECOND).close()
+    if how == "rst":
+        return wait_until(talk, 15 * SECOND).reset("client")
+    return wait_until(talk, 2300 * MILLISECOND).client(PING).server(PONG)
+
+
 @pytest.mark.parametrize(
     ("how", "times", "pause", "url"),
     [
@@ -42,8 +51,9 @@ def working(server: Endpoint, start: int, port: int = 42000) -> Conversation:
         )
     ],
 )
-def test_an_address_that_nobody_answers_at(how: str, times: int, pause: int, url: str, tmp_path: Path) -> None:
-    text, evidence = only(findings_of(tmp_path, told(url), *attempts(how, times, pause)), "broker-unreachable")
+@pytest.mark.parametrize("end", ["fin", "rst", "open"])
+def test_an_address_that_nobody_answers_at(how: str, times: int, pause: int, url: str, end: str, tmp_path: Path) -> None:
+    text, evidence = only(findings_of(tmp_path, give_up(told(url), end), *attempts(how, times, pause)), "broker-unreachable")
     assert evidence["frames"] == ["0:7.1"]
     assert evidence["count"] == times
     assert "10.0.9.9:6650" in text
@@ -65,9 +75,20 @@ def test_other_ways_to_tell_an_address(command: str, again: int, tmp_path: Path)
         talk = wait_until(told("pulsar://broker-9.example:6650").client(producer()).server(created()), 9 * SECOND).client(PING).server(PONG)
     elif command == "after it worked":
         more = [working(TOLD, 20 * MILLISECOND).close("server")]
+    talk = talk if command == "beside a living connection" else give_up(talk, "open")
     rows = findings_of(tmp_path, talk, *attempts("refused", 2 + again, 300 * MILLISECOND), *more)
     text, evidence = only(rows, "broker-unreachable")
     assert evidence["worked_before"] == (command == "after it worked") == ("after it had worked" in text)
+
+
+@pytest.mark.parametrize(("how", "times"), [*product(("refused", "reset", "closed"), (1, 2, 5))])
+@pytest.mark.parametrize("beside", [0, 1500])
+def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, beside: int, tmp_path: Path) -> None:
+    """The broker may be starting: whether it answers is seen later."""
+    talks = [told(), *attempts(how, times, 350 * MILLISECOND)]
+    if beside:
+        talks.append(wait_until(working(("10.0.0.2", 6650), 0), beside * MILLISECOND).client(PING).server(PONG))
+    assert with_code(findings_of(tmp_path, *talks), "broker-unreachable") == []
 
 
 @pytest.mark.parametrize("how", ["refused", "unanswered", "reset"])

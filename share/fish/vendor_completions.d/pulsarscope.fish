@@ -365,12 +365,12 @@ function __pulsarscope_list
                 broker-unreachable bytes-skipped capture-malformed capture-order capture-truncated captured-twice certificate-expires \
                 checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete chunk-invalid chunk-missing \
                 chunk-size-mismatch chunk-stuck clock-skew command-before-connect command-too-new compression-useless connection-churn \
-                connection-closed-by-broker connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-corrupt \
-                consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close \
-                dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late \
-                delivered-to-both dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small \
-                fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large \
-                frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
+                connection-closed-by-broker connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-churn \
+                consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset \
+                data-after-close dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored \
+                delay-late delivered-to-both dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
+                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
+                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
                 key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
                 message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
                 messages-skipped midstream-start nested-too-deep nesting-too-deep non-persistent-dropped not-a-capture not-kafka07 \
@@ -399,36 +399,37 @@ function __pulsarscope_list
                 ack-hole-seconds ack-unanswered-seconds ack-unknown-id-seconds acked-redelivered-seconds auth-challenge-seconds \
                 backlog-growing-entries backlog-growing-factor backlog-growing-rest-seconds backlog-growing-seconds \
                 batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds bookie-silent-seconds \
-                broker-silent-seconds broker-unreachable-seconds certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least \
-                churn-frames churn-interval-seconds churn-least churn-rate churn-slow-interval-seconds clock-skew-seconds \
-                compression-useless-entries connection-churn-seconds connection-closed-by-client-seconds consumer-behind-factor \
-                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
-                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-not-acking-beside-seconds \
-                consumer-not-acking-closed-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
-                consumer-not-acking-messages consumer-not-acking-seconds consumer-not-acking-stopped-seconds \
-                consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
-                consumer-rhythm-factor consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-seconds \
-                consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
-                consumer-undecided-seeks dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
-                failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
-                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
-                key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries never-opened-seconds \
-                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds produce-lost-seconds \
-                producer-churn-frames producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
-                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
-                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
-                redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
-                redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved \
-                redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
-                redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds \
-                replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy \
-                request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
+                broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds certificate-expires-days \
+                chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least churn-rate \
+                churn-slow-interval-seconds clock-skew-seconds compression-useless-entries connection-churn-seconds \
+                connection-closed-by-client-seconds consumer-behind-factor consumer-behind-key-shared-entries \
+                consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
+                consumer-behind-seconds consumer-churn-frames consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
+                consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages consumer-not-acking-seconds \
+                consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
+                consumer-paused-seconds consumer-paused-times consumer-rhythm-factor consumer-starved-backlog-seconds \
+                consumer-starved-closed-seconds consumer-starved-seconds consumer-undecided-hole-turns consumer-undecided-lives \
+                consumer-undecided-redeliveries consumer-undecided-seconds consumer-undecided-seeks dead-holder-seconds \
+                delay-at-once-seconds delay-early-seconds delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns \
+                failover-switch-seconds idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds \
+                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
+                message-too-large-bytes messages-skipped-entries never-opened-seconds partition-skew-entries partition-skew-share \
+                partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-churn-frames producer-waiting-seconds \
+                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
+                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
+                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
+                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks \
+                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
+                redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
+                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds \
+                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
                 resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
                 send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
                 slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
-                slow-exchange-seconds slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
-                slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
-                topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds unload-burst-topics
+                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-held-seconds slow-publish-jump-seconds \
+                slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
+                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
+                unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry \
@@ -440,12 +441,12 @@ function __pulsarscope_list
                 broker-unreachable bytes-skipped capture-malformed capture-order capture-truncated captured-twice certificate-expires \
                 checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete chunk-invalid chunk-missing \
                 chunk-size-mismatch chunk-stuck clock-skew command-before-connect command-too-new compression-useless connection-churn \
-                connection-closed-by-broker connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-corrupt \
-                consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close \
-                dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late \
-                delivered-to-both dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small \
-                fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large \
-                frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
+                connection-closed-by-broker connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-churn \
+                consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset \
+                data-after-close dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored \
+                delay-late delivered-to-both dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
+                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
+                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
                 key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
                 message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
                 messages-skipped midstream-start nested-too-deep nesting-too-deep non-persistent-dropped not-a-capture not-kafka07 \

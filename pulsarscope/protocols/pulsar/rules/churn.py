@@ -1,4 +1,4 @@
-"""Connections and producers made for hardly any work, and connections that are cut when they are idle."""
+"""Connections, producers and consumers made for hardly any work, and connections that are cut when they are idle."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ CODES = table(
         "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
     ),
     SESSION.warning(
+        "consumer-churn",
+        "A client opens a consumer or reader again and again, and closes each after hardly any work.",
+        "Keep it open: each one costs the broker requests, and what it has prefetched is delivered again to the next one.",
+    ),
+    SESSION.warning(
         "idle-cut",
         "Connections die after the same time without traffic, again and again.",
         "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
@@ -36,21 +41,23 @@ CODES = table(
     ),
 )
 
+_ALL = ("connection-churn", "producer-churn", "consumer-churn")
+
 THRESHOLDS = (
     Threshold(
         "churn-least",
         12,
         "times",
-        "Connections or producers that a client must open; it needs one connection to each broker.",
-        ("connection-churn", "producer-churn"),
+        "Connections, producers or consumers that a client must open; it needs one connection to each broker.",
+        _ALL,
         1,
     ),
     Threshold(
         "churn-rate",
         3,
         "times/s",
-        "Connections or producers in a second that make it a busy one; scheduled jobs start less often.",
-        ("connection-churn", "producer-churn"),
+        "Connections, producers or consumers in a second that make it a busy one; scheduled jobs start less often.",
+        _ALL,
         1,
     ),
     Threshold(
@@ -59,14 +66,14 @@ THRESHOLDS = (
         SECONDS,
         "Time between two of them that makes up for busy seconds, for four times as long or when none overlaps the one before; "
         "scheduled jobs start less often.",
-        ("connection-churn", "producer-churn"),
+        _ALL,
     ),
     Threshold(
         "churn-few-least",
         8,
         "times",
-        "Connections or producers that are enough when they follow each other closely, one at a time, for two seconds or more.",
-        ("connection-churn", "producer-churn"),
+        "Connections, producers or consumers that are enough when they follow each other closely, one at a time, for two seconds or more.",
+        _ALL,
         1,
     ),
     Threshold(
@@ -74,14 +81,14 @@ THRESHOLDS = (
         3,
         SECONDS,
         "Time between two of them when they come one at a time, all for one topic; cron jobs are minutes apart.",
-        ("connection-churn", "producer-churn"),
+        _ALL,
     ),
     Threshold(
         "churn-busy",
         2,
         "seconds",
         "Busy seconds; the start of an application is over in one.",
-        ("connection-churn", "producer-churn"),
+        _ALL,
         1,
     ),
     Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
@@ -91,6 +98,14 @@ THRESHOLDS = (
         "frames",
         "Frames that a client sends for each producer; a producer with one message takes three.",
         ("producer-churn",),
+        1,
+    ),
+    Threshold(
+        "consumer-churn-frames",
+        10,
+        "frames",
+        "Frames that a client sends for each consumer; one message takes six, a reader that asks whether there are more takes eight.",
+        ("consumer-churn",),
         1,
     ),
     Threshold("connection-churn-seconds", 5, SECONDS, "Life of a connection; one that lives longer is in use.", ("connection-churn",)),
@@ -107,50 +122,72 @@ THRESHOLDS = (
 )
 
 TOPICS_MAX = 1_000
-"""Topics of one connection whose producers are counted."""
+"""Topics of one connection whose producers are counted, or whose consumers are."""
+
+_FRAMES = {"producer": "producer-churn-frames", "consumer": "consumer-churn-frames"}
+"""Threshold by what is made and closed."""
 
 _ALIKE = 0.1
 """Idle times are the same when they differ by no more than this share."""
 
 
 class ChurnRule(ConnectionRule):
-    """Rule about the producers of one connection."""
+    """Rule about the producers and consumers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._closed: dict[str, Repetitions] = {}
-        self._all = 0
+        self._closed: dict[str, dict[str, Repetitions]] = {kind: {} for kind in _FRAMES}
+        """What the client closed, by topic."""
+        self._count = dict.fromkeys(_FRAMES, 0)
+        self._unsubscribed: set[int] = set()
+        """Ids of consumers that were unsubscribed, and not closed yet."""
 
-    def _close(self, row: FrameRow) -> None:
+    def _close_producer(self, row: FrameRow) -> None:
+        self._close("producer", row)
+
+    def _close_consumer(self, row: FrameRow) -> None:
+        if (number := (row.fields or {}).get("consumer_id", -1)) in self._unsubscribed:
+            self._unsubscribed.remove(number)  # some clients close what they unsubscribed
+        else:
+            self._close("consumer", row)
+
+    def _unsubscribe(self, row: FrameRow) -> None:
+        if len(self._unsubscribed) < TOPICS_MAX:
+            self._unsubscribed.add((row.fields or {}).get("consumer_id", -1))
+        self._close("consumer", row)
+
+    def _close(self, kind: str, row: FrameRow) -> None:
         if row.direction != CLIENT or row.topic is None:
             return
-        self._all += 1
-        where = where_of(row)
-        if row.topic not in self._closed and len(self._closed) >= TOPICS_MAX:
+        self._count[kind] += 1
+        where, topics = where_of(row), self._closed[kind]
+        if row.topic not in topics and len(topics) >= TOPICS_MAX:
             return
-        closed = self._closed.setdefault(row.topic, Repetitions(where))
+        closed = topics.setdefault(row.topic, Repetitions(where))
         closed.asked += 1
         closed.repeat(where, self._context.thresholds["churn-rate"])
         closed.times[1:] = [where]
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report the topics whose producers came and went."""
+        """Report the topics whose producers or consumers came and went."""
         limits = self._context.thresholds
-        for topic, closed in self._closed.items():
-            first, latest = closed.times[0], closed.times[-1]
-            span = latest.time - first.time
-            if not _is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
-                continue
-            if row.client_frames > limits["producer-churn-frames"] * self._all:
-                continue
-            text = (
-                f"Client {self._context.client} made and closed {plural(closed.asked, 'producer')} on {topic} in "
-                f"{duration(span)}, with {row.client_frames / self._all:.1f} frames for each."
-            )
-            evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
-            self._context.report("producer-churn", first, text, evidence)
+        most = sum(limits[_FRAMES[kind]] * count for kind, count in self._count.items())
+        for kind, topics in self._closed.items():
+            for topic, closed in topics.items():
+                first, latest = closed.times[0], closed.times[-1]
+                span = latest.time - first.time
+                if not _is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
+                    continue
+                if row.client_frames > most:
+                    continue
+                text = (
+                    f"Client {self._context.client} made and closed {plural(closed.asked, kind)} on {topic} in "
+                    f"{duration(span)}, with {row.client_frames / sum(self._count.values()):.1f} frames for each."
+                )
+                evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
+                self._context.report(f"{kind}-churn", first, text, evidence)
 
-    frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close}
+    frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close_producer, "CLOSE_CONSUMER": _close_consumer, "UNSUBSCRIBE": _unsubscribe}
 
 
 def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:

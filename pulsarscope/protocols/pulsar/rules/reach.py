@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import SERVER
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -45,6 +45,13 @@ THRESHOLDS = (
         0.9,
         SECONDS,
         "Time without an answer to a SYN; TCP sends it again after 1 s (RFC 6298).",
+        ("broker-unreachable",),
+    ),
+    Threshold(
+        "broker-unreachable-tries-seconds",
+        2,
+        SECONDS,
+        "Time in which a client tries in vain, unless it gives up and closes; a broker that is starting answers soon.",
         ("broker-unreachable",),
     ),
 )
@@ -180,7 +187,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
-        if led and _is_certain(led, thresholds.ns("broker-unreachable-seconds")) and not _reached(named, server, spoken, led):
+        if led and _is_certain(led, before, connections, thresholds) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
@@ -234,9 +241,17 @@ def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: S
         report("broker-outage", between[0].where, text, evidence)
 
 
-def _is_certain(failures: Sequence[Fact], least_ns: int) -> bool:
-    """Return True unless the only sign is a SYN at the end of the capture."""
-    return len(failures) > 1 or _failure(failures[0]) != "unanswered" or failures[0].values["end"] - failures[0].where.time >= least_ns
+def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connections: Sequence[Fact], thresholds: Thresholds) -> bool:
+    """Return True unless the capture ends within one SYN, or while the client may still try again."""
+    first, last = failures[0], failures[-1]
+    is_one_syn = len(failures) == 1 and _failure(first) == "unanswered"
+    if is_one_syn and first.values["end"] - first.where.time < thresholds.ns("broker-unreachable-seconds"):
+        return False
+    asked = {fact.values["asked"] for fact in advertised}
+    later = [fact for fact in connections if fact.values["end"] > last.where.time]
+    has_given_up = any(fact.values["server"] in asked and fact.values["closed_by"] == CLIENT for fact in later)
+    seen = max(fact.values["end"] for fact in connections)
+    return has_given_up or seen - first.where.time >= thresholds.ns("broker-unreachable-tries-seconds")
 
 
 def _report_unreachable(

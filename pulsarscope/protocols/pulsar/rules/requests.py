@@ -72,6 +72,13 @@ THRESHOLDS = (
         ("slow-exchange", "request-unanswered"),
     ),
     Threshold(
+        "slow-exchange-stored-seconds",
+        2.5,
+        SECONDS,
+        "Time without an answer to ACK or a request of a transaction, for which a broker writes an entry.",
+        ("slow-exchange",),
+    ),
+    Threshold(
         "response-unrequested-attached-seconds",
         30,
         SECONDS,
@@ -101,6 +108,9 @@ SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
 FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
 """Requests for which a broker opens no topic, writes nothing and asks nobody that is slow."""
 
+STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN", "NEW_TXN"})
+"""Requests for which a broker writes an entry to the log of a transaction coordinator."""
+
 TOO_LARGE = "maximum message size"
 """Part of what a broker says to a SEND above the limit of its topic's policies."""
 
@@ -115,7 +125,7 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_answered_at", "_burst", "_context", "_opening", "_probes", "_queued", "_unanswered", "_unrequested")
+    __slots__ = ("_answered_at", "_burst", "_context", "_opening", "_probes", "_queued", "_slow_until", "_unanswered", "_unrequested")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -123,6 +133,8 @@ class RequestRule(ConnectionRule):
         """Time of the first answer."""
         self._opening = self._burst = 0
         """PRODUCERs and SUBSCRIBEs that wait, and their number since none did."""
+        self._slow_until = 0
+        """Time of the answer to the latest ACK that was reported as slow."""
         self._unanswered: list[tuple[Where, str, str]] | None = None
         """Place, command and title of requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
@@ -147,8 +159,12 @@ class RequestRule(ConnectionRule):
             self._probes = self._probes or {}
             remember(self._probes, where_of(row).name, None, REQUESTS_MAX)
 
-    def _ignore(self, row: ExchangeRow) -> None:
-        """Leave a command to its own rule."""
+    def _ack(self, row: ExchangeRow) -> None:
+        """Report the first of several slow ACKs that waited together; `acks.py` has all else."""
+        limit = "slow-exchange-stored-seconds"
+        if row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns(limit) and row.time >= self._slow_until:
+            self._slow_until = row.time + row.latency_ns
+            self._report_slow(row, row.latency_ns, limit)
 
     def _ping(self, row: ExchangeRow) -> None:
         """Note an answer."""
@@ -177,9 +193,7 @@ class RequestRule(ConnectionRule):
             count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}
             self._unrequested[row.response or ""] = count + 1, first, where.time
-        limit = "slow-exchange-connect-seconds" if row.request == "CONNECT" else "slow-exchange-seconds"
-        if row.request in FROM_MEMORY:
-            limit = "slow-exchange-lookup-seconds"
+        limit = _limit(row.request)
         limit_ns = self._context.thresholds.ns(limit)
         if row.request in _OPENING:
             limit_ns += self._for_others()
@@ -192,9 +206,13 @@ class RequestRule(ConnectionRule):
             if len(self._unanswered) < REQUESTS_MAX:
                 self._unanswered.append((where, row.request or "", _title(row)))
         if row.latency_ns is not None and is_slow and not self._may_answer_another(row, row.latency_ns):
-            evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": row.latency_ns}
-            evidence |= self._context.thresholds.evidence(limit)
-            self._context.report("slow-exchange", where, f"{_title(row)} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
+            self._report_slow(row, row.latency_ns, limit)
+
+    def _report_slow(self, row: ExchangeRow, latency_ns: int, limit: str) -> None:
+        where = where_of(row)
+        evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": latency_ns}
+        evidence |= self._context.thresholds.evidence(limit)
+        self._context.report("slow-exchange", where, f"{_title(row)} was answered after {latency_ns / 1e9:.1f} s.", evidence)
 
     def _for_others(self) -> int:
         """Return the nanoseconds that a PRODUCER or SUBSCRIBE may take longer for the others that wait with it."""
@@ -243,8 +261,17 @@ class RequestRule(ConnectionRule):
         return True
 
     frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
-    # ACK: acks.py; PING: closing.py; late receipts: publishing.py
-    exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ignore, "PING": _ping, "SEND": _refusal}
+    # other findings about ACK: acks.py; PING: closing.py; late receipts: publishing.py
+    exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}
+
+
+def _limit(request: str | None) -> str:
+    """Return the name of the threshold for the latency of a request."""
+    if request in FROM_MEMORY:
+        return "slow-exchange-lookup-seconds"
+    if request in STORED:
+        return "slow-exchange-stored-seconds"
+    return "slow-exchange-connect-seconds" if request == "CONNECT" else "slow-exchange-seconds"
 
 
 def _title(row: ExchangeRow) -> str:

@@ -13,6 +13,8 @@ from tests.scenarios.commands import (
     PING,
     PONG,
     TOPIC,
+    ack,
+    ack_response,
     close_consumer,
     close_producer,
     created,
@@ -30,6 +32,8 @@ from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
+
+TXN = {"txnid_most_bits": 0, "txnid_least_bits": 7}
 
 
 def answer(number: int) -> bytes:
@@ -99,8 +103,22 @@ def test_a_message_above_the_limit_of_its_topic_is_told(tmp_path: Path, size: in
 
 @pytest.mark.parametrize(
     ("question", "response", "limit"),
-    [(lookup(1), answer(1), 2500 * MILLISECOND), (producer(), created(), 5 * SECOND)],
-    ids=["read", "made"],
+    [
+        (lookup(1), answer(1), 2500 * MILLISECOND),
+        (producer(), created(), 5 * SECOND),
+        (
+            command_frame("NEW_TXN", request_id=1, txn_ttl_millis=9),
+            command_frame("NEW_TXN_RESPONSE", request_id=1, **TXN),
+            2500 * MILLISECOND,
+        ),
+        (
+            command_frame("END_TXN", request_id=1, txn_action="ABORT", **TXN),
+            command_frame("END_TXN_RESPONSE", request_id=1, **TXN),
+            2500 * MILLISECOND,
+        ),
+        (ack(4, request_id=1), ack_response(1), 2500 * MILLISECOND),
+    ],
+    ids=["read", "made", "begun", "ended", "acknowledged"],
 )
 @pytest.mark.parametrize("factor", [0.1, 0.9, 1.1, 4])
 def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, response: bytes, limit: int, factor: float) -> None:
@@ -109,6 +127,16 @@ def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, re
     assert len(diagnosis.of("slow-exchange")) == (factor > 1)
     if factor > 1:
         assert len(diagnosis.only("slow-exchange")[1]["frames"]) == 2
+
+
+@pytest.mark.parametrize(("count", "turns"), [(1, 1), (40, 1), (3, 3)])
+def test_acks_that_wait_together_are_told_once(tmp_path: Path, count: int, turns: int) -> None:
+    talk = connected()
+    for turn in range(turns):
+        numbers = range(turn * count, turn * count + count)
+        talk.client(*[ack(number, request_id=number) for number in numbers]).wait(3 * SECOND)
+        talk.server(*[ack_response(number) for number in numbers]).wait(SECOND)
+    assert len(diagnose(tmp_path, talk.close()).of("slow-exchange")) == turns
 
 
 @pytest.mark.parametrize(("waited", "codes"), [(SECOND, []), (2 * SECOND, ["slow-exchange"]), (4 * SECOND, ["slow-exchange"])])
