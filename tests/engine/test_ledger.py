@@ -46,6 +46,7 @@ def conversations(first: bytes, last: bytes, count: int = COUNT) -> list[Any]:
     return packets
 
 
+@pytest.mark.slow
 def test_bytes_that_wait_are_in_memory_once(tmp_path: Path) -> None:
     frame = payload_frame("SEND", message_metadata(sequence_id=0), bytes(3_000_000), producer_id=1, sequence_id=0)
     count, size = 8, 2_000_000

@@ -37,7 +37,9 @@ def job(number: int, every: int, *, messages: int = 1, end: str = "fin", lives: 
     return talk.close() if end == "fin" else talk.reset("client")
 
 
-@pytest.mark.parametrize("every", [10 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 200 * MILLISECOND])
+@pytest.mark.parametrize(
+    "every", [pytest.param(10 * MILLISECOND, marks=pytest.mark.slow), 50 * MILLISECOND, 100 * MILLISECOND, 200 * MILLISECOND]
+)
 @pytest.mark.parametrize("messages", [0, 1, 2])
 @pytest.mark.parametrize("end", ["fin", "rst"])
 def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_clients_made_one_after_the_other_need_no_second_busy_second(number: int
         (7, 900 * MILLISECOND, 1),
         (40, 4 * MILLISECOND, 1),  # that start at once
         (10, 100 * MILLISECOND, 1),
-        (40, 100 * MILLISECOND, 100),  # with much to do
+        pytest.param(40, 100 * MILLISECOND, 100, marks=pytest.mark.slow),  # with much to do
     ],
 )
 @pytest.mark.parametrize("end", ["fin", "rst"])
@@ -122,7 +124,9 @@ def producing(times: int, every: int, *, messages: int = 1, topics: int = 1) -> 
     return talk
 
 
-@pytest.mark.parametrize("every", [5 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 200 * MILLISECOND])
+@pytest.mark.parametrize(
+    "every", [pytest.param(5 * MILLISECOND, marks=pytest.mark.slow), 50 * MILLISECOND, 100 * MILLISECOND, 200 * MILLISECOND]
+)
 @pytest.mark.parametrize("messages", [0, 1, 3])
 @pytest.mark.parametrize("end", ["fin", "rst", "open"])
 def test_a_producer_made_for_each_message(every: int, messages: int, end: str, tmp_path: Path) -> None:

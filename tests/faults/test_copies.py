@@ -211,6 +211,7 @@ def test_one_that_begins_anew_with_other_bytes_or_after_it_closed_stores_other_m
     assert diagnose(tmp_path, first, again).of(TWICE) == []
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300), st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=3), st.integers(1, 10**8), st.booleans())
 def test_messages_that_differ_in_their_time_alone_are_recognised(
     payload: bytes, properties: dict[str, str], later: int, same: bool

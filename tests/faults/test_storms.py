@@ -50,7 +50,9 @@ def asking(ask: Ask, times: int, rate: int, names: int = 1, talk: Conversation |
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("times", "rate"), [(100, 10), (100, 40), (2_500, 1_000), (60, 10), (300, 100), (400, 1_000)])
+@pytest.mark.parametrize(
+    ("times", "rate"), [(100, 10), (100, 40), pytest.param(2_500, 1_000, marks=pytest.mark.slow), (60, 10), (300, 100), (400, 1_000)]
+)
 @pytest.mark.parametrize("end", ["fin", "rst", "open"])
 def test_one_client_asks_the_same_far_too_often(family: str, times: int, rate: int, end: str, tmp_path: Path) -> None:
     begun = subscribed(connected()) if family == "GET_LAST_MESSAGE_ID" else connected()
