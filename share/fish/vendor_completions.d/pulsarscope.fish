@@ -402,27 +402,28 @@ function __pulsarscope_list
                 broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds certificate-expires-days \
                 chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least churn-rate \
                 churn-slow-interval-seconds clock-skew-seconds compression-useless-entries connection-churn-seconds \
-                connection-closed-by-client-seconds consumer-behind-factor consumer-behind-key-shared-entries \
-                consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
-                consumer-behind-seconds consumer-churn-frames consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
-                consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages consumer-not-acking-seconds \
-                consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
-                consumer-paused-seconds consumer-paused-times consumer-rhythm-factor consumer-starved-backlog-seconds \
-                consumer-starved-closed-seconds consumer-starved-seconds consumer-undecided-hole-turns consumer-undecided-lives \
-                consumer-undecided-redeliveries consumer-undecided-seconds consumer-undecided-seeks dead-holder-seconds \
-                delay-at-once-seconds delay-early-seconds delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns \
-                failover-switch-seconds idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds \
-                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
-                message-too-large-bytes messages-skipped-entries never-opened-seconds partition-skew-entries partition-skew-share \
-                partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-churn-frames producer-waiting-seconds \
-                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
-                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
-                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
-                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks \
-                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
-                redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
-                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds \
-                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
+                connection-closed-by-client-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
+                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
+                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-frames \
+                consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds consumer-not-acking-first-seconds \
+                consumer-not-acking-limit consumer-not-acking-messages consumer-not-acking-seconds consumer-not-acking-stopped-seconds \
+                consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
+                consumer-rhythm-factor consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-seconds \
+                consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
+                consumer-undecided-seeks dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
+                failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
+                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
+                key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries never-opened-seconds \
+                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds produce-lost-seconds \
+                producer-churn-frames producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
+                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
+                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
+                redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
+                redelivery-storm-requests-for-all redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-unresolved \
+                redelivery-storm-window-redeliveries redelivery-storm-window-requests redelivery-storm-window-seconds \
+                redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds \
+                replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy \
+                request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
                 resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
                 send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
                 slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \

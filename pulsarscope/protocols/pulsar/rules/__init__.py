@@ -57,6 +57,7 @@ from pulsarscope.protocols.pulsar.rules import (
     tokens,
     transactions,
     unacked,
+    uneven,
     unknown_acks,
     unload,
 )
@@ -185,6 +186,6 @@ RULES = Rules(
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
     thresholds=tuple(
-        threshold for theme in (*THEMES, subscription_limit, poison, seeks, spans) for threshold in getattr(theme, "THRESHOLDS", ())
+        threshold for theme in (*THEMES, subscription_limit, poison, seeks, spans, uneven) for threshold in getattr(theme, "THRESHOLDS", ())
     ),
 )

@@ -25,6 +25,7 @@ from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.resting import evaluate_resting
 from pulsarscope.protocols.pulsar.rules.spans import WITHHELD, evaluate_spans
 from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
+from pulsarscope.protocols.pulsar.rules.uneven import evaluate_uneven
 from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
@@ -181,6 +182,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_lag(topic, facts, report, thresholds)
     evaluate_spans(topic, facts, report, thresholds)
     evaluate_resting(topic, facts, report, thresholds)
+    evaluate_uneven(facts, report, thresholds)
     if any(fact.what == WITHHELD and fact.values["txn"] for fact in facts):
         return  # what is published behind a transaction waits for its end
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]

@@ -17,9 +17,10 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.warning(
         "consumer-behind",
-        "A consumer acknowledges more slowly than messages are published for it, and falls further and further behind.",
-        "Look at what its application does for each message, or let more consumers share the subscription; with Key_Shared, all "
-        "messages of a key wait for one consumer.",
+        "A consumer acknowledges more slowly than messages are published for it and falls further and further behind, or holds many "
+        "that others of its subscription could have.",
+        "Look at what its application does for each message, or let more consumers share the subscription: a smaller receiver queue "
+        "leaves more to the others. With Key_Shared, all messages of a key wait for one consumer.",
     ),
 )
 
@@ -106,10 +107,13 @@ class Pace(msgspec.Struct):
         return PaceMark(now, self.got, unacknowledged - self.earlier, self.published, acks)
 
 
-def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: PaceMark, longest: int, oldest: Where) -> None:
-    """Report a consumer whose unacknowledged messages grow; `longest`: between two of its ACKs, `oldest`: delivery that it holds."""
+def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: PaceMark, longest: int, oldest: Where) -> bool:
+    """Report, and return True for, a consumer whose unacknowledged messages grow.
+
+    `longest`: between two of its ACKs; `oldest`: delivery that it holds.
+    """
     if not pace.marks or not pace.is_known:
-        return
+        return False
     thresholds = context.thresholds
     marks = [*pace.marks, now]
     begin = max(range(len(pace.marks)), key=lambda index: (-marks[index].unacknowledged, index))  # up to then it kept up
@@ -118,24 +122,24 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     span, grown, got = last.time - first.time, last.unacknowledged - first.unacknowledged, last.got - first.got
     acknowledged = got - grown
     if last.acks - first.acks < MEASURED_ACKS or span < thresholds.ns("consumer-behind-seconds"):
-        return
+        return False
     least = thresholds["consumer-behind-messages"]
     is_long = span >= thresholds.ns("consumer-behind-long-seconds") and grown >= 2 * least
     factor = thresholds["consumer-behind-long-factor" if is_long else "consumer-behind-factor"]
     if grown < least or got < factor * max(acknowledged, 1):
-        return
+        return False
     if PARTS * max(longest, now.time - pace.marks[-1].time) > span:
-        return  # it acknowledges in groups, or stopped
+        return False  # it acknowledges in groups, or stopped
     if PARTS * min(mark.unacknowledged - first.unacknowledged for mark in marks[end:]) < grown:
-        return  # it caught up
+        return False  # it caught up
     at = [next(mark for mark in reversed(marks) if mark.time <= first.time + span * part // PARTS) for part in range(PARTS + 1)]
     is_steady = all(2 * PARTS * (after.unacknowledged - before.unacknowledged) >= grown for before, after in pairwise(at))
     is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # all at once, each for long
     fresh = (last.published - first.published) * 1_000_000  # a backlog from before comes faster than it was published
     if not is_steady or is_starting or not span <= 2 * fresh <= 4 * span or _is_burst(marks[0], first, last):
-        return
+        return False
     if may_lack(context, first.time, last.time):
-        return
+        return False
     waiting = now.unacknowledged + pace.earlier
     text = f"{consumer.title} got {plural(got, 'message')} in {duration(span)} and acknowledged {acknowledged:,}: "
     text += f"{waiting:,} wait for its application."
@@ -150,6 +154,7 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     }
     decided = thresholds.evidence(*(threshold.name for threshold in THRESHOLDS))
     context.report("consumer-behind", oldest, text, evidence | decided)
+    return True
 
 
 def _end_of_growth(marks: list[PaceMark], begin: int) -> int:

@@ -130,6 +130,8 @@ class UnackedState(ConsumerState):
     """Most unacknowledged messages at an ACK."""
     reported: bool = False
     hole_reported: bool = False
+    behind: bool = False
+    """Reported as slower than its messages come."""
 
 
 class UnackedRule(ConsumerRule[UnackedState]):
@@ -164,7 +166,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if ending and not consumer.reported:
             pace, held = consumer.pace, next(iter(consumer.entries.values())).where
             present = pace.mark(now, consumer.messages, consumer.acks)
-            report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
+            consumer.behind = report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
         if not (ending or consumer.acks or consumer.subscription):
             return  # of a client of which the capture may have nothing, as is known at the end
         position, oldest = next(iter(consumer.entries.items()))
@@ -355,6 +357,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
             "closed": not self.open,
             "reported": consumer.reported,
+            "behind": consumer.behind,
         }
         self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING, values)
 

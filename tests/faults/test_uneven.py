@@ -1,0 +1,112 @@
+"""Workers of a Shared subscription of which one is slow, and holds what the others could have."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.faults.consumers import publishing
+from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+
+BEHIND = "consumer-behind"
+EVERY = 20
+"""Milliseconds between two messages of the topic."""
+
+
+def worker(
+    place: int,
+    workers: int,
+    length: int,
+    *,
+    queue: int = 50,
+    takes: int = 0,
+    first: int = 0,
+    kind: str = "Shared",
+    start: int = 0,
+    group: int = 1,
+    end: str = "open",
+) -> Conversation:
+    """One of several workers, which get an entry in turn while they have permits; `takes`: milliseconds for each but the first ones."""
+    talk = subscribed(connected(40000 + place, start=(start or 10) * MILLISECOND), kind=kind).client(flow(queue))
+    permits, free = queue, 0
+    held: list[int] = []
+    done: list[int] = []
+    for time in range(start + 100, length * 1000, EVERY):
+        wait_until(talk, time * MILLISECOND)
+        while held and free <= time:
+            done.append(held.pop(0))
+            free = max(free, time) + takes if takes and done[-1] >= first else time
+            if len(done) >= group:
+                talk.client(ack(*done))
+                permits += len(done)
+                talk.client(flow(len(done)))
+                done = []
+        entry = (time - 100) // EVERY
+        if entry % workers == place and permits > 0:
+            talk.server(delivery(entry))
+            if not held:
+                free = time + takes if entry >= first else time
+            held.append(entry)
+            permits -= 1
+    if end != "open":
+        talk.client(close_consumer())
+        talk.close() if end == "fin" else talk.reset("client")
+    return talk
+
+
+def beside(length: int) -> Conversation:
+    return publishing(length * 1000 // EVERY, EVERY * MILLISECOND)
+
+
+@pytest.mark.parametrize(("length", "takes", "queue"), [*product((6, 20), (700, 1200), (30, 80)), (9, 1500, 50), (40, 2000, 200)])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_slow_worker_that_holds_what_others_could_have(tmp_path: Path, length: int, takes: int, queue: int, workers: int) -> None:
+    slow = worker(0, workers, length, queue=queue, takes=takes)
+    talks = [slow, *(worker(place, workers, length, queue=queue) for place in range(1, workers))]
+    row, evidence = diagnose(tmp_path, *talks, beside(length)).only(BEHIND)
+    assert evidence["consumer_id"] == 1
+    assert evidence["unacknowledged"] >= 20
+    assert "of connection" not in (row.text or "")
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_one_that_is_stopped_at_the_end(tmp_path: Path, end: str) -> None:
+    talks = [worker(0, 2, 7, takes=900, end=end), worker(1, 2, 7)]
+    assert BEHIND in diagnose(tmp_path, *talks, beside(8)).codes
+
+
+@pytest.mark.parametrize(
+    ("story", "length"),
+    [
+        *product(
+            (
+                "all are slow", "alone", "small queues", "just joined", "groups", "other just joined", "other is gone", "few of the other",
+                "not so slow", "stopped", "works off a burst",
+            ),
+            (6, 15),
+        )
+    ],
+)  # fmt: skip
+def test_workers_that_hold_no_more_than_they_should(story: str, length: int, tmp_path: Path) -> None:
+    slow = worker(0, 2, length, takes=700, queue=60)
+    late = length * 1000 - 1500
+    talks = {
+        "all are slow": [slow, worker(1, 2, length, takes=700, queue=60)],
+        "alone": [worker(0, 1, length, queue=30, takes=10)],
+        "small queues": [worker(0, 2, length, queue=10, takes=700), worker(1, 2, length, queue=10)],
+        "just joined": [worker(0, 2, length, takes=700, queue=60, start=late), worker(1, 2, length)],
+        "groups": [worker(0, 2, length, queue=500, group=60), worker(1, 2, length)],
+        "other just joined": [slow, worker(1, 2, length, start=late)],
+        "other is gone": [slow, worker(1, 2, 1, end="fin")],
+        "few of the other": [slow, worker(1, 40, length)],
+        "works off a burst": [worker(0, 2, length, takes=50, queue=200), worker(1, 2, length, queue=200)],
+        "stopped": [worker(0, 2, length, takes=60_000, first=20), worker(1, 2, length)],
+        "not so slow": [worker(0, 2, length, takes=30), worker(1, 2, length)],
+    }[story]
+    found = diagnose(tmp_path, *talks, beside(length)).of(BEHIND)
+    assert not any("could have them" in (row.text or "") for row in found)
