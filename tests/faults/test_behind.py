@@ -96,6 +96,16 @@ def test_one_that_is_half_as_fast_for_longer_is(tmp_path: Path, until: int, arri
     assert evidence["delivered"] >= 1.4 * evidence["acknowledged"]
 
 
+@pytest.mark.parametrize(("works", "swing"), [*product((1.5, 2), (2, 4, 9))])
+def test_one_whose_few_messages_go_up_and_down_before_they_grow_is(tmp_path: Path, works: float, swing: int) -> None:
+    """With ACKs in groups a few more or less wait each time."""
+    arrivals = every(30, 9000)
+    acks = every(round(30 * works), 9000)
+    grouped = [time - time % (30 * swing) + 30 * swing for time in acks]
+    talk = consuming(arrivals, sorted(grouped))
+    assert BEHIND in diagnose(tmp_path, talk).codes
+
+
 @pytest.mark.parametrize("end", ["open", "fin"])
 def test_one_that_becomes_slow_is(tmp_path: Path, end: str) -> None:
     acks = [*every(20, 4000, 110), *every(400, 9000, 4000)]

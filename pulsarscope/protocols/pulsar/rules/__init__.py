@@ -43,6 +43,7 @@ from pulsarscope.protocols.pulsar.rules import (
     redelivery,
     requests,
     resends,
+    retries,
     schemas,
     seeks,
     sent,
@@ -109,6 +110,9 @@ THEMES = (
     path_ends,
 )
 """Modules with codes, in the order of the codes."""
+
+_MORE_LIMITS = (subscription_limit, poison, retries, seeks, spans, uneven)
+"""Modules with thresholds for codes of others."""
 
 _NEED_BOTH = frozenset(
     {
@@ -185,7 +189,5 @@ RULES = Rules(
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
-    thresholds=tuple(
-        threshold for theme in (*THEMES, subscription_limit, poison, seeks, spans, uneven) for threshold in getattr(theme, "THRESHOLDS", ())
-    ),
+    thresholds=tuple(threshold for theme in (*THEMES, *_MORE_LIMITS) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

@@ -117,13 +117,13 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     thresholds = context.thresholds
     marks = [*pace.marks, now]
     begin = max(range(len(pace.marks)), key=lambda index: (-marks[index].unacknowledged, index))  # up to then it kept up
-    end = _end_of_growth(marks, begin)
+    least = int(thresholds["consumer-behind-messages"])
+    end = _end_of_growth(marks, begin, least)
     first, last = marks[begin], marks[end]
     span, grown, got = last.time - first.time, last.unacknowledged - first.unacknowledged, last.got - first.got
     acknowledged = got - grown
     if last.acks - first.acks < MEASURED_ACKS or span < thresholds.ns("consumer-behind-seconds"):
         return False
-    least = thresholds["consumer-behind-messages"]
     is_long = span >= thresholds.ns("consumer-behind-long-seconds") and grown >= 2 * least
     factor = thresholds["consumer-behind-long-factor" if is_long else "consumer-behind-factor"]
     if grown < least or got < factor * max(acknowledged, 1):
@@ -157,13 +157,17 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
     return True
 
 
-def _end_of_growth(marks: list[PaceMark], begin: int) -> int:
-    """Return where what is unacknowledged stops to grow: a queue that is full gets more when a part of it is done, often half."""
+def _end_of_growth(marks: list[PaceMark], begin: int, least: int) -> int:
+    """Return where what is unacknowledged stops to grow, by at least so many.
+
+    A queue that is full gets more when a part of it is done, often half; a few go up and down all the time.
+    """
     end = begin
     for index in range(begin, len(marks)):
-        if marks[index].unacknowledged >= marks[end].unacknowledged:
+        waiting, most = marks[index].unacknowledged, marks[end].unacknowledged
+        if waiting >= most:
             end = index
-        elif 5 * marks[index].unacknowledged < 4 * marks[end].unacknowledged:
+        elif most - marks[begin].unacknowledged >= least and 5 * waiting < 4 * most:
             break
     return end
 

@@ -19,6 +19,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.retries import Retries
 from pulsarscope.protocols.pulsar.rules.seeks import Replays
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -190,6 +191,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self._dead_letters: dict[str, DeadLetters] = {}
         """Dead letters by topic."""
         self._replays = Replays(context)
+        self._retries = Retries(context)
         self._repeats = False
         """True when any entry came again."""
         self._unresolved = round(context.thresholds["redelivery-storm-unresolved"])
@@ -243,6 +245,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         """Review all consumers, and report the dead letters."""
         super().end(row, last)
         self._replays.report()
+        self._retries.report()
         for topic, letters in self._dead_letters.items():
             origin = f" from {letters.origin}" if letters.origin else ""
             text = f"{plural(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
@@ -365,6 +368,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if not (pairs := metadata.get("properties")) and not topic.endswith("-DLQ"):
             return
         properties = {pair.get("key"): pair.get("value") for pair in pairs or ()}
+        if "deliver_at_time" in metadata:
+            self._retries.note(row, properties)
         # A message that is to be retried has the same properties, and a time of delivery.
         moved = "REAL_TOPIC" in properties and "ORIGIN_MESSAGE_ID" in properties and "deliver_at_time" not in metadata
         if not (moved or topic.endswith("-DLQ")) or (topic not in self._dead_letters and len(self._dead_letters) >= TOPICS_MAX):

@@ -1,0 +1,81 @@
+"""Messages that an application sends to its retry topic again and again, and those that come through."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import TOPIC, created, producer, receipt, send
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+
+STORM = "redelivery-storm"
+RETRY = f"{TOPIC}-RETRY"
+
+
+def retried(sequence: int, origin: str, count: int, *, letter: bool = False, told: bool = True) -> bytes:
+    """A message on its way to a retry topic or, without a time of delivery, to a dead letter topic."""
+    said = [{"key": "ORIGIN_MESSAGE_ID", "value": origin}, {"key": "REAL_TOPIC", "value": TOPIC}]
+    said += [{"key": "RECONSUMETIMES", "value": str(count)}] if told else []
+    return send(1, sequence, metadata={"properties": said} | ({} if letter else {"deliver_at_time": 1_800_000_000_000}))
+
+
+def retrying(turns: list[tuple[str, int]], pause: int, *, midstream: bool = False, letter: bool = False, told: bool = True) -> Conversation:
+    """A client that retries these messages (origin, number of the retry), each so many ms after the one before."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
+    if not midstream:
+        talk.client(producer(topic=RETRY)).server(created())
+    for sequence, (origin, count) in enumerate(turns):
+        talk.client(retried(sequence, origin, count, letter=letter, told=told)).server(receipt(1, sequence, entry=sequence))
+        talk.wait(pause * MILLISECOND)
+    return talk
+
+
+@pytest.mark.parametrize(("times", "pause", "others"), [*product((12, 40), (10, 200, 450), (0, 1))])
+@pytest.mark.parametrize("end", ["open", "fin", "rst"])
+def test_a_message_that_is_retried_without_an_end(tmp_path: Path, times: int, pause: int, others: int, end: str) -> None:
+    turns = [(f"3:{other}:-1", count + 1) for count in range(times) for other in range(others + 1)]
+    talk = retrying(turns, pause)
+    talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
+    row, evidence = diagnose(tmp_path, talk).only(STORM)
+    assert (evidence["retries"], evidence["messages"], evidence["topic"]) == (times, others + 1, RETRY)
+    assert "message 3:0:-1" in (row.text or "")
+
+
+@pytest.mark.parametrize(("first", "pause"), [*product((21, 300), (10, 3000, 60_000))])
+@pytest.mark.parametrize("midstream", [True, False])
+def test_the_number_of_a_retry_tells_of_those_before_the_capture(tmp_path: Path, first: int, pause: int, *, midstream: bool) -> None:
+    talk = retrying([("3:0:-1", first), ("3:0:-1", first + 1)], pause, midstream=midstream)
+    assert STORM in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize(
+    ("turns", "pause"),
+    [
+        ([("3:0:-1", count + 1) for count in range(16)], 2000),  # up to the end that clients set
+        ([("3:0:-1", count + 1) for count in range(9)], 10),
+        ([(f"3:{number}:-1", 1) for number in range(200)], 20),
+        ([(f"3:{number % 40}:-1", number // 40 + 1) for number in range(200)], 20),
+        ([("3:0:-1", 20)], 10),
+    ],
+)
+@pytest.mark.parametrize("midstream", [True, False])
+def test_messages_that_are_retried_a_few_times(tmp_path: Path, turns: list[tuple[str, int]], pause: int, *, midstream: bool) -> None:
+    assert STORM not in diagnose(tmp_path, retrying(turns, pause, midstream=midstream)).codes
+
+
+@pytest.mark.parametrize(("letter", "told"), [(True, True), (False, False)])
+def test_dead_letters_and_messages_that_only_look_so(tmp_path: Path, *, letter: bool, told: bool) -> None:
+    turns = [("3:0:-1", 30)] * 40
+    assert STORM not in diagnose(tmp_path, retrying(turns, 20, letter=letter, told=told)).codes
+
+
+@pytest.mark.parametrize("count", ["", "many", "-3", "9" * 5000])
+def test_a_count_that_is_none(tmp_path: Path, count: str) -> None:
+    talk = connected().client(producer(topic=RETRY)).server(created())
+    said = [{"key": "ORIGIN_MESSAGE_ID", "value": "3:0:-1"}, {"key": "RECONSUMETIMES", "value": count}]
+    talk.client(send(1, 0, metadata={"properties": said, "deliver_at_time": 1_800_000_000_000})).server(receipt())
+    assert "rule-failed" not in diagnose(tmp_path, talk).codes
