@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -122,6 +123,8 @@ def main() -> None:
     collect_rarely()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     standard_output = sys.stdout
+    if sys.stdin is None:  # closed: an empty one, or a file that is opened later would be descriptor 0
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the end of the process
     try:
         app(prog_name="pulsarscope")
     except SystemExit:

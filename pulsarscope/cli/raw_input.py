@@ -44,7 +44,7 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
         what = (
             "empty" if request.raw_streams else "not a hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
         )
-        raise CaptureError(f"{printable(request.files[0])} is {what}")
+        raise CaptureError(f"{_name(request.files[0])} is {what}")
     with ExitStack() as stack:
         try:
             place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "streams.pcapng"
@@ -54,14 +54,18 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
         yield [str(place)]
 
 
+def _name(file: str) -> str:
+    return "standard input" if file == "-" else printable(file)
+
+
 def _content(file: str) -> bytes:
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as stream:
             data = stream.read(RAW_INPUT_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise CaptureError(f"{printable(file)} cannot be read: {system_reason(error)}") from None
+        raise CaptureError(f"{_name(file)} cannot be read: {system_reason(error)}") from None
     if len(data) > RAW_INPUT_MAX_BYTES:
-        raise UsageError(f"{printable(file)} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
+        raise UsageError(f"{_name(file)} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
     return data
 
 

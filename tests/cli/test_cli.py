@@ -202,6 +202,15 @@ def test_help_does_not_need_what_decoding_needs() -> None:
     assert not loaded & {"google.protobuf", "pyarrow", "numpy", "scapy", "rich.table", "rich.progress", "pulsarscope.engine.local"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["decode", "-"], ["registry", "-"], ["decode", "--raw", "-"], ["live", "-i", "-"]])
+def test_a_closed_standard_input_is_an_empty_one(arguments: list[str]) -> None:
+    ended = subprocess.run(["/bin/sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, *arguments], capture_output=True, timeout=60, check=False)
+    assert ended.returncode in (0, 3)
+    assert b"internal error" not in ended.stderr
+    assert b"empty" in ended.stdout + ended.stderr
+
+
 def test_a_wrong_filter_is_shown_with_a_mark_under_the_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "decode", "x", "-Y", "comand == SEND") == 2
     expected = """pulsarscope: unknown field "comand" in frame records; did you mean command?
