@@ -213,13 +213,12 @@ class Checker:
             return Mismatch(f"{name_text} is a field of {' and '.join(elsewhere)} records, not of {of}: {', or '.join(near)}", name.place)
         depth = self._known_depth(name, kinds)
         unknown_part = name.parts[min(depth, len(name.parts) - 1)]
-        candidates: dict[str, str] = {}
-        for kind in kinds:
-            for full, _ in self._catalogue.names(kind):
-                head, _, last = full.rpartition(".")
-                candidates.setdefault(full.lower(), full)
-                if depth == 0 and head in HOLDERS:
-                    candidates.setdefault(last.lower(), full)
+        known = [full for kind in kinds for full, _ in self._catalogue.names(kind)]
+        candidates = {full.lower(): full for full in reversed(known)}
+        for full in known if depth == 0 else ():
+            head, _, last = full.rpartition(".")
+            if head in HOLDERS:
+                candidates.setdefault(last.lower(), full)
         near_names = get_close_matches(name_text.lower(), candidates, 3, 0.7)
         near_names = list(dict.fromkeys(candidates[near] for near in near_names))
         hint = f"; did you mean {' or '.join(near_names)}?" if near_names else "; pulsarscope fields lists them"
