@@ -64,7 +64,7 @@ def help(request: HelpRequest) -> int:  # noqa: A001 - the name of the command
 def _write_page(request: HelpRequest, output: CommandOutput) -> int:
     topic = request.topic
     if topic is not None and topic not in TOPICS and topic not in COMMANDS:
-        raise UsageError(f'no topic "{escape(topic)}"{hint_for(topic, [*TOPICS, *COMMANDS], "pulsarscope help lists them")}')
+        raise UsageError(f'no topic "{escape(topic)}"{_elsewhere(topic)}')
     folder = next((folder for folder in FOLDERS if (folder / f"{TOPICS[0]}.md").is_file()), None)
     if topic not in TOPICS and topic is not None:
         text = _help_of(topic)
@@ -76,6 +76,15 @@ def _write_page(request: HelpRequest, output: CommandOutput) -> int:
         text = _page(request, (folder / f"{topic}.md").read_text(encoding="utf-8"))
     output.write(request, encoded(text, text_encoding(None)))
     return EXIT_DONE
+
+
+def _elsewhere(topic: str) -> str:
+    from pulsarscope.dissect.finding_catalogue import finding_entries
+    from pulsarscope.protocols import make_dissectors
+
+    if topic in finding_entries(make_dissectors()):
+        return f", but a finding: pulsarscope findings {topic}"
+    return hint_for(topic, [*TOPICS, *COMMANDS], "pulsarscope help lists them")
 
 
 def _list(folder: Path) -> str:

@@ -117,7 +117,7 @@ ProfileOption = Annotated[
         envvar="PULSARSCOPE_PROFILE",
         is_eager=True,
         callback=_configure,
-        help="Take defaults from this profile of the configuration (see pulsarscope help config).",
+        help="Take defaults from this profile of the configuration (see pulsarscope help configuration).",
     ),
 ]
 

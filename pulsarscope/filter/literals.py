@@ -107,6 +107,8 @@ def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Va
     if known.values:
         names = ", ".join(known.values[:4]) + (" …" if len(known.values) > 4 else "")
         raise Mismatch(f"{known.name} is one of {names}", literal.place)
+    if kind == NETWORK and known.name in {"client", "server"}:
+        raise Mismatch(f"{known.name} is an address with its port: write {known.name}.ip", literal.place)
     expected = f'text in quotes: "{text}"' if type_ == "string" and kind == WORD else EXPECTED[type_]
     raise Mismatch(f"{known.name} is compared with {expected}", literal.place)
 

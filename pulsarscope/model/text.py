@@ -18,6 +18,9 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066
 # Those of them that JSON does not escape, in UTF-8. A set of first bytes is searched for many times as fast as alternatives.
 _JSON_CONTROLS = re.compile(rb"[\x7f\xc2\xe2](?:(?<=\x7f)|(?<=\xc2)[\x80-\x9f]|(?<=\xe2)(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]))")
 
+_WORD_MATCHES_MAX = 3
+"""Most names that are suggested for one of their words."""
+
 
 def escape(text: str) -> str:
     """Escape invisible and active characters; return printable text unchanged."""
@@ -65,9 +68,21 @@ def plural(number: int, noun: str) -> str:
 
 
 def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
-    """Return the end of a message about an unknown name: the most similar one, else where the known ones are listed, or all of them."""
+    """Return the end of a message about an unknown name: similar names, else where the known ones are listed, or all of them.
+
+    Similar are the few that have the name as one of their words, else the nearest; capitals and underscores make no difference.
+    """
     from difflib import get_close_matches  # noqa: PLC0415 - only for messages
 
-    if near := get_close_matches(name, known, 1):
-        return f"; did you mean {near[0]}?"
+    plain = _plain(name)
+    plain_names = {_plain(each): each for each in known}
+    near = [each for each in plain_names if plain in each.split("-")]
+    if not 0 < len(near) <= _WORD_MATCHES_MAX:
+        near = get_close_matches(plain, plain_names, 1)
+    if near:
+        return f"; did you mean {' or '.join(plain_names[each] for each in near)}?"
     return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")

@@ -69,6 +69,9 @@ def test_protocols_with_words_of_their_own_have_them_each() -> None:
     ("arguments", "message"),
     [
         (["consumer-starve"], 'unknown finding "consumer-starve"; did you mean consumer-starved?'),
+        (["CONSUMER_STARVED"], 'unknown finding "CONSUMER_STARVED"; did you mean consumer-starved?'),
+        (["stuck"], 'unknown finding "stuck"; did you mean chunk-stuck or partition-stuck?'),
+        (["consumer"], 'unknown finding "consumer"; did you mean consumer-busy?'),
         (["x\x1b[31m"], 'unknown finding "x\\x1b[31m"; pulsarscope findings lists them'),
         (["consumer-starved", "--layer", "tcp"], "no finding is of this code, layer and severity"),
     ],

@@ -120,6 +120,8 @@ def test_a_command_is_explained_by_its_help(command: str) -> None:
 def test_an_unknown_topic_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean tutorial"):
         run("tutorail")
+    with pytest.raises(UsageError, match="but a finding: pulsarscope findings consumer-starved"):
+        run("consumer-starved")
     monkeypatch.setattr(help_command, "FOLDERS", (tmp_path,))
     with pytest.raises(UsageError, match="pages are missing"):
         run("tutorial")

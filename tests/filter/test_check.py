@@ -38,6 +38,7 @@ ERRORS = [
     ("status == fine", 'status is never "fine"; known: ok, malformed, truncated, skipped', "fine"),
     ("finding == stream-gob", "did you mean stream-gap", "stream-gob"),
     ("topic == orders", 'topic is compared with text in quotes: "orders"', "orders"),
+    ("client == 10.0.0.1", "client is an address with its port: write client.ip", "10.0.0.1"),
     ("topic == 5", "topic is compared with text in quotes, as in", "5"),
     ("size == big", "size is compared with a number", "big"),
     ('size == "5"', "size is compared with a number", '"5"'),
