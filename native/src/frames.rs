@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::caught;
-use crate::pieces::Places;
+use crate::pieces::{Pieces, Places};
 use crate::reader::Reader;
 use crate::session::Known;
 use crate::tables::{Command, Parts, Range, Tables, Text};
@@ -89,7 +89,7 @@ type Stream<'py> = (Bound<'py, PyBytes>, usize, i64, Bound<'py, PyAny>, Bound<'p
 #[pymethods]
 impl Frames {
     #[new]
-    fn new(reader: Py<Reader>) -> Self {
+    pub fn new(reader: Py<Reader>) -> Self {
         Frames { reader, origins: Vec::new(), entries: Vec::new(), texts: Vec::new(), numbers: HashMap::new() }
     }
 
@@ -111,17 +111,9 @@ impl Frames {
         let (data, position, base, pieces, ends) = stream;
         let (floor, largest, packet, sub) = at;
         let client = names[4].extract::<&str>().is_ok_and(|direction| direction == "client");
-        let origin = self.origins.len() as u32;
         let file = names[1].extract()?;
-        self.origins.push(Origin {
-            data: data.clone().unbind(),
-            base,
-            file,
-            client,
-            names: names.map(Bound::unbind),
-            json: OnceLock::new(),
-        });
-        let mut run = Run { position, packet, sub, origin, base, floor, largest, places: Places::of(&pieces, &ends) };
+        let origin = self.add_origin(data.clone().unbind(), base, file, client, names.map(Bound::unbind));
+        let mut run = Run { position, packet, sub, origin, base, floor, largest, any: false, places: Places::of(&pieces, &ends) };
         let reader = self.reader.bind(py).get();
         let error = caught(|| run.read(py, &reader.tables, data.as_bytes(), &mut self.entries)).err();
         Ok((run.position, run.packet, run.sub, error))
@@ -189,6 +181,17 @@ impl Frames {
         Ok(stop)
     }
 
+    /// Read a connection of which nothing else follows, and name and pair its frames, if all of them are plain; see `conversation::read`.
+    fn read_connection<'py>(
+        &mut self,
+        client: &Bound<'py, Pieces>,
+        server: &Bound<'py, Pieces>,
+        names: [Bound<'py, PyAny>; 6],
+        sizes: (usize, usize),
+    ) -> PyResult<bool> {
+        caught(|| crate::conversation::read(self, [client, server], names, sizes))
+    }
+
     /// Name and pair the frames from a place on until one that Python must deal with.
     ///
     /// `known`: of the session; `room`: SENDs that may begin to wait. Returns the place of that frame, the length if there is none, and by
@@ -198,20 +201,22 @@ impl Frames {
     }
 }
 
-/// A call of `Frames.read`.
-struct Run<'py> {
-    position: usize,
-    packet: i64,
-    sub: u32,
-    origin: u32,
-    base: i64,
-    floor: i64,
-    largest: usize,
-    places: Places<'py>,
+/// Frames of a stream that are read one behind the other.
+pub struct Run<'py> {
+    pub position: usize,
+    pub packet: i64,
+    pub sub: u32,
+    pub origin: u32,
+    pub base: i64,
+    pub floor: i64,
+    pub largest: usize,
+    /// Frames of any command in the tables are read, not only those of the data path.
+    pub any: bool,
+    pub places: Places<'py>,
 }
 
 impl Run<'_> {
-    fn read(&mut self, py: Python<'_>, tables: &Tables, data: &[u8], entries: &mut Vec<Entry>) -> PyResult<()> {
+    pub fn read(&mut self, py: Python<'_>, tables: &Tables, data: &[u8], entries: &mut Vec<Entry>) -> PyResult<()> {
         let (mut index, mut piece_end) = (0, i64::MIN);
         let (mut time, mut moment) = (0, 0);
         while let Some(size) = data.get(self.position..).and_then(|rest| Bytes(rest).u32()) {
@@ -220,7 +225,7 @@ impl Run<'_> {
                 break;
             }
             let Some(bytes) = data.get(self.position..self.position + size) else { break };
-            let Some(parts) = tables.parts(py, bytes)? else { break };
+            let Some(parts) = tables.parts(py, bytes, self.any)? else { break };
             let stop = self.base + (self.position + size) as i64;
             if stop > piece_end {
                 let (at, place) = self.places.find(index, stop)?;
@@ -244,6 +249,12 @@ impl Run<'_> {
 }
 
 impl Frames {
+    /// Add bytes of frames with the values that their rows share; return the number of both.
+    pub fn add_origin(&mut self, data: Py<PyBytes>, base: i64, file: i64, client: bool, names: [Py<PyAny>; 5]) -> u32 {
+        self.origins.push(Origin { data, base, file, client, names, json: OnceLock::new() });
+        self.origins.len() as u32 - 1
+    }
+
     pub fn slice<'py>(&'py self, py: Python<'py>, frame: &Frame, range: Range) -> &'py [u8] {
         let data = self.origins[frame.origin as usize].data.as_bytes(py);
         let start = frame.start as usize;

@@ -34,7 +34,6 @@ const NULL_KEY: u64 = 80;
 const KEY: u64 = 10;
 const VALUE: u64 = 18;
 
-
 #[derive(Default)]
 struct Message {
     key: Option<Range>,

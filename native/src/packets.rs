@@ -12,12 +12,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
 use crate::caught;
+use crate::complete::{self, WholeConnection};
 use crate::pieces::{item, Piece, Pieces};
 
 const IPV4_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
-const CONTROL_FLAGS: u8 = 0x07;
-const SYN: u8 = 0x02;
+const CONTROL_FLAGS: u8 = FIN | SYN | RST;
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
 const SECOND: i64 = 1_000_000_000;
 
 /// `capture.Segment`.
@@ -25,18 +28,18 @@ type SegmentTuple<'py> = (i64, i64, u32, u32, u8, u16, Bound<'py, PyBytes>, u32,
 
 /// A TCP segment; payload and options are ranges of a buffer.
 #[derive(Clone, Copy)]
-struct Segment {
-    packet: i64,
-    time: i64,
-    sequence: u32,
-    acknowledgment: u32,
-    flags: u8,
-    window: u16,
-    missing: u32,
-    identification: u16,
-    buffer: u32,
-    payload: (u32, u32),
-    options: (u32, u32),
+pub struct Segment {
+    pub packet: i64,
+    pub time: i64,
+    pub sequence: u32,
+    pub acknowledgment: u32,
+    pub flags: u8,
+    pub window: u16,
+    pub missing: u32,
+    pub identification: u16,
+    pub buffer: u32,
+    pub payload: (u32, u32),
+    pub options: (u32, u32),
     /// The whole packet as it is stored; nothing where Python has read it.
     stored: (u32, u32),
 }
@@ -53,6 +56,20 @@ pub struct Segments {
 }
 
 impl Segments {
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Return some bytes of the packet of a segment.
+    pub fn bytes<'a>(&'a self, py: Python<'a>, segment: &Segment, range: (u32, u32)) -> &'a [u8] {
+        &self.buffers[segment.buffer as usize].as_bytes(py)[range.0 as usize..range.1 as usize]
+    }
+
+    /// Return pieces of these segments.
+    pub fn pieces(&self, py: Python<'_>, pieces: Vec<Piece>) -> Pieces {
+        Pieces { buffers: self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect(), pieces }
+    }
+
     fn tuple<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyTuple>> {
         let segment = self.segments.get(index).ok_or_else(|| PyIndexError::new_err("no such segment"))?;
         let data = self.buffers[segment.buffer as usize].as_bytes(py);
@@ -197,6 +214,11 @@ impl Segments {
         Ok(found)
     }
 
+    /// The connection of a client's segments and the server's, if it begins and ends with them; see `complete::connection`.
+    fn complete(&self, py: Python<'_>, server: &Segments, longest: i64) -> Option<WholeConnection> {
+        complete::connection(py, self, server, longest)
+    }
+
     /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a
     /// closer look, as a closed window or sequence numbers that wrap do. With them their size and, of the last one that brings data,
     /// identification, size and options.
@@ -220,13 +242,11 @@ impl Segments {
         let (identification, last, options) = match newest {
             None => (0, 0, PyBytes::new(py, b"").unbind()),
             Some(segment) => {
-                let data = self.buffers[segment.buffer as usize].as_bytes(py);
-                let options = PyBytes::new(py, &data[segment.options.0 as usize..segment.options.1 as usize]).unbind();
+                let options = PyBytes::new(py, self.bytes(py, segment, segment.options)).unbind();
                 (segment.identification, (segment.payload.1 - segment.payload.0) as usize, options)
             }
         };
-        let buffers = self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect();
-        Some((Pieces { buffers, pieces }, size, identification, last, options))
+        Some((self.pieces(py, pieces), size, identification, last, options))
     }
 }
 

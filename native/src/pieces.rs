@@ -51,6 +51,39 @@ impl Pieces {
     }
 }
 
+impl Pieces {
+    /// Return all bytes in one, and the places of the pieces.
+    pub fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Vec<Place>)> {
+        let data = PyBytes::new_with(py, self.size(), |out| {
+            self.copy_to(py, out);
+            Ok(())
+        })?;
+        let mut places = Vec::with_capacity(self.pieces.len());
+        self.place(0, &mut places);
+        Ok((data, places))
+    }
+
+    /// Copy all bytes to where there is room for them.
+    fn copy_to(&self, py: Python<'_>, mut out: &mut [u8]) {
+        for piece in &self.pieces {
+            let payload = &self.buffers[piece.buffer as usize].as_bytes(py)[piece.start as usize..piece.end as usize];
+            let (to, behind) = out.split_at_mut(payload.len());
+            to.copy_from_slice(payload);
+            out = behind;
+        }
+    }
+
+    /// Append the places of the pieces, which begin at a stream offset; return the offset behind them.
+    fn place(&self, offset: i64, places: &mut Vec<Place>) -> i64 {
+        let mut end = offset;
+        for piece in &self.pieces {
+            end += i64::from(piece.end - piece.start);
+            places.push(Place { end, packet: piece.packet, time: piece.time, moment: piece.moment });
+        }
+        end
+    }
+}
+
 #[pymethods]
 impl Pieces {
     fn __len__(&self) -> usize {
@@ -109,22 +142,13 @@ impl Joined {
             let (_, packet, time, moment): (Bound<'_, PyAny>, i64, i64, i64) = piece?.extract()?;
             places.push(Place { end, packet, time, moment });
         }
-        let mut end = offset;
-        for piece in &following.pieces {
-            end += i64::from(piece.end - piece.start);
-            places.push(Place { end, packet: piece.packet, time: piece.time, moment: piece.moment });
-        }
+        let end = following.place(offset, &mut places);
         let waiting = waiting.as_bytes();
         let size = waiting.len() + usize::try_from(end - offset)?;
         let data = PyBytes::new_with(py, size, |out| {
-            let (head, mut rest) = out.split_at_mut(waiting.len());
+            let (head, rest) = out.split_at_mut(waiting.len());
             head.copy_from_slice(waiting);
-            for piece in &following.pieces {
-                let payload = &following.buffers[piece.buffer as usize].as_bytes(py)[piece.start as usize..piece.end as usize];
-                let (to, behind) = rest.split_at_mut(payload.len());
-                to.copy_from_slice(payload);
-                rest = behind;
-            }
+            following.copy_to(py, rest);
             Ok(())
         })?;
         let base = offset - i64::try_from(waiting.len())?;

@@ -62,6 +62,10 @@ pub enum Role {
     Messages,
     PublishTime,
     Properties,
+    Topic,
+    Subscription,
+    Ready,
+    LargestMessage,
     /// In metadata: there is something to open in the payload.
     Wrapped,
     /// Only Python has words for it.
@@ -96,6 +100,10 @@ impl Role {
             "producer_name" => Role::ProducerName,
             "publish_time" => Role::PublishTime,
             "properties" => Role::Properties,
+            "topic" => Role::Topic,
+            "subscription" => Role::Subscription,
+            "producer_ready" => Role::Ready,
+            "max_message_size" => Role::LargestMessage,
             _ => Role::Other,
         }
     }
@@ -104,6 +112,7 @@ impl Role {
 /// A value of a field, as `Tables::visit` gives it.
 pub enum Value<'a> {
     Number(i64),
+    Flag(bool),
     /// A name of an enumeration, as JSON.
     Name(&'a [u8]),
     Text(&'a [u8]),

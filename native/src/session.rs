@@ -218,7 +218,7 @@ impl<'py> State<'_, 'py> {
 
 impl Frames {
     /// Return the number of a text of Python, 0 for None: each has one, however often the session is asked for it.
-    fn text(&mut self, text: &Bound<'_, PyAny>) -> PyResult<u32> {
+    pub fn text(&mut self, text: &Bound<'_, PyAny>) -> PyResult<u32> {
         let Ok(text) = text.cast::<PyString>() else { return Ok(0) };
         let place = text.as_ptr() as usize;
         if let Some(number) = self.numbers.get(&place) {

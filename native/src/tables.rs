@@ -16,9 +16,24 @@ use crate::wire::Bytes;
 pub struct Command {
     pub name: Text,
     pub kind: CommandKind,
-    tag: u8,
+    tag: Vec<u8>,
     pub plan: usize,
     pub payload: bool,
+    /// What only a conversation that is read as a whole asks for.
+    pub part: Part,
+}
+
+/// The part of a command of `CommandKind::Other` in a conversation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Part {
+    Connect,
+    Connected,
+    Producer(u8),
+    Subscribe(u8),
+    /// A request with the number of its response.
+    Asks(u8),
+    ProducerSuccess,
+    Answers,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -63,7 +78,7 @@ pub type Range = (u32, u32);
 /// None: the bytes are not plain.
 pub type Plain<T> = PyResult<Option<T>>;
 
-pub type CommandRow<'py> = (u8, Bound<'py, PyString>, u8, usize, bool);
+pub type CommandRow<'py> = (u8, Bound<'py, PyString>, Vec<u8>, usize, bool, u8);
 
 const CHECKSUM_MAGIC: [u8; 2] = [0x0e, 0x01];
 const BROKER_ENTRY_METADATA_MAGIC: [u8; 2] = [0x0e, 0x02];
@@ -80,7 +95,7 @@ macro_rules! plain {
 
 impl Tables {
     /// `plans`: of each message its rows and whether it has values that only its key says to be secret, the key first; `commands`: number,
-    /// name, tag, plan, presence of a payload.
+    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         plans: Vec<PlanRow<'_>>,
@@ -98,7 +113,7 @@ impl Tables {
         }
         let plans: Vec<Plan> = plans.into_iter().map(|plan| Plan::new(plan, count, names)).collect::<PyResult<_>>()?;
         let mut by_number: Vec<Option<Command>> = (0..256).map(|_| None).collect();
-        for (number, name, tag, plan, payload) in commands {
+        for (number, name, tag, plan, payload, response) in commands {
             let name = Text::new(&name)?;
             let kind = match name.json.as_slice() {
                 b"\"SEND\"" => CommandKind::Send,
@@ -108,7 +123,16 @@ impl Tables {
                 b"\"FLOW\"" => CommandKind::Flow,
                 _ => CommandKind::Other,
             };
-            by_number[usize::from(number)] = Some(Command { name, kind, tag, plan, payload });
+            let part = match (name.json.as_slice(), response) {
+                (b"\"CONNECT\"", _) => Part::Connect,
+                (b"\"CONNECTED\"", _) => Part::Connected,
+                (b"\"PRODUCER_SUCCESS\"", _) => Part::ProducerSuccess,
+                (_, 0) => Part::Answers,
+                (b"\"PRODUCER\"", _) => Part::Producer(response),
+                (b"\"SUBSCRIBE\"", _) => Part::Subscribe(response),
+                _ => Part::Asks(response),
+            };
+            by_number[usize::from(number)] = Some(Command { name, kind, tag, plan, payload, part });
         }
         Ok(Tables {
             plans,
@@ -140,20 +164,26 @@ impl Tables {
         chosen
     }
 
-    /// Split a whole frame, and check that it is plain: known fields, none twice, texts in UTF-8, a payload with a right checksum.
-    pub fn parts(&self, py: Python<'_>, frame: &[u8]) -> Plain<Parts> {
+    /// Split a whole frame, and check that it is plain: known fields, none twice, texts in UTF-8, a payload with a right checksum. `any`:
+    /// of any command in the tables, not only of the data path.
+    pub fn parts(&self, py: Python<'_>, frame: &[u8], any: bool) -> Plain<Parts> {
         let mut rest = Bytes(frame);
         plain!(rest.u32());
         let size = plain!(rest.u32());
         let command = plain!(rest.take(u64::from(size)));
-        let (&[type_tag, number, tag, body], fields) = plain!(command.split_first_chunk::<4>());
+        let (&[type_tag, number], behind) = plain!(command.split_first_chunk::<2>());
         let known = plain!(self.command(number));
-        if type_tag != 8 || tag != known.tag || body > 127 || usize::from(body) != fields.len() {
+        let mut body = Bytes(plain!(behind.strip_prefix(known.tag.as_slice())));
+        let length = plain!(body.varint());
+        let (fields, start) = (body.0, (8 + command.len() - body.0.len()) as u32);
+        let minimal = start as usize == 11 + known.tag.len() + usize::from(length >= 128);
+        let wanted = any || known.kind != CommandKind::Other;
+        if type_tag != 8 || !wanted || length != fields.len() as u64 || !minimal {
             return Ok(None);
         }
         let mut parts = Parts {
             command: number,
-            fields: (12, 12 + fields.len() as u32),
+            fields: (start, start + fields.len() as u32),
             entry: None,
             metadata: None,
             checksum: 0,
@@ -161,6 +191,7 @@ impl Tables {
             numbers: Numbers::default(),
         };
         plain!(self.check(py, fields, known.plan, 0, &mut parts.numbers)?);
+        parts.numbers.name = None; // that of a command is a field like others
         if !known.payload {
             return Ok(rest.0.is_empty().then_some(parts));
         }
@@ -261,7 +292,7 @@ impl Tables {
             let number = rest.varint()?;
             let value = match field.kind {
                 Kind::Int64 | Kind::Int32 | Kind::Uint32 => Value::Number(field.kind.number(number)),
-                Kind::Bool => Value::Other,
+                Kind::Bool => Value::Flag(number != 0),
                 Kind::Enum => Value::Name(&field.names.get(&number)?.json),
                 Kind::String => Value::Text(rest.take(number)?),
                 Kind::Bytes => {

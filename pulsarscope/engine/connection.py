@@ -20,7 +20,7 @@ from pulsarscope.engine.transport import Transport, Upgrade, is_plain
 from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import Code, Finding
 from pulsarscope.model.flow import CLIENT, SERVER, source_port
-from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row, finding_row
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, finding_row
 
 if TYPE_CHECKING:
     from pulsarscope.tcp import Connection
@@ -63,6 +63,12 @@ class Settings(msgspec.Struct, frozen=True):
     def upgrades(self) -> tuple[Upgrade, ...]:
         """Judges of the requests to go on as TLS, of the dissectors that have one."""
         return tuple(dissector.upgrade for dissector in self.dissectors if dissector.upgrade is not None)
+
+    @property
+    def reads_whole(self) -> bool:
+        """Return True when a compiled reader may read whole connections: nothing is asked for but frames that content shows."""
+        plain = not (self.forced or self.raw or self.places or self.session.payloads)
+        return plain and self.dissectors[0].compiled is not None and self.session.kinds <= {FrameRow.kind, FindingRow.kind}
 
     def kept(self) -> KeptBytes:
         """Return the bytes that must be kept beside frames."""

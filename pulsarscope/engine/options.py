@@ -42,6 +42,8 @@ class Options(msgspec.Struct, frozen=True):
     """Hand on `records.EntryMessages` in the place of message rows; with `rows_max` only."""
     columns: bool = False
     """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without rules and messages."""
+    every_command: bool = False
+    """Of these, hand on those of commands beside the data path, too, where connections are read as a whole: nobody looks into them."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False

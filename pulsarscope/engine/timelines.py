@@ -12,6 +12,7 @@ import msgspec
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
+from pulsarscope.dissect.whole_connection import read_connection
 from pulsarscope.engine.column_rows import ordered_rows_type, rows_in_columns
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
@@ -99,6 +100,7 @@ class Timelines:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
         self.settings = _SettingsBySource(settings)
         self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds) if settings.columns else None
+        self._reads_whole = self.in_columns and self._options.every_command and settings.reads_whole
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
         self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)
@@ -127,12 +129,16 @@ class Timelines:
             if event.unlisted:
                 self.table.pop(name, None)
                 continue
+            whole = None
             if timeline is None:
                 source = source_of_key(connection.key)
                 settings = self.settings[self._inputs.source(connection.file) if source is None else source]
-                timeline = self.table[name] = Timeline(connection, settings)
+                whole = self._read_whole(event, settings) if self._reads_whole else None
+                timeline = self.table[name] = Timeline(connection, settings) if whole is None else whole[0]
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
+                if whole is not None:
+                    steps.append((last, name, whole[1]))
                 if event.finished:
                     steps.append((last, name, None))
             else:
@@ -157,6 +163,14 @@ class Timelines:
             findings += self._make_room(memory, index_of, steps)
             findings.sort(key=lambda located: index_of[located[0]])
         return index_of, steps, findings
+
+    def _read_whole(self, event: ConnectionEvents, settings: Settings) -> tuple[EndedTimeline, ColumnBatch] | None:
+        """Return a connection that begins and ends in a block, with its frames, if the compiled reader can read it as a whole."""
+        connection, dissector = event.connection, settings.dissectors[0]
+        if not (event.opened and event.ended) or event.findings or connection.client != 0 or connection.opened != "syn":
+            return None
+        frames = read_connection(dissector, event.items, event.file, settings.source, connection.name)
+        return None if frames is None else (EndedTimeline(connection, None, None, settings.source, dissector.name), frames)
 
     def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[tuple[str, Any]]:
         """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows, each with the name."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.connection import Connection, acknowledged_offset, open_connection
 from pulsarscope.tcp.copies import identity
@@ -36,11 +37,15 @@ class CompleteConnection(msgspec.Struct, gc=False):
     """Latest time of its packets up to that one, ns."""
     connection: Connection
     pieces: tuple[list[Piece], list[Piece]]
-    """Pieces of its two streams."""
+    """Pieces of its two streams; see `Data.pieces`."""
 
 
 def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[Segment], file: int) -> CompleteConnection | None:
     """Return the connection of these segments, from SYN to both FINs; None when they need the general path. `key` is the client's."""
+    compiled: Any = getattr(client, "complete", None)
+    if compiled is not None and type(server) is type(client):
+        found = compiled(server, CLOSED_CONNECTION_NANOSECONDS)
+        return None if found is None else _from_compiled(key, file, len(client) + len(server), found)
     packet, start, seq, _, flags, window, payload, cut, _, _ = client[0]
     if flags & (CONTROL_FLAGS | ACK) != SYN or payload or cut or not window or len(client) < 2:
         return None
@@ -73,6 +78,27 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
     closing = max(client_end, server_end)
     ending = latest if closing == last[0] else max(_latest(client, closing), _latest(server, closing))
     return CompleteConnection(closing, ending, connection, pieces)
+
+
+def _from_compiled(key: bytes, file: int, packets: int, found: Any) -> CompleteConnection:
+    """Return the connection that the compiled reader has found."""
+    (packet, start), (closing, ending), (last_packet, last_time), latest, (closed_by, closing_time), *streams = found
+    keys = key, reverse_key(key)
+    # fmt: off
+    first, second = (
+        Stream(
+            keys[index], index, sequence=sequence, length=length, segments=len(pieces), newest=identity(identification, options, size),
+            captured=True, handshake=True, fin=length,
+        )
+        for index, (sequence, length, identification, options, size, pieces) in enumerate(streams)
+    )
+    connection = Connection(
+        key=key, name=f"{file}:{packet}", file=file, packet=packet, start=start, streams=(first, second), end=latest, opened="syn",
+        last_file=file, last_packet=last_packet, last_time=last_time, packets=packets, closed_by=closed_by, closing_time=closing_time,
+        client=0, closing=True, announced=True,
+    )
+    # fmt: on
+    return CompleteConnection(closing, ending, connection, (streams[0][5], streams[1][5]))
 
 
 def _latest(segments: Sequence[Segment], packet: int) -> int:

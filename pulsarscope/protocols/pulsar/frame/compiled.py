@@ -1,4 +1,4 @@
-"""Compiled reader of the frames of the data path: the distribution `pulsarscope-native`, where it is installed.
+"""Compiled reader of frames of the data path, and of plain connections: the distribution `pulsarscope-native`, where it is installed.
 
 It gives the values of the Python reader and takes its tables from here; what it does not find plain it leaves to the Python reader.
 """
@@ -9,26 +9,46 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Attachment
-from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
+from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES, PROTOBUF_DEPTH_MAX
 from pulsarscope.model.records import Checksum, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, shared_plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 from pulsarscope.protocols.pulsar.metadata_fields import QUIET, RARE, WRAPPED
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.session.sends import Sent
 
-COMMANDS = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
-"""Commands that it reads."""
+DATA_PATH = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
+"""Commands that it reads in any connection."""
+
+REQUESTS = frozenset(
+    {
+        "PARTITIONED_METADATA",
+        "LOOKUP",
+        "GET_LAST_MESSAGE_ID",
+        "PRODUCER",
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+        "SEEK",
+        "CLOSE_PRODUCER",
+        "CLOSE_CONSUMER",
+    }
+)
+"""Requests that it reads, with their responses, in connections that it reads as a whole."""
+
+COMMANDS = DATA_PATH | REQUESTS | {ANSWERED_BY[request] for request in REQUESTS} | {"CONNECT", "CONNECTED"}
 
 
 class CompiledReader(NamedTuple):
-    """The functions of the compiled reader that `CompiledSplitter` and `Conversation` call."""
+    """The functions of the compiled reader that `CompiledSplitter`, `Conversation` and `read_connection` call."""
 
     join: Any
     """Joins bytes and pieces of a stream."""
     frames: Any
     """Makes an empty batch of frames in columns."""
+    sizes: tuple[int, int]
+    """Sizes of the largest frame before one is announced, and of what frames may have beyond that."""
 
 
 @cache
@@ -59,10 +79,10 @@ def compiled_reader(module: Any) -> CompiledReader:
             tables[index] = rows, plan.hides_value
         return numbers[plan.name]
 
+    known = {command.name: (number, command) for number, command in command_table(plans).items() if command.name in COMMANDS}
     commands = [
-        (number, command.name, command.tag[0], table(command.plan), command.payload)
-        for number, command in command_table(plans).items()
-        if command.name in COMMANDS
+        (number, name, command.tag, table(command.plan), command.payload, known[ANSWERED_BY[name]][0] if name in REQUESTS else 0)
+        for name, (number, command) in known.items()
     ]
     metadata, entry_metadata = table(plans.named("MessageMetadata")), table(plans.named("BrokerEntryMetadata"))
 
@@ -72,4 +92,5 @@ def compiled_reader(module: Any) -> CompiledReader:
     types = Checksum, FrameRow, Attachment, Sent, ExchangeRow
     bounds = MEMO_MAX, PROTOBUF_DEPTH_MAX
     reader = module.Reader(tables, commands, metadata, entry_metadata, is_plain_name, (set(WRAPPED), set(RARE), set(QUIET)), types, bounds)
-    return CompiledReader(module.Joined, partial(module.Frames, reader))
+    sizes = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, FRAME_PADDING_BYTES
+    return CompiledReader(module.Joined, partial(module.Frames, reader), sizes)

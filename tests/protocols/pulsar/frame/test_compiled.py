@@ -86,8 +86,8 @@ OUTPUTS = [
 ]
 """Bytes of captures that are read, and commands whose output is compared."""
 
-IDLE = CompiledReader(None, Rows)
-PANICKING = CompiledReader(None, lambda: Rows(RuntimeError("the compiled reader panicked")))
+IDLE = CompiledReader(None, Rows, (0, 0))
+PANICKING = CompiledReader(None, lambda: Rows(RuntimeError("the compiled reader panicked")), (0, 0))
 
 
 def test_a_reader_that_finds_nothing_plain_leaves_all_to_python() -> None:

@@ -1,0 +1,270 @@
+//! Connections of which all is known at once, and all is plain: their frames are read, named and paired without Python.
+//!
+//! What a session would have to remember beyond names, requests and SENDs, as a response without a request, is for Python.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::frames::{Entry, Frame, Frames, Named, Run};
+use crate::pieces::{Pieces, Places};
+use crate::sent_queue::Sent;
+use crate::tables::{CommandKind, Part, Role, Tables, Value};
+
+/// Frames of a connection; of more, Python applies the bounds of the session.
+const FRAMES_MAX: usize = 4096;
+/// Bytes of a name that is remembered as it is.
+const NAME_MAX: usize = 4096;
+/// Begin of the names of producers whose receipts have numbers of their own.
+const REPLICATOR: &[u8] = b"pulsar.repl.";
+
+/// Read the streams of a client and a server; return false, with no frames, if they are not plain.
+///
+/// `names`: source, file, connection, protocol, direction of the client, of the server; `sizes`: of the largest frame before a server
+/// announces how large messages are, and what frames may have beyond that.
+pub fn read<'py>(
+    frames: &mut Frames,
+    streams: [&Bound<'py, Pieces>; 2],
+    names: [Bound<'py, PyAny>; 6],
+    sizes: (usize, usize),
+) -> PyResult<bool> {
+    let py = streams[0].py();
+    let reader = frames.reader.clone_ref(py);
+    let tables = &reader.bind(py).get().tables;
+    let (largest, padding) = sizes;
+    let longest = if begins_plainly(streams) { read_all(py, frames, tables, streams, names, largest)? } else { None };
+    let mut entries = std::mem::take(&mut frames.entries);
+    entries.sort_by_key(Entry::moment);
+    let mut session = Session::default();
+    let mut paired = longest.is_some() && entries.len() <= FRAMES_MAX;
+    for entry in &mut entries {
+        let Entry::Frame(frame) = entry else { continue };
+        let named = if paired { session.observe(py, frames, tables, frame)? } else { None };
+        paired = named.is_some();
+        frame.named = named.unwrap_or_default();
+    }
+    let announced = session.largest.map_or(largest, |size| size.saturating_add(padding));
+    paired &= longest.is_some_and(|size| size <= announced);
+    if paired {
+        frames.entries = entries;
+    }
+    Ok(paired)
+}
+
+/// Return true if the client speaks first.
+fn begins_plainly(streams: [&Bound<'_, Pieces>; 2]) -> bool {
+    match (streams[0].get().pieces.first(), streams[1].get().pieces.first()) {
+        (Some(client), Some(server)) => client.packet < server.packet,
+        (client, _) => client.is_some(),
+    }
+}
+
+/// Read all frames, those of the server first; return the size of the largest, None if some bytes are not plain frames.
+fn read_all<'py>(
+    py: Python<'py>,
+    frames: &mut Frames,
+    tables: &Tables,
+    streams: [&Bound<'py, Pieces>; 2],
+    names: [Bound<'py, PyAny>; 6],
+    largest: usize,
+) -> PyResult<Option<usize>> {
+    let [source, file, connection, protocol, client, server] = names;
+    let of_file = file.extract()?;
+    let mut longest = 0;
+    for (stream, direction) in [(streams[1], server), (streams[0], client)] {
+        let is_client = stream.is(streams[0]);
+        let (data, places) = stream.get().joined(py)?;
+        let (size, first) = (data.as_bytes().len(), frames.entries.len());
+        let shared = [&source, &file, &connection, &protocol, &direction].map(|name| name.clone().unbind());
+        let origin = frames.add_origin(data.clone().unbind(), 0, of_file, is_client, shared);
+        let opening = places.first().map_or(0, |place| place.end);
+        let places = Places::Joined(Arc::new(places));
+        let mut run = Run { position: 0, packet: -1, sub: 0, origin, base: 0, floor: 0, largest, any: true, places };
+        run.read(py, tables, data.as_bytes(), &mut frames.entries)?;
+        if run.position != size {
+            return Ok(None);
+        }
+        for entry in &frames.entries[first..] {
+            let Entry::Frame(frame) = entry else { return Ok(None) };
+            longest = longest.max(frame.size() as usize);
+        }
+        if let (true, Some(Entry::Frame(frame))) = (is_client, frames.entries.get(first)) {
+            let opens = frames.command(tables, frame)?.part == Part::Connect;
+            if !opens || i64::from(frame.size()) != opening {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(longest))
+}
+
+/// What a command says that a session asks for; names by their numbers, 0 for none.
+#[derive(Default)]
+struct Said {
+    request: Option<i64>,
+    producer: Option<i64>,
+    consumer: Option<i64>,
+    topic: u32,
+    name: u32,
+    subscription: u32,
+    largest: Option<usize>,
+    /// Something that only Python deals with.
+    rare: bool,
+}
+
+fn said(py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<Said> {
+    let plan = frames.command(tables, frame)?.plan;
+    let mut said = Said::default();
+    let mut names: [Option<&[u8]>; 3] = [None; 3];
+    let data = frames.slice(py, frame, frame.parts().fields);
+    let visited = tables.visit(data, plan, |role, value| match (role, value) {
+        (Role::RequestId, Value::Number(number)) => said.request = Some(number),
+        (Role::ProducerId, Value::Number(number)) => said.producer = Some(number),
+        (Role::ConsumerId, Value::Number(number)) => said.consumer = Some(number),
+        (Role::LargestMessage, Value::Number(size)) => said.largest = usize::try_from(size).ok().filter(|size| *size > 0),
+        (Role::Ready, Value::Flag(ready)) => said.rare |= !ready,
+        (Role::Topic, Value::Text(text)) => names[0] = Some(text),
+        (Role::ProducerName, Value::Text(text)) => names[1] = Some(text),
+        (Role::Subscription, Value::Text(text)) => names[2] = Some(text),
+        (Role::Topic | Role::ProducerName | Role::Subscription, _) => said.rare = true,
+        _ => {}
+    });
+    said.rare |= visited.is_none() || names.iter().flatten().any(|name| name.is_empty() || name.len() > NAME_MAX);
+    said.rare |= names[1].is_some_and(|name| name.starts_with(REPLICATOR));
+    let texts = names.map(|name| name.and_then(|name| tables.text(py, name)).map(Bound::into_any));
+    let mut number = |text: &Option<Bound<'_, PyAny>>| text.as_ref().map_or(Ok(0), |text| frames.text(text));
+    (said.topic, said.name, said.subscription) = (number(&texts[0])?, number(&texts[1])?, number(&texts[2])?);
+    Ok(said)
+}
+
+/// A request that waits, with its names.
+struct Request {
+    sent: Sent,
+    topic: u32,
+    name: u32,
+    subscription: u32,
+    /// The producer that it creates.
+    creates: Option<i64>,
+}
+
+struct Producer {
+    topic: u32,
+    name: u32,
+    waiting: VecDeque<Sent>,
+}
+
+/// What is known of a connection. Each command of it returns None for what Python must deal with.
+#[derive(Default)]
+struct Session {
+    /// Bytes of the largest message, as the server announces it.
+    largest: Option<usize>,
+    connecting: Option<Sent>,
+    requests: HashMap<(u8, i64), Request>,
+    producers: HashMap<i64, Producer>,
+    /// Topic and subscription by id.
+    consumers: HashMap<i64, (u32, u32)>,
+}
+
+impl Session {
+    fn observe(&mut self, py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<Named>> {
+        let command = frames.command(tables, frame)?;
+        let numbers = &frame.parts().numbers;
+        let is_client = frames.is_client(frame);
+        let sent = Sent {
+            file: frames.file(frame),
+            packet: frame.packet,
+            sub: i64::from(frame.sub()),
+            time: frame.time,
+            sequence: numbers.sequence,
+        };
+        Ok(match command.kind {
+            CommandKind::Send => self.producers.get_mut(&numbers.id).filter(|producer| producer.name > 0).map(|producer| {
+                producer.waiting.push_back(sent);
+                let messages = Some(numbers.messages.unwrap_or(1));
+                Named { topic: producer.topic, producer: producer.name, messages, ..Named::default() }
+            }),
+            CommandKind::Receipt => self.producers.get_mut(&numbers.id).filter(|producer| producer.topic > 0).and_then(|producer| {
+                let asked = producer.waiting.pop_front().filter(|asked| asked.sequence == sent.sequence)?;
+                let named = Named { topic: producer.topic, producer: producer.name, ..Named::default() };
+                answered(&asked, &sent, named)
+            }),
+            CommandKind::Message => {
+                let consumer = self.consumers.get(&numbers.id).filter(|consumer| consumer.0 > 0 && !numbers.ack_set);
+                let messages = Some(numbers.messages.unwrap_or(1));
+                consumer.map(|&(topic, subscription)| Named { topic, subscription, messages, ..Named::default() })
+            }
+            CommandKind::Ack | CommandKind::Flow => {
+                let plain = is_client && !numbers.ack_set && !numbers.has_request;
+                let consumer = self.consumers.get(&numbers.id).filter(|_| plain);
+                consumer.map(|&(topic, subscription)| Named { topic, subscription, ..Named::default() })
+            }
+            CommandKind::Other => {
+                let part = command.part;
+                let asks = !matches!(part, Part::Answers | Part::ProducerSuccess | Part::Connected);
+                let said = said(py, frames, tables, frame)?;
+                if asks != is_client || said.rare {
+                    return Ok(None);
+                }
+                self.other(part, frame.parts().command, sent, said)
+            }
+        })
+    }
+
+    fn other(&mut self, part: Part, command: u8, sent: Sent, said: Said) -> Option<Named> {
+        match part {
+            Part::Connect => self.connecting.replace(sent).is_none().then(Named::default),
+            Part::Connected => {
+                self.largest = said.largest;
+                answered(&self.connecting.take()?, &sent, Named::default())
+            }
+            Part::Answers | Part::ProducerSuccess => {
+                let request = self.requests.remove(&(command, said.request?))?;
+                let name = if said.name > 0 { said.name } else { request.name };
+                if let (Part::ProducerSuccess, Some(producer)) = (part, request.creates.and_then(|id| self.producers.get_mut(&id))) {
+                    producer.name = if said.name > 0 { said.name } else { producer.name };
+                }
+                let topic = if said.topic > 0 { said.topic } else { request.topic };
+                let subscription = if said.subscription > 0 { said.subscription } else { request.subscription };
+                answered(&request.sent, &sent, Named { topic, producer: name, subscription, ..Named::default() })
+            }
+            Part::Producer(response) => {
+                let id = said.producer?;
+                if self.producers.contains_key(&id) {
+                    return None;
+                }
+                self.producers.insert(id, Producer { topic: said.topic, name: said.name, waiting: VecDeque::new() });
+                self.ask(response, sent, said, Some(id))
+            }
+            Part::Subscribe(response) => {
+                self.consumers.insert(said.consumer?, (said.topic, said.subscription));
+                self.ask(response, sent, said, None)
+            }
+            Part::Asks(response) => {
+                let mut said = said;
+                if let Some(id) = said.consumer {
+                    if let Some(&(topic, subscription)) = self.consumers.get(&id) {
+                        (said.topic, said.subscription) = (topic, subscription);
+                    }
+                } else if let Some(producer) = said.producer.and_then(|id| self.producers.get(&id)) {
+                    (said.topic, said.name) = (producer.topic, producer.name);
+                }
+                self.ask(response, sent, said, None)
+            }
+        }
+    }
+
+    fn ask(&mut self, response: u8, sent: Sent, said: Said, creates: Option<i64>) -> Option<Named> {
+        let Said { topic, name, subscription, .. } = said;
+        let request = Request { sent, topic, name, subscription, creates };
+        let first = self.requests.insert((response, said.request?), request).is_none();
+        first.then(|| Named { topic, producer: name, subscription, ..Named::default() })
+    }
+}
+
+/// Return what is said of the answer to a frame; None if it is before that.
+fn answered(asked: &Sent, answer: &Sent, named: Named) -> Option<Named> {
+    let in_order = asked.time <= answer.time && asked.packet <= answer.packet;
+    let request = Some((asked.file, asked.packet, asked.sub));
+    in_order.then(|| Named { request, latency: Some(answer.time - asked.time), ..named })
+}
