@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -64,22 +65,25 @@ def watch(request: PipelineRequest) -> int:
             Interrupts(),
             session(request.spark.master, spark_settings(request.spark)) as spark,
             handled(lambda *_: stopping.set()),
+            ExitStack() as stack,
         ):
             stream = CaptureStream(
                 spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch, partition_by(request)
             )
+            stack.callback(stream.close)
             given = request.reading.source_by, watching.settle, stream.captures
             landing = NamedCaptures(request.files, *given) if watching.incremental else LandingFolder(folder, *given)
             while not stopping.is_set():
                 clock = time.time() if watching.incremental else None
                 landed = landing.poll(time.monotonic(), take_all=watching.finish, clock=clock)
+                taken = len(landed)
+                if watching.finish:
+                    landed += landing.close()
                 stream.advance(landed, stopping=stopping.is_set)
                 for path in landing.grown:
                     warn(f"{path} was not complete when it was decoded: its later packets are missing")
-                if watching.finish:
-                    stream.end()
                 if isinstance(landing, NamedCaptures):
-                    _report_named(landing, len(landed), quiet=request.quiet)
+                    _report_named(landing, taken, quiet=request.quiet)
                     damaged = damaged or bool(landing.findings)
                 if watching.finish or watching.incremental:
                     return EXIT_DAMAGED if damaged else findings_exit_code(request.fail_on, severities)
@@ -100,6 +104,8 @@ def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
 
 def _places(request: PipelineRequest) -> tuple[str, str]:
     """Return the watched folder and that of the checkpoint. Raises UsageError when the options are invalid or contradict each other."""
+    from pulsarscope.spark.cluster import is_address
+
     watching = request.watching
     name = "--incremental" if watching.incremental else "--watch"
     message = None
@@ -115,6 +121,8 @@ def _places(request: PipelineRequest) -> tuple[str, str]:
         message = "--watch cannot be combined with captures on the command line"
     elif request.format not in ("parquet", "json"):
         message = f"{name} writes parquet or json, not {request.format}"
+    elif is_address(request.spark.master):
+        message = f"{name} keeps its state in the process of Spark's driver: behind Spark Connect, use spark.readStream"
     elif request.spark.split is not None:
         message = f"{name} cannot be combined with --split: it reads each capture whole"
     elif watching.watch is not None and not Path(watching.watch).is_dir():
@@ -147,6 +155,7 @@ def _identity(request: PipelineRequest, folder: str, out: str) -> dict[str, Any]
         "--records": sorted(request.records.split(",")),
         "--format": request.format,
         "--partition-by": request.partition_by,
+        "--partitions": request.spark.partitions,
         "--payload": request.payload,
         "--show-secrets": request.show_secrets,
         **{f"--{name.replace('_', '-')}": value for name, value in reading.items()},

@@ -34,7 +34,7 @@ from pulsarscope.model.limits import MEMORY_MAX_BYTES
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
-from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
+from pulsarscope.tcp import Assembler, ConnectionEvents
 
 if TYPE_CHECKING:
     from pulsarscope.engine.rule_engine import EmitFact, RuleEngine
@@ -265,9 +265,9 @@ class Engine:
     # ---- state
 
     @property
-    def open(self) -> Connection | None:
-        """The connection heard last, of those that are not finished."""
-        return self._assembler.open
+    def unfinished(self) -> int:
+        """Number of connections of any protocol of which packets may come."""
+        return self._assembler.unfinished
 
     def next_key(self) -> RowKey:
         """Return the key of what the rules bring about next; see `RuleEngine.next_key`."""
@@ -277,10 +277,6 @@ class Engine:
         """Tell the rules whether a capture says that it lacks packets, of whichever connection."""
         if self._rules is not None:
             self._rules.lost = lost
-
-    def source_of(self, connection: str) -> str | None:
-        """Return the vantage point of a connection."""
-        return self._timelines.table[connection].source
 
     def forget(self) -> None:
         """Drop what serves to compare later packets of the same file: none comes."""

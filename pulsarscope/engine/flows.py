@@ -22,7 +22,7 @@ from pulsarscope.engine.rule_engine import EmitFact, rule_engine
 from pulsarscope.inputs.key_logs import KeyLogs, Position, add_key_log
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, Row
 from pulsarscope.model.text import printable
 
@@ -30,7 +30,6 @@ __all__ = [
     "OF_LEGS",
     "Fact",
     "FlowRun",
-    "OpenFlow",
     "check_options",
     "evaluate",
     "join_legs",
@@ -52,28 +51,8 @@ LATE_NANOSECONDS = 600_000_000_000
 """A file of a stream may have packets so much older than those of files before it: some are rotated later, or take longer on their way."""
 
 
-class OpenFlow(msgspec.Struct, frozen=True):
-    """A 4-tuple whose connection has not finished when a batch of a stream ends."""
-
-    source: str | None
-    time: int
-    """Time of its latest packet, nanoseconds since the epoch."""
-    file: int
-    """The last one with a packet of it."""
-    closed: bool
-    """Only stray packets may come."""
-    state: bytes
-
-    def is_over(self, newest: int) -> bool:
-        """Return True when no packet of the connection can come: its source has come to this time."""
-        return newest - self.time > (CLOSED_CONNECTION_NANOSECONDS if self.closed else IDLE_CONNECTION_NANOSECONDS) + LATE_NANOSECONDS
-
-
 class FlowRun:
-    """The decode of some flows by one process of a cluster: one after the other, each with all its packets.
-
-    All packets of a flow, then its end; or, of a stream, those of a batch, and then `suspend` gives what the next batch can `resume`.
-    """
+    """The decode of some flows by one process of a cluster: one after the other, each with all its packets and then its end."""
 
     def __init__(self, inputs: Inputs, options: Options, emit_fact: EmitFact, lossy: int | None = None) -> None:
         """Read nothing.
@@ -89,35 +68,14 @@ class FlowRun:
         self._inputs = inputs
         self._kinds = options.records
         self._lossy = lossy
-        self._file: int | None = None
 
     def flow(self, blocks: Iterable[Block]) -> Iterator[list[Any]]:
-        """Give the rows of blocks with packets of one 4-tuple of one source, in order."""
+        """Give all rows of blocks with the packets of one 4-tuple of one source, in order."""
         for block in blocks:
             self._enter(block.file)
-            self._file = block.file
             yield from _rows(self._engine.feed(block))
-
-    def end(self) -> Iterator[list[Any]]:
-        """Give the rest of the rows of the flow: all its packets were there."""
         self._enter(len(self._inputs.paths))
         yield from _rows(self._engine.end())
-        self._file = None
-
-    def suspend(self) -> OpenFlow | None:
-        """Return what is open of the flow, behind the last packet of a file; None when nothing is. This run is done with it."""
-        file, self._file = self._file or 0, None
-        connection = self._engine.open
-        if connection is None:
-            return None
-        source = self._engine.source_of(connection.name)
-        self._engine.forget()
-        return OpenFlow(source, connection.end, file, connection.ended, self._engine.snapshot())
-
-    def resume(self, flow: OpenFlow) -> None:
-        """Take up a flow that a run with the same options has suspended."""
-        self._file = flow.file
-        self._engine.restore(flow.state)
 
     def report(self, findings: Sequence[Finding]) -> list[Any]:
         """Return rows of findings about no connection."""

@@ -1,8 +1,8 @@
-"""Decoding of captures that land in a folder into tables, batch after batch, by a query of Structured Streaming. Experimental.
+"""Tables of the captures in a list that grows, batch after batch: the work of `pipeline --watch` and `--incremental`.
 
-The query reads the lists of the checkpoint. Each of its batches decodes the captures that are new in them, resumes the flows and facts that
-the batch before suspended, and suspends its own. A batch takes effect with its commit: only then its files get their final names. Wherever
-the driver is killed before that, the batch is repeated from the state after the previous one.
+A query of Structured Streaming reads the list by the source of `readStream` (`stream_source`), whose tasks write the files of the tables
+under names that readers ignore. A batch takes effect with its commit: only then its files get their final names. Wherever the driver is
+killed before that, Spark repeats the batch from the state before it; a batch that was committed is not read again.
 """
 
 from __future__ import annotations
@@ -10,37 +10,39 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
 
-from pulsarscope.capture import Inputs, Portion
-from pulsarscope.engine.flows import with_secrets
+from pulsarscope.capture import Inputs
 from pulsarscope.engine.options import Options
-from pulsarscope.model.errors import OutputError
-from pulsarscope.spark import packed_segments, scan, shuffle_batches
-from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.spark import shuffle_batches
+from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
 from pulsarscope.spark.cluster import parallelism
-from pulsarscope.spark.partition import Job, ReadFiles, StreamProgress
-from pulsarscope.spark.plan import TASK_BYTES
-from pulsarscope.spark.scan import ScanPortions
+from pulsarscope.spark.flow_shares import SHARES_MAX
+from pulsarscope.spark.partition import Job
+from pulsarscope.spark.source import TABLES, table_source
+from pulsarscope.spark.source_options import SourceOptions, StreamOptions
 from pulsarscope.spark.table_files import final_names, finish_files, sync_files
-from pulsarscope.spark.tables import Records, map_positions, restore_open, spark_schema
+from pulsarscope.spark.tables import evaluated, of_kind, outcome, spark_schema, unpacked_facts
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 STOP_POLL_SECONDS = 0.5
 """Time between checks for a request to stop while a batch is decoded."""
 
-QUERIES_MAX = 3
-"""Maximum number of queries for the listed captures: the first one may only repeat a batch that was committed before a stop."""
+STARTS_MAX = 20
+"""Maximum number of starts of the query for the listed captures."""
 
-LISTS_MAX_AGE = "36500d"
-"""Spark ignores files a week older than the newest one by default; a stream may be stopped for longer."""
+TOO_SLOW = "failed to connect back"
+"""Part of the error with which Spark ends a query whose process of Python does not start within ten seconds, as on a busy machine."""
+
+LOOK = "500 milliseconds"
+"""Time between looks of the query at the list."""
 
 
 class BatchSummary(msgspec.Struct):
@@ -55,7 +57,7 @@ class BatchSummary(msgspec.Struct):
     rows: dict[str, int]
     """Number of rows by kind."""
     open: int
-    """Number of suspended flows."""
+    """Number of connections that go on."""
     severities: dict[str, int]
     damaged: bool
     changed: list[str]
@@ -81,152 +83,113 @@ class CaptureStream:
         on_batch: Callable[[BatchSummary], None],
         partition_by: tuple[str, ...] = (),
     ) -> None:
-        """Resume after the last commit. `table_format` is parquet or json, `partitions` None a number of tasks by the captures' size."""
-        self._partition_by = partition_by
+        """Resume after the last commit. `table_format` is parquet or json, `partitions` None a number of tasks by the cores."""
         self._spark = spark
         self._checkpoint = checkpoint
-        self._out = out
-        self._format = table_format
-        self._partitions = partitions
         self._on_batch = on_batch
-        self._kinds = tuple(sorted(options.records))
+        options = msgspec.structs.replace(options, rows_max=ROWS_MAX, together=table_format != "json")
+        self._job = Job(Inputs([], None, []), options, None, out, table_format, partition_by)
+        self._shares = checkpoint.shares(partitions or min(parallelism(spark), SHARES_MAX))
         self._failure: Exception | None = None
+        self._query: Any = None
         self._committed = checkpoint.last_commit()
         self.captures = checkpoint.captures()
-        """Captures in the list."""
-        self._options = options
+        """Entries of the list."""
         if self._committed.batch >= 0:
-            finish_files(out, self._committed.names, self._kinds, again=True)
-            self._options = self._without_findings(with_secrets(self._inputs(), options, checkpoint.secrets(self._committed)))
+            finish_files(out, self._committed.names, self._job.kinds, again=True)
 
     def advance(self, landed: Sequence[LandedCapture], *, stopping: Callable[[], bool] = lambda: False) -> None:
         """Decode new captures, and those in the list that are not decoded yet.
 
-        Raises Stopped when `stopping` returned True while a batch was decoded, OutputError when the checkpoint is incomplete.
+        Raises Stopped when `stopping` returned True while a batch was decoded.
         """
         if landed:
             self._checkpoint.append(landed)
             self.captures += landed
-        queries = 0
+        starts = 0
         while self._committed.files < len(self.captures):
-            if queries == QUERIES_MAX:
-                message = f"Spark's query does not come to the captures listed in {self._checkpoint.path}: that folder is incomplete"
-                raise OutputError(message)
-            queries += 1
-            self._run_query(stopping)
-
-    def end(self) -> None:
-        """End all suspended flows: no more captures will come."""
-        self._decode_to(len(self.captures), ends=True)
-
-    def _run_query(self, stopping: Callable[[], bool]) -> None:
-        lists = self._spark.readStream.schema("position long").option("maxFileAge", LISTS_MAX_AGE).json(self._checkpoint.list_folder)
-        query = (
-            lists.writeStream.foreachBatch(self._decode_listed)
-            .option("checkpointLocation", self._checkpoint.query_folder)
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            while not query.awaitTermination(STOP_POLL_SECONDS):
-                if stopping():
-                    query.stop()
+            if self._query is None:
+                starts += 1
+                self._query = self._started()
+            try:
+                if self._query.awaitTermination(STOP_POLL_SECONDS) or stopping():
                     raise Stopped
-        except StreamingQueryException:
-            if self._failure is None:
-                raise
-            raise self._failure from None
+            except StreamingQueryException as error:
+                self._query = None
+                if self._failure is not None:
+                    raise self._failure from None
+                if TOO_SLOW not in str(error) or starts == STARTS_MAX:
+                    raise
 
-    def _decode_listed(self, listed: DataFrame, _: int) -> None:
-        end = 1 + max(row.position for row in listed.collect())
-        if end <= self._committed.files:
+    def close(self) -> None:
+        """Stop the query."""
+        if self._query is not None:
+            self._query.stop()
+
+    def _started(self) -> Any:
+        location = StreamOptions(self._checkpoint.path)
+        options = SourceOptions((), self._job.options.source_by, TABLES, partitions=self._shares, engine=self._job.options, stream=location)
+        self._spark.dataSource.register(table_source(options, self._job))
+        writer = self._spark.readStream.format(TABLES).load().writeStream.foreachBatch(self._write)
+        return writer.option("checkpointLocation", self._checkpoint.query_folder).trigger(processingTime=LOOK).start()
+
+    def _write(self, batch: DataFrame, number: int) -> None:
+        if number <= self._committed.batch:
             return  # it was committed, but Spark was stopped before it learned so
+        # Spark turns it off in the session of a query, because of states of its own; without it, few facts are spread over many tasks.
+        batch.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
         try:
-            self._decode_to(end)
+            self._commit(batch.persist(StorageLevel.DISK_ONLY), number)
         except Exception as error:
             self._failure = error  # Spark would raise an error of its own
             raise
 
-    def _decode_to(self, end: int, *, ends: bool = False) -> None:
-        """Decode the list up to a position."""
+    def _commit(self, decoded: DataFrame, number: int) -> None:
+        """Let a batch write its files, and commit it."""
         began = time.monotonic()
-        before, first = self._committed, self._committed.files
-        inputs = self._inputs(first, end)
-        summaries = self._scan(inputs, first)
-        secrets = sorted(secret for summary in summaries for secret in summary.secrets)
-        options = with_secrets(inputs, self._options, secrets)
-        done = before.after(inputs, summaries)
-        progress = StreamProgress(dict(done.newest), ends)
-        job = Job(inputs, options, done.lossy, self._out, self._format, self._partition_by, progress)
-        frames, facts = [], None
-        if before.batch >= 0:
-            state = self._spark.read.schema(spark_schema(shuffle_batches.SCHEMA)).parquet(self._checkpoint.open_state(before.batch))
-            flows, facts = restore_open(state)
-            frames.append(flows)
-        if first < end:
-            portions = _complete_files(inputs, first)
-            task = ReadFiles(inputs, portions, findings=options.key_logs.findings)
-            frames.append(map_positions(self._spark, len(portions), inputs.sizes, task, packed_segments.SCHEMA))
-        if not frames:
-            return  # there never was a capture
-        records = Records(reduce(DataFrame.unionByName, frames), job, self._tasks(inputs), facts=facts)
-        reports, files = records.outcome()
-        records.open_state().write.mode("overwrite").parquet(self._checkpoint.open_state(done.batch))
-        records.unpersist()
-        if secrets:
-            self._checkpoint.add_secrets(done.batch, secrets)
-        done = msgspec.structs.replace(done, names=final_names(files, f"{done.batch:06}-"))
-        sync_files(self._out, done.names)
+        before, out, kinds = self._committed, self._job.out or "", self._job.kinds
+        reports, files = outcome(decoded)
+        persisted = [decoded]
+        progress = next(report.progress for report in reports if report.progress is not None)
+        packets = max(report.packets for report in reports)  # each task reads all
+        if self._job.options.evaluates:
+            persisted += self._evaluated(decoded, progress)
+            found, found_files = outcome(persisted[-1])
+            reports, files = reports + found, files + found_files
+            of_kind(persisted[-1], shuffle_batches.FACT).write.mode("overwrite").parquet(self._checkpoint.facts(progress.files))
+        for frame in persisted:
+            frame.unpersist()
+        done = Commit(number, progress.files, final_names(files, f"{number:06}-"))
+        sync_files(out, done.names)
         self._checkpoint.commit(done, before)
-        finish_files(self._out, done.names, self._kinds)
-        self._committed, self._options = done, self._without_findings(options)
+        finish_files(out, done.names, kinds)
+        captures = [capture for capture in self.captures[before.files : done.files] if not capture.closes]
         total = shuffle_batches.TaskReport()
         for report in reports:
             total.add(report)
-        rows = Counter(dict.fromkeys(self._kinds, 0))
+        rows = Counter(dict.fromkeys(kinds, 0))
         for file in files:
             rows[file.kind] += file.rows
         self._on_batch(
             BatchSummary(
-                done.batch,
-                end - first,
-                sum(summary.packets for summary in summaries),
-                sum(summary.size for summary in summaries),
+                number,
+                len(captures),
+                packets,
+                sum(capture.size for capture in captures),
                 dict(rows),
                 total.open,
                 total.severities,
                 total.damaged,
-                [capture.path for capture in self.captures[first:end] if not capture.is_unchanged()],
+                [capture.path for capture in captures if not capture.is_unchanged()],
                 time.monotonic() - began,
             )
         )
+        self._committed = done
 
-    def _scan(self, inputs: Inputs, first: int) -> list[scan.PortionSummary]:
-        if not (portions := _complete_files(inputs, first)):
-            return []
-        task = ScanPortions(inputs, self._options, portions, finds_unrecognised=False)
-        rows = map_positions(self._spark, len(portions), inputs.sizes, task, scan.SCHEMA)
-        return [msgspec.json.decode(row.data, type=scan.PortionSummary) for row in rows.select("data").collect()]
-
-    def _tasks(self, inputs: Inputs) -> int:
-        """Return the number of tasks that decode; for a small batch it is the number of cores."""
-        return self._partitions or max(parallelism(self._spark), (inputs.sizes or 0) // TASK_BYTES)
-
-    def _inputs(self, first: int = 0, end: int | None = None) -> Inputs:
-        """Return the captures up to `end`, without the paths of those before `first`."""
-        captures = self.captures[:end]
-        sources = [capture.source for capture in captures]
-        paths = ["" if capture.position < first else capture.path for capture in captures]
-        size = sum(capture.size for capture in captures[first:])
-        named = any(source is not None for source in sources)
-        return Inputs(paths, size, [], sources if named else [], by_interface=self._options.by_interface)
-
-    @staticmethod
-    def _without_findings(options: Options) -> Options:
-        """Return options without the findings about key logs, which are reported once."""
-        return msgspec.structs.replace(options, key_logs=options.key_logs._replace(findings=()))
-
-
-def _complete_files(inputs: Inputs, first: int) -> list[Portion]:
-    """Return the files from a position on, each as one portion."""
-    return [Portion(file) for file in range(first, len(inputs.paths))]
+    def _evaluated(self, decoded: DataFrame, progress: shuffle_batches.StreamProgress) -> Sequence[DataFrame]:
+        """Return packed batches of the findings across connections, with the facts that stay."""
+        pending = None
+        if self._committed.batch >= 0:
+            state = decoded.sparkSession.read.schema(spark_schema(shuffle_batches.SCHEMA))
+            pending = unpacked_facts(state.parquet(self._checkpoint.facts(self._committed.files)))
+        return evaluated(decoded, msgspec.structs.replace(self._job, progress=progress), pending)

@@ -1,13 +1,13 @@
 """State of a stream in a folder: the captures that it reads, and its progress.
 
 ```
-run.json                options of the command, and the version that made it
-list/000000012.json     captures in reading order, from this position on
-batches/000003/         suspended flows and pending facts after this batch
-secrets/000003.json     TLS key logs in the captures of this batch
-commits/000003.json     this batch is decoded, its files may still need their final names; only the last commit is kept
-query/                  state of Spark's query
-states/000000012-001.bin   of a source of `readStream`: share 1 after 12 captures
+run.json                   options of the command or query, and the version that made it
+shares.json                number of shares of the connections
+list/000000012.json        captures in reading order, from this position on
+states/000000012-001.bin   open connections of share 1 after 12 captures of the list
+states/000000012-facts/    pending facts of all shares
+commits/000003.json        of tables: this batch is decoded, its files may still need their final names; only the last commit is kept
+query/                     of tables: state of Spark's query
 ```
 
 Each file appears complete: it is written under a temporary name and then renamed.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,22 +27,17 @@ import msgspec
 from pyarrow.fs import FileSelector, LocalFileSystem
 
 from pulsarscope import __version__
-from pulsarscope.capture import Inputs
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import modules_mark
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
-from pulsarscope.spark.scan import PortionSummary
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
 
-_FOLDERS = ("list", "batches", "secrets", "commits", "states")
-
-Secret = tuple[tuple[int, int], bytes]
-"""TLS key log in a capture, with the (file, packet) from which it holds."""
+_FOLDERS = ("list", "commits", "states")
 
 
 class LandedCapture(msgspec.Struct, frozen=True):
-    """Finished capture in the list of a stream."""
+    """Finished capture in the list of a stream, or an entry that closes all connections (`closing`)."""
 
     position: int
     """Position in the list: `file` of its rows."""
@@ -57,6 +52,11 @@ class LandedCapture(msgspec.Struct, frozen=True):
     content: str | None = None
     """Hash of its size and both ends (`remote_files.content_mark`), whatever its name."""
 
+    @property
+    def closes(self) -> bool:
+        """True when all connections end here, and this is no capture."""
+        return not self.path
+
     def is_unchanged(self) -> bool:
         """Return True when the file is as it was when it was listed."""
         try:
@@ -65,30 +65,20 @@ class LandedCapture(msgspec.Struct, frozen=True):
             return False
 
 
+def closing(position: int) -> LandedCapture:
+    """Return the entry of a list that closes all connections."""
+    return LandedCapture(position, "", None, 0, 0, None)
+
+
 class Commit(msgspec.Struct, frozen=True):
-    """Progress of a stream after a batch."""
+    """Progress of the tables of a stream after a batch."""
 
     batch: int = -1
     """Number of the batch."""
     files: int = 0
-    """Number of captures of the list that are decoded."""
-    newest: list[tuple[str | None, int]] = []
-    """Time of each source: the latest end of its captures in the last batch with captures of it."""
-    lossy: int | None = None
-    """First capture with a finding that packets are missing."""
+    """Number of entries of the list that are decoded."""
     names: Names = []
     """Files that the batch wrote."""
-
-    def after(self, inputs: Inputs, summaries: Iterable[PortionSummary]) -> Commit:
-        """Return the progress one batch later, after captures with these summaries."""
-        ended: dict[str | None, int] = {}  # times of this batch alone: a clock that was wrong once would end all later connections
-        lossy = [] if self.lossy is None else [self.lossy]
-        for summary in summaries:
-            source = inputs.source(summary.portion.file)
-            if summary.packets:
-                ended[source] = max(ended.get(source, summary.last_time), summary.last_time)
-            lossy += [summary.portion.file] if summary.lossy else []
-        return Commit(self.batch + 1, len(inputs.paths), [*{**dict(self.newest), **ended}.items()], min(lossy, default=None))
 
 
 class Checkpoint:
@@ -101,8 +91,8 @@ class Checkpoint:
         self._is_local = isinstance(self._system, LocalFileSystem)
         # Spark reads a plain path in the file system of the cluster.
         self._uri = f"file://{path}" if "://" not in path else path
-        self.query_folder, self.list_folder = f"{self._uri}/query", f"{self._uri}/list"
-        """URIs of the folders for the state of Spark's query, and of lists."""
+        self.query_folder = f"{self._uri}/query"
+        """URI of the folder for the state of Spark's query."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
         """Return False when it is new, True when a run of this version with these options made it.
@@ -157,47 +147,45 @@ class Checkpoint:
         self._write("run.json", {"version": _version(), **options})
 
     def last_commit(self) -> Commit:
-        """Return the last commit, and remove the remains of other batches."""
+        """Return the last commit, and remove the remains of other ones."""
         names = self._names("commits")
         last = Commit() if not names else self._read(f"commits/{names[-1]}", Commit) or Commit()
-        for folder in ("commits", "batches"):
-            for name in self._names(folder, unfinished=True):
-                if name.partition(".")[0] != _number(last.batch):
-                    self._remove(f"{folder}/{name}")
+        for name in self._names("commits", unfinished=True):
+            if name.partition(".")[0] != _number(last.batch):
+                self._remove(f"commits/{name}")
         return last
 
     def commit(self, done: Commit, before: Commit) -> None:
-        """Commit a batch, and remove the state before it."""
-        if self._is_local:  # Spark does not force its files to disk
+        """Commit a batch, for which its pending facts, if any, are forced to disk."""
+        facts = Path(self._root, "states", _facts_name(done.files))
+        if self._is_local and facts.is_dir():  # Spark does not force its files to disk
             with write_errors(self.path):
-                state = Path(self._root) / "batches" / _number(done.batch)
-                for path in (*state.iterdir(), state, state.parent):
+                for path in (*facts.iterdir(), facts, facts.parent):
                     sync(self._system, str(path))
         self._write(f"commits/{_number(done.batch)}.json", done)
         if before.batch >= 0:
             self._remove(f"commits/{_number(before.batch)}.json")
-            self._remove(f"batches/{_number(before.batch)}")
 
-    def open_state(self, batch: int) -> str:
-        """Return the URI of the table of suspended flows and pending facts after a batch."""
-        return f"{self._uri}/batches/{_number(batch)}"
+    def facts(self, files: int) -> str:
+        """Return the URI of the table of pending facts after so many captures of the list."""
+        return f"{self._uri}/states/{_facts_name(files)}"
 
-    def captures(self) -> list[LandedCapture]:
-        """Return the captures in the list."""
-        return [landed for name in self._names("list") for landed in self._read(f"list/{name}", list[LandedCapture]) or ()]
+    def shares(self, default: int) -> int:
+        """Return the number of shares of the connections: the default at first, and then always the same."""
+        if (count := self._read("shares.json", int)) is None:
+            self._write("shares.json", count := default)
+        return int(count)
+
+    def captures(self, first: int = 0) -> list[LandedCapture]:
+        """Return the list from the position of an entry at which it was appended to."""
+        captures: list[LandedCapture] = []
+        while more := self._read(f"list/{first + len(captures):09}.json", list[LandedCapture]):
+            captures += more
+        return captures
 
     def append(self, landed: Sequence[LandedCapture]) -> None:
         """Append captures to the list."""
         self._write(f"list/{landed[0].position:09}.json", landed)
-
-    def secrets(self, last: Commit) -> list[Secret]:
-        """Return the secrets of all committed batches."""
-        names = [name for name in self._names("secrets") if name <= f"{_number(last.batch)}.json"]
-        return [secret for name in names for secret in self._read(f"secrets/{name}", list[Secret]) or ()]
-
-    def add_secrets(self, batch: int, secrets: Sequence[Secret]) -> None:
-        """Store the secrets of a batch before its commit."""
-        self._write(f"secrets/{_number(batch)}.json", secrets)
 
     def read_state(self, name: str, kind: Any) -> Any:
         """Return the state of a share; None when there is none. Raises UsageError when others can write what is unpickled then."""
@@ -254,6 +242,10 @@ def _version() -> str:
 
 def _number(batch: int) -> str:
     return f"{batch:06}"
+
+
+def _facts_name(files: int) -> str:
+    return f"{files:09}-facts"
 
 
 def _option_text(value: Any) -> str:

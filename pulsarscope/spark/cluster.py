@@ -30,6 +30,11 @@ _ROWS_OF_DEFAULT = 1 << 16
 """Rows of a range that has a row in each of its partitions."""
 
 
+def is_address(master: str | None) -> bool:
+    """Return True for the address of a Connect server."""
+    return master is not None and master.startswith(REMOTE)
+
+
 def is_remote(spark: SparkSession) -> bool:
     """Return True for a session of Spark Connect."""
     return ".connect." in type(spark).__module__

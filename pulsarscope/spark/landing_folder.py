@@ -18,7 +18,7 @@ from pulsarscope.capture import expand_inputs, probe, source_namer
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.text import printable
-from pulsarscope.spark.checkpoint import LandedCapture
+from pulsarscope.spark.checkpoint import LandedCapture, closing
 from pulsarscope.spark.remote_files import content_mark, list_changes, list_files, open_path, size_and_change
 
 ROTATION_NANOSECONDS = 5_000_000_000
@@ -71,7 +71,9 @@ class LandingFolder:
         self._contents: set[tuple[str | None, str | None]] = set()
         """Vantage point and content of each capture."""
         self.count = 0
-        """Number of listed captures."""
+        """Number of entries of the list."""
+        self._closes = True
+        """False when the latest entry of the list is a capture."""
         self.grown: list[str] = []
         """Listed captures that have grown since the last poll: they had not been finished."""
         for landed in known:
@@ -116,7 +118,15 @@ class LandingFolder:
             landed.append(capture)
         return landed
 
+    def close(self) -> list[LandedCapture]:
+        """Return the entry of the list that closes all connections; nothing when none was opened since the last one."""
+        entries = [] if self._closes else [closing(self.count)]
+        for entry in entries:
+            self._take(entry)
+        return entries
+
     def _take(self, landed: LandedCapture) -> None:
+        self._closes = landed.closes
         self._taken[landed.path] = landed
         self._begun.add((_unpacked(landed.path), landed.first_time))
         self._contents.add((landed.source, landed.content))

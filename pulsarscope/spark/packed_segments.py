@@ -8,13 +8,12 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import CONTROL_FLAGS, Block, Owner, Segment
-from pulsarscope.engine.flows import OpenFlow
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.records import Row
@@ -24,11 +23,7 @@ _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int6
 
 SCHEMA = pa.schema(_FIELDS)
 """A row per flow and stretch: its flow key, the lower of both directions, its file and its first packet. Rows with an empty flow key are
-findings about files, as JSON, and rows of unrecognised flows, pickled. The state of a suspended flow precedes its packets, in the file
-`SUSPENDED`."""
-
-SUSPENDED = -1
-"""File number of states of suspended flows."""
+findings about files, as JSON, and rows of unrecognised flows, pickled."""
 
 ORDER = ("source", "flow", "file", "packet")
 """Sort order of the rows of a partition for decoding."""
@@ -107,24 +102,6 @@ def unpack_rows(data: bytes) -> list[Row]:
     return rows
 
 
-def suspended_row(source: str | None, flow: bytes, state: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
-    """Return the row of the state of a suspended flow."""
-    return source, flow, SUSPENDED, 0, msgspec.msgpack.encode(state)
-
-
-class PackedFlow(NamedTuple):
-    """Flow in sorted rows."""
-
-    source: str | None
-    key: bytes
-    state: OpenFlow | None
-    """State with which an earlier batch of a stream has suspended it."""
-    silent: bool
-    """True when it has no packets here."""
-    blocks: Iterator[Block]
-    """Its blocks, to be read before the next flow."""
-
-
 class SegmentPacker:
     """Packer of the segments of one stretch of a file."""
 
@@ -184,24 +161,18 @@ def pack_file(blocks: Iterable[Block], source: str | None, file: int, skipped: C
 
 
 class FlowReader:
-    """Reader of sorted packed segments, flow by flow; in between, of findings about files, and of rows of unrecognised flows."""
+    """Reader of sorted packed segments: the blocks of each flow, to be read before the next, and what rows without a flow key have."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], *, resumes: bool = False) -> None:
-        """Read the first row. `resumes`: states of suspended flows may be among the rows; they must come from a trusted checkpoint."""
-        self._resumes = resumes
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Read the first row."""
         self._rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         self._row: Any = next(self._rows, None)
 
-    def __iter__(self) -> Iterator[Finding | list[Row] | PackedFlow]:
+    def __iter__(self) -> Iterator[Finding | list[Row] | Iterator[Block]]:
         while self._row is not None:
-            source, flow, file, _, data = self._row
+            source, flow, _, _, data = self._row
             if flow:
-                state = None
-                if self._resumes and file == SUSPENDED:
-                    state = msgspec.msgpack.decode(data, type=OpenFlow)
-                    self._row = next(self._rows, None)
-                silent = self._row is None or self._row[:2] != (source, flow)
-                yield PackedFlow(source, flow, state, silent, self._blocks(source, flow))
+                yield self._blocks(source, flow)
             else:
                 yield msgspec.json.decode(data, type=Finding) if data.startswith(b"{") else unpack_rows(data)
                 self._row = next(self._rows, None)

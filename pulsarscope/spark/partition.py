@@ -11,21 +11,21 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, BlockReader, Inputs, Portion
-from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate, join_legs
+from pulsarscope.engine.flows import Fact, FlowRun, evaluate, join_legs
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, count_rows
 from pulsarscope.spark import packed_segments, packets
-from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.remote_files import open_path
+from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
 from pulsarscope.spark.shuffle_batches import (
     FACT,
-    OPEN,
     REPORT,
     TABLE_FILE,
     BatchEncoder,
     ShuffleBuffer,
+    StreamProgress,
     TaskReport,
     fact_batch,
     facts_in,
@@ -38,15 +38,6 @@ Batches = Iterator[pa.RecordBatch]
 
 WAITING_BYTES = 4 << 20
 """Payload bytes of packets whose rows are held as objects before they are packed."""
-
-
-class StreamProgress(msgspec.Struct, frozen=True):
-    """Progress of a stream at a batch."""
-
-    newest: Mapping[str | None, int]
-    """Time up to which the captures of each source were read, nanoseconds since the epoch."""
-    ends: bool = False
-    """True for the last batch: no flow and no key stays open."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -149,12 +140,11 @@ class JoinLegs(msgspec.Struct, frozen=True):
 
 
 class _Collected(msgspec.Struct):
-    """Facts, suspended flows and counts of a task."""
+    """Facts and counts of a task."""
 
     number: int = 0
     """Number of the latest fact."""
     facts: list[tuple[int, str, str, Any]] = []
-    open: list[tuple[Any, ...]] = []
     waiting_bytes: int = 0
     report: TaskReport = msgspec.field(default_factory=TaskReport)
 
@@ -162,12 +152,6 @@ class _Collected(msgspec.Struct):
         """Take a fact of a rule."""
         self.number += 1
         self.facts.append((self.number, rule, key, fact))
-
-    def suspend(self, flow: packed_segments.PackedFlow, state: OpenFlow) -> None:
-        """Take the state of a flow that goes on in the next batch of a stream."""
-        self.open.append(packed_segments.suspended_row(flow.source, flow.key, state))
-        self.waiting_bytes += len(state.state)
-        self.report.open += 1
 
 
 def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], number: int = 0) -> Batches:
@@ -191,10 +175,7 @@ def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], numb
                 buffer.add(kind, count_rows(rows_of_kind), encoder.encode(kind, rows_of_kind))
         if collected.facts:
             buffer.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
-        if collected.open:
-            buffer.add(OPEN, len(collected.open), stream_bytes(to_record_batch(collected.open, packed_segments.SCHEMA)))
         waiting.clear()
-        collected.open.clear()
         collected.facts.clear()
         collected.waiting_bytes = 0
 
@@ -233,45 +214,43 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
             collected.waiting_bytes += size
             yield block
 
-    for item in packed_segments.FlowReader(batches, resumes=job.progress is not None):
-        if isinstance(item, packed_segments.PackedFlow):
-            before = report.bytes
-            yield from _flow(job, run, item._replace(blocks=counted(item.blocks)), collected)
-            report.flows += 1
-            report.largest = max(report.largest, report.bytes - before)
-        elif isinstance(item, Finding):
+    for item in packed_segments.FlowReader(batches):
+        if isinstance(item, Finding):
             yield run.report([item])
-        else:
+        elif isinstance(item, list):
             report.unrecognised += sum(row.packets for row in item if isinstance(row, ConnectionRow))
             yield run.select(item)
+        else:
+            before = report.bytes
+            yield from run.flow(counted(item))
+            report.flows += 1
+            report.largest = max(report.largest, report.bytes - before)
     report.connections = run.totals.connections
     report.severities = dict(run.totals.severities)
     report.damaged = run.totals.damaged
 
 
-def _flow(job: Job, run: FlowRun, flow: packed_segments.PackedFlow, collected: _Collected) -> Iterator[list[Any]]:
-    """Yield the rows of a flow to its end, or, when more of it may come in a stream, those of this batch."""
-    progress, state = job.progress, flow.state
-    if state is None or not flow.silent:
-        if state is not None:
-            run.resume(state)
-        yield from run.flow(flow.blocks)
-        if progress is None or progress.ends:
-            yield from run.end()
-            return
-        state = run.suspend()
-    if state is None:
-        return
-    if progress is None or progress.ends or state.is_over(progress.newest.get(flow.source, 0)):
-        run.resume(state)
-        yield from run.end()
-    else:
-        collected.suspend(flow, state)
-        yield []
+def decode_share(job: Job, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None]) -> Batches:
+    """Yield packed batches of a share of the connections of a stream; `keep` takes the state after the batch."""
+
+    def rows(collected: _Collected) -> Iterator[list[Any]]:
+        decoder = ShareDecoder(job.options, batch, state, collected.emit_fact)
+        before = 0
+        for part in decoder.rows():
+            collected.waiting_bytes += decoder.bytes - before
+            before = decoder.bytes
+            yield part
+        keep(decoder.state)
+        report, totals = collected.report, decoder.totals
+        report.packets, report.bytes, report.connections, report.open = totals.packets, decoder.bytes, totals.connections, decoder.open
+        report.severities, report.damaged = dict(totals.severities), totals.damaged
+        report.progress = decoder.progress
+
+    return _records(job, rows)
 
 
 def _evaluated(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
-    newest = None if job.progress is None or job.progress.ends else max(job.progress.newest.values(), default=0)
+    newest = None if job.progress is None or job.progress.ends else job.progress.newest
     return _findings(job, evaluate(facts_in(batches), job.options, newest, collected.emit_fact), collected)
 
 

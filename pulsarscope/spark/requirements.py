@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command
+from pulsarscope.spark.cluster import is_address
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.spark_session import installed_version, is_address, session, wheels
+from pulsarscope.spark.spark_session import installed_version, session, wheels
 
 CHECKED_ROWS = 10
 

@@ -6,7 +6,6 @@ makes their rows.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -67,8 +66,6 @@ class PortionSummary(msgspec.Struct):
     """Number of TCP packets."""
     size: int = 0
     """Stored bytes."""
-    last_time: int = 0
-    """Time of its last packet, nanoseconds since the epoch."""
     lossy: bool = False
     """A finding of the file says that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
@@ -85,8 +82,6 @@ class ScanPortions(msgspec.Struct, frozen=True):
     inputs: Inputs
     options: Options
     portions: Sequence[Portion]
-    finds_unrecognised: bool = True
-    """False in a stream, where later files may have more packets of any flow."""
 
     def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the contents of portions; the only column of `positions` has their positions."""
@@ -101,8 +96,7 @@ class ScanPortions(msgspec.Struct, frozen=True):
         source = self.inputs.source(file)
         summary = PortionSummary(portion)
         blocks = BlockReader(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=open_path, portion=portion)
-        summed = _summed(blocks, summary)
-        flows = strangers(self.inputs, self.options, summed) if self.finds_unrecognised else dict.fromkeys(deque(summed, 0))
+        flows = strangers(self.inputs, self.options, _summed(blocks, summary))
         if portion.end is not None:
             summary.counts, summary.has_dependencies = blocks.counts, blocks.has_dependencies
         rows = [(source, flow, file, 0, made is not None, _bytes(made or ()), pack_rows(made or ())) for flow, made in flows.items()]
@@ -115,7 +109,6 @@ def _summed(blocks: BlockReader, summary: PortionSummary) -> Iterator[Block]:
         summary.packets += block.packets
         summary.segments += sum(map(len, block.flows.values()))
         summary.size = block.bytes_read
-        summary.last_time = block.last_time
         summary.lossy = summary.lossy or any(finding.code in LOSS_CODES for finding in block.findings)
         yield block
 

@@ -17,12 +17,14 @@ from pulsarscope.capture import Inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, evaluate, join_legs, of_paths
 from pulsarscope.engine.options import Options
+from pulsarscope.engine.row_batch import Totals
+from pulsarscope.engine.rule_engine import EmitFact
 from pulsarscope.inputs.key_logs import KeyLogs, Secrets, add_key_log
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.model.records import FindingRow, JourneyRow
 from pulsarscope.model.text import printable
 from pulsarscope.spark.flow_shares import FlowShare, KeptFlows, Wanted
-from pulsarscope.spark.shuffle_batches import fact_batch, facts_in, stream_bytes
+from pulsarscope.spark.shuffle_batches import StreamProgress, fact_batch, facts_in, stream_bytes
 
 Secret = tuple[tuple[int, int], bytes]
 """TLS key log in a capture, with the (file, packet) from which it holds."""
@@ -43,10 +45,11 @@ class ShareBatch(msgspec.Struct, frozen=True):
     first: int
     """Position of the first capture in the list."""
     paths: list[str]
+    """Empty for an entry of the list that closes all connections."""
     sources: list[str | None]
     """Vantage point of each capture."""
     ends: bool = False
-    """True for the last batch: no connection stays open."""
+    """True when no connection stays open."""
     start: int | None = None
     """Time of the first packet of the stream, nanoseconds since the epoch."""
 
@@ -68,9 +71,18 @@ class ShareState(msgspec.Struct):
 class ShareDecoder:
     """Decoder of one batch of a share; `state` is complete when all rows were taken."""
 
-    def __init__(self, options: Options, batch: ShareBatch, state: ShareState | None) -> None:
-        """Resume from the state of the batch before; None: this is the first one."""
+    def __init__(self, options: Options, batch: ShareBatch, state: ShareState | None, emit_fact: EmitFact | None = None) -> None:
+        """Resume from the state of the batch before; None: this is the first one.
+
+        `emit_fact` takes the facts of rules across connections. Without it they are evaluated here: then there must be no other share.
+        """
         self._batch = batch
+        self._emit_fact = emit_fact
+        self.totals = Totals()
+        self.bytes = 0
+        """Payload bytes of the packets of the share."""
+        self.open = 0
+        """Number of its connections of which later batches may bring packets, without those of vantage points that this one has none of."""
         self._begins = state is None
         self.state = state or ShareState()
         self._known = dict(self.state.engines)
@@ -82,10 +94,20 @@ class ShareDecoder:
         self._secrets = Secrets(options.key_logs.secrets)
         for (file, packet), log in self.state.secrets:
             add_key_log(self._secrets, BytesIO(log), "", (file, packet))
-        findings = options.key_logs.findings if self._begins else ()
+        findings = options.key_logs.findings if self._begins and self._reports_files else ()
         self._options = msgspec.structs.replace(options, key_logs=KeyLogs(self._secrets, findings))
         # One position more than there are captures: connections may go on in a capture to come.
         self._paths = [*[""] * batch.first, *batch.paths, ""]
+
+    @property
+    def _reports_files(self) -> bool:
+        """Findings about files are those of one share."""
+        return self._batch.number == 0
+
+    @property
+    def progress(self) -> StreamProgress:
+        """Progress of the stream after the batch."""
+        return StreamProgress(len(self._paths) - 1, max(self._newest.values(), default=0), self._batch.ends)
 
     @property
     def endpoints(self) -> dict[str, Any]:
@@ -98,14 +120,17 @@ class ShareDecoder:
         if self._begins and (findings := self._options.key_logs.findings):
             yield self._engine(None if not batch.sources else batch.sources[0]).report(findings).rows
         for index, (path, source) in enumerate(zip(batch.paths, batch.sources, strict=True)):
-            yield from self._capture(batch.first + index, path, source)
+            if path:
+                yield from self._capture(batch.first + index, path, source)
         self._newest |= self._ended
         for source in [*self._engines, *(source for source in self._known if batch.ends and source not in self._engines)]:
             engine = self._engine(source)
             self._warn_of_loss(engine, len(self._paths))
             ended = engine.end() if batch.ends else engine.end_idle(self._newest.get(source, 0) - LATE_NANOSECONDS)
             yield from (part.rows for part in ended)
-        yield from self._across()
+        if self._options.evaluates and self._emit_fact is None:
+            yield from self._across()
+        self.open = sum(engine.unfinished for engine in self._engines.values())
         for source, engine in self._engines.items():
             engine.forget()
             self._known[source] = engine.snapshot()
@@ -125,6 +150,9 @@ class ShareDecoder:
                 block.findings += add_key_log(self._secrets, BytesIO(log), printable(path), place)
                 self.state.secrets.append((place, log))
             lossy = lossy or any(finding.code in LOSS_CODES for finding in block.findings)
+            if not self._reports_files:
+                block.findings = []
+            self.bytes += sum([len(segment[6]) for segments in block.flows.values() for segment in segments])
             self._ended[source] = max(self._ended.get(source, block.last_time), block.last_time)
             yield from (part.rows for part in engine.feed(block))
         if lossy and self.state.lossy is None:
@@ -144,7 +172,9 @@ class ShareDecoder:
     def _engine(self, source: str | None) -> Engine:
         """Return the engine of a vantage point, with its open connections."""
         if (engine := self._engines.get(source)) is None:
-            engine = self._engines[source] = Engine(self._inputs(source), self._options, emit_fact=self._emit)
+            engine = self._engines[source] = Engine(
+                self._inputs(source), self._options, totals=self.totals, emit_fact=self._emit_fact or self._emit
+            )
             if (snapshot := self._known.pop(source, None)) is not None:
                 engine.restore(snapshot)
         return engine
@@ -154,8 +184,6 @@ class ShareDecoder:
 
     def _across(self) -> Iterator[list[Any]]:
         """Yield findings and journeys across connections, and keep the facts to which later batches may add."""
-        if not self._options.evaluates:
-            return
         ends = self._batch.ends
         waiting: list[tuple[str, str, Fact]] = []
 

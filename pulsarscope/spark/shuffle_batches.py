@@ -1,7 +1,7 @@
 """Packed batches: rows of one kind as an Arrow stream in one cell, so that one pass yields all kinds at little cost to Spark.
 
-Beside the kinds of records there are facts for the rules across connections, a report of each task, the files that it wrote when it writes
-its records itself, and the suspended flows of a batch of a stream.
+Beside the kinds of records there are facts for the rules across connections, a report of each task, and the files that it wrote when it
+writes its records itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pulsarscope.spark.record_batch import to_record_batch
 FACT = "fact"
 REPORT = "report"
 TABLE_FILE = "table-file"
-OPEN = "open"
 
 _BATCH: Any = [("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())]
 
@@ -50,6 +49,17 @@ that is an inner one."""
 FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "number")
 
 
+class StreamProgress(msgspec.Struct, frozen=True):
+    """Progress of a stream after a batch."""
+
+    files: int
+    """Number of captures of its list that are decoded."""
+    newest: int
+    """Time up to which the captures were read, nanoseconds since the epoch."""
+    ends: bool
+    """True when no connection and no key stays open."""
+
+
 class TaskReport(msgspec.Struct):
     """Counts of one task."""
 
@@ -64,7 +74,9 @@ class TaskReport(msgspec.Struct):
     """Payload bytes of the largest flow."""
     connections: int = 0
     open: int = 0
-    """Number of suspended flows."""
+    """Number of connections that go on in the next batch of a stream."""
+    progress: StreamProgress | None = None
+    """None outside of streams."""
     severities: dict[str, int] = {}
     damaged: bool = False
     seconds: float = 0.0

@@ -10,11 +10,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.output.export.arrow import arrow_schema
-from pulsarscope.spark import packets
+from pulsarscope.spark import packets, shuffle_batches
 from pulsarscope.spark.indexed_source import FilteredIndexedReader, IndexedRecordReader, usable_index
-from pulsarscope.spark.partition import ReadFiles
+from pulsarscope.spark.partition import Job, ReadFiles
 from pulsarscope.spark.record_source import FilteredRecordReader, RecordSourceReader
-from pulsarscope.spark.source_options import PACKET, known_columns, source_options, table_options
+from pulsarscope.spark.source_options import PACKET, SourceOptions, known_columns, source_options, table_options
 from pulsarscope.spark.stream_source import stream_reader
 from pulsarscope.spark.tables import spark_schema
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _METADATA = "pulsarscope"
 """Name in the metadata of a table's first column: Spark hands a table's options to `schema` when it is created, and never again."""
+
+
+TABLES = "pulsarscope-tables"
+"""Name of the data source of packed batches."""
 
 
 class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
@@ -63,6 +67,25 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         checked.refuse_read_options()
         columns = () if checked.kind == PACKET else known_columns(checked.kind, tuple(schema.names))
         return stream_reader(checked, columns)
+
+
+def table_source(options: SourceOptions, job: Job) -> type[DataSource]:
+    """Return a data source of packed batches: a stream of what a job writes of the captures in a list."""
+
+    class TableDataSource(DataSource):  # type: ignore[misc]
+        """Data source for one query."""
+
+        @classmethod
+        def name(cls) -> str:
+            return TABLES
+
+        def schema(self) -> Any:
+            return spark_schema(shuffle_batches.SCHEMA)
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark calls it so
+            return stream_reader(options, (), job)
+
+    return TableDataSource
 
 
 def _kept_options(schema: Any) -> dict[str, str]:

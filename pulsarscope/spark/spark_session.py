@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command
-from pulsarscope.spark.cluster import REMOTE, require_answer
+from pulsarscope.spark.cluster import is_address, require_answer
 from pulsarscope.spark.java import choose
 
 if TYPE_CHECKING:
@@ -83,11 +83,6 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*([
 def wheels(master: str | None) -> dict[str, str]:
     """Return the required distributions of a session and their oldest versions."""
     return WHEELS | (REMOTE_WHEELS if is_address(master) else {})
-
-
-def is_address(master: str | None) -> bool:
-    """Return True for the address of a Connect server."""
-    return master is not None and master.startswith(REMOTE)
 
 
 def missing_distributions(master: str | None = None) -> list[str]:

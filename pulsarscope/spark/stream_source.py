@@ -1,13 +1,14 @@
 """Reader of captures that land in a folder, for `spark.readStream.format("pulsarscope")`: each batch takes some of them, in their order.
 
 An offset is a number of captures of a list, which is kept at `stateLocation`, with the open connections of each share after each batch that
-Spark may still repeat. So a query goes on where it stopped, and a batch that is repeated gives the same rows.
+Spark may still repeat. So a query goes on where it stopped, and a batch that is repeated gives the same rows. The tables of `pipeline` come
+from this reader, too (`capture_stream`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow, count_
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
 from pulsarscope.spark.landing_folder import LandingFolder
-from pulsarscope.spark.partition import ReadFiles
+from pulsarscope.spark.partition import Job, ReadFiles, decode_share
 from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
 from pulsarscope.spark.source_options import PACKET, SourceOptions
 from pulsarscope.spark.table_files import UNFINISHED
@@ -42,28 +43,29 @@ SHARES = 4
 LOCK_SECONDS = 10.0
 """Longest wait for the process of a stopped query to release its `stateLocation`."""
 
-Offset = Mapping[str, Any]
-"""`files`: number of captures of the list; `ended`: True when all connections were closed behind them."""
+Offset = Mapping[str, int]
+"""`files`: number of entries of the list."""
 
 
 class CapturePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
     """Partition of a batch: a share of its connections, or a capture whose packets are read."""
 
 
-def stream_reader(options: SourceOptions, columns: Sequence[str]) -> CaptureStreamReader:
+def stream_reader(options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> CaptureStreamReader:
     """Return the reader for this version of Spark: since 4.2 a source says how much it takes at a time."""
-    return (LimitedStreamReader if limits is not None else UnlimitedStreamReader)(options, columns)
+    return (LimitedStreamReader if limits is not None else UnlimitedStreamReader)(options, columns, job)
 
 
 class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reader of a stream of packets, or of records of a kind."""
+    """Reader of a stream of packets, or of records of a kind, or, for a job, of packed batches."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        """Read nothing. Raises UsageError when the options do not go with a stream."""
+    def __init__(self, options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> None:
+        """Read nothing. Without a path, another process appends to the list. Raises UsageError when the options do not go with a stream."""
         self._options = options
+        self._job = job
         self._columns = tuple(columns)
         self._landings: _Landings | None = None
-        if len(options.paths) != 1:
+        if len(options.paths) > 1:
             raise UsageError("a stream reads one folder")
         if not options.stream.state_location:
             raise UsageError("a stream needs the option stateLocation, a folder for its list of captures and its open connections")
@@ -80,18 +82,18 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             return 1  # any connection may matter
         return self._options.partitions or SHARES
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark calls it so
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
         """Return the offset before the first capture."""
-        return {"files": 0, "ended": False}
+        return {"files": 0}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the tasks of a batch."""
         captures = self._captures.between(start["files"], end["files"])
-        ends = end["ended"] and not start["ended"]
         if self._options.kind == PACKET:
-            return [CapturePartition(capture) for capture in captures]
-        if not (captures or ends):
+            return [CapturePartition(capture) for capture in captures if not capture.closes]
+        if not captures:
             return []
+        ends = captures[-1].closes
         paths, sources = [capture.path for capture in captures], [capture.source for capture in captures]
         shares, began = self._shares, self._captures.began
         return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, ends, began)) for number in range(shares)]
@@ -105,16 +107,24 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             sources = [None] * capture.position + [capture.source] if capture.source is not None else []
             inputs = Inputs([""] * capture.position + [capture.path], None, [], sources, self._options.source_by == "interface")
             return ReadFiles(inputs, [Portion(files - 1)], packets=True).read_portion(Portion(files - 1))
-        return self._records(partition.value)
+        batch: ShareBatch = partition.value
+        states = _States(self._options.stream.state_location)
+        state = states.read(batch.number, batch.first) if batch.first else None
 
-    def _records(self, batch: ShareBatch) -> Iterator[pa.RecordBatch]:
+        def keep(after: ShareState) -> None:
+            states.write(batch.number, batch.first + len(batch.paths), after)
+
+        if self._job is not None:
+            return decode_share(self._job, batch, state, keep)
+        return self._records(batch, state, keep)
+
+    def _records(self, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None]) -> Iterator[pa.RecordBatch]:
         options = self._options
-        states = _States(options.stream.state_location)
         display_filter = options.make_filter()
         engine_options = options.engine
         if options.kind == MessageRow.kind and display_filter is not None:
             engine_options = msgspec.structs.replace(engine_options, payload=display_filter.payload)
-        decoder = ShareDecoder(engine_options, batch, states.read(batch.number, batch.first) if batch.first else None)
+        decoder = ShareDecoder(engine_options, batch, state)
         if display_filter is not None:
             display_filter.begin(batch)
         made = RecordBatches(options.kind, self._columns)
@@ -126,8 +136,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
                 waiting = []
         if waiting:
             yield made.batch(waiting)
-        if not batch.ends:  # nothing follows, and what was before may be asked for again
-            states.write(batch.number, batch.first + len(batch.paths), decoder.state)
+        keep(decoder.state)
 
     def commit(self, end: Offset) -> None:
         """Drop the states before an offset: Spark repeats nothing before it."""
@@ -138,23 +147,26 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 class UnlimitedStreamReader(CaptureStreamReader):
     """Reader for Spark 4.1, which takes all that has landed at once."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> None:
         """Read nothing. Raises UsageError when the options do not go with a stream of this Spark."""
-        super().__init__(options, columns)
+        super().__init__(options, columns, job)
         if options.stream.files_max is not None or options.stream.bytes_max is not None:
             raise UsageError("maxFilesPerTrigger and maxBytesPerTrigger need Spark 4.2 or newer")
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark calls it so
+    def latestOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
         """Return the offset behind the captures that have landed."""
-        return self._captures.offset_after(0, limited=False)
+        offset: Offset = self.initialOffset()
+        while (later := self._captures.offset_after(offset["files"], limited=False)) != offset:
+            offset = later
+        return offset
 
 
 class LimitedStreamReader(CaptureStreamReader, getattr(limits, "SupportsTriggerAvailableNow", object)):  # type: ignore[misc]
     """Reader of batches of the size that Spark asks for."""
 
-    def latestOffset(self, start: Offset, limit: Any) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: N802
         """Return the offset behind the captures of the next batch."""
-        return self._captures.offset_after(start["files"], limited=not isinstance(limit, limits.ReadAllAvailable), ended=start["ended"])
+        return self._captures.offset_after(start["files"], limited=not isinstance(limit, limits.ReadAllAvailable))
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """Return the limit of the options; that on bytes is known here alone."""
@@ -167,9 +179,9 @@ class LimitedStreamReader(CaptureStreamReader, getattr(limits, "SupportsTriggerA
         """Take no captures that land from now on."""
         self._captures.close()
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+    def reportLatestOffset(self) -> Offset:  # noqa: N802
         """Return the offset behind all captures that have landed, for the progress of the query."""
-        return {"files": self._captures.count, "ended": False}
+        return {"files": self._captures.count}
 
 
 class _Landings:
@@ -178,7 +190,13 @@ class _Landings:
     def __init__(self, options: SourceOptions, shares: int) -> None:
         """Open the list. Raises UsageError when it is that of another stream, or another query uses it."""
         self._options = options.stream
-        checkpoint = Checkpoint(_absolute(options.stream.state_location))
+        self._checkpoint = checkpoint = Checkpoint(_absolute(options.stream.state_location))
+        self._listed = checkpoint.captures()
+        self._closed = False
+        self._folder: LandingFolder | None = None
+        checkpoint.remove_states(lambda name: name.startswith(UNFINISHED))
+        if not options.paths:
+            return
         engine = options.engine
         identity = {
             "folder": options.paths[0],
@@ -191,15 +209,12 @@ class _Landings:
         }
         self._lock = _locked(checkpoint, None if checkpoint.resumes(identity) else identity)
         """Held as long as this object, or its process, lives."""
-        self._checkpoint = checkpoint
         self._listed = checkpoint.captures()
         self._folder = LandingFolder(_absolute(options.paths[0]), options.source_by, self._options.settle, self._listed)
-        self._closed = False
-        checkpoint.remove_states(lambda name: name.startswith(UNFINISHED))
 
     @property
     def count(self) -> int:
-        """Number of captures in the list."""
+        """Number of entries of the list."""
         return len(self._listed)
 
     @property
@@ -215,20 +230,18 @@ class _Landings:
     def between(self, first: int, end: int) -> list[LandedCapture]:
         """Return captures of the list. Raises UsageError when the list has not so many."""
         if end > len(self._listed):
-            self._listed = self._checkpoint.captures()
+            self._listed += self._checkpoint.captures(len(self._listed))
         if end > len(self._listed):
             raise UsageError(
                 f"{self._checkpoint.path} is not the stateLocation of this query: it lists {len(self._listed)} captures, not {end}"
             )
         return self._listed[first:end]
 
-    def offset_after(self, first: int, *, limited: bool, ended: bool = False) -> dict[str, Any]:
-        """Return the offset behind the captures of the batch that begins at a position."""
-        if ended:
-            return {"files": first, "ended": True}
+    def offset_after(self, first: int, *, limited: bool) -> Offset:
+        """Return the offset behind the captures of the batch that begins at a position: none after connections are closed."""
         if not self._closed:
             self._look()
-        end = len(self._listed)
+        end = next((entry.position + 1 for entry in self._listed[first:] if entry.closes), len(self._listed))
         if limited and self._options.files_max is not None:
             end = min(end, first + self._options.files_max)
         if limited and self._options.bytes_max is not None:
@@ -238,10 +251,16 @@ class _Landings:
                 if size > self._options.bytes_max and position > first:
                     end = position
                     break
-        return {"files": max(first, end), "ended": self._options.finish and end == len(self._listed) > 0}
+        return {"files": max(first, end)}
 
     def _look(self) -> None:
-        if landed := self._folder.poll(time.monotonic(), take_all=self._options.finish, clock=time.time()):
+        if self._folder is None:
+            self._listed += self._checkpoint.captures(len(self._listed))
+            return
+        landed = self._folder.poll(time.monotonic(), take_all=self._options.finish, clock=time.time())
+        if self._options.finish:
+            landed += self._folder.close()
+        if landed:
             self._checkpoint.append(landed)
             self._listed += landed
 

@@ -145,57 +145,25 @@ def decode_packets(frame: DataFrame, options: Options, partitions: int | None) -
 class Records(Mapping[str, "DataFrame"]):
     """A data frame for each kind of record, from one pass over the packets; its result is persisted until `unpersist`."""
 
-    def __init__(
-        self, frame: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False, facts: DataFrame | None = None
-    ) -> None:
-        """Plan the pass over packed segments, or packets, with pending `facts` of earlier batches of a stream."""
+    def __init__(self, frame: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False) -> None:
+        """Plan the pass over packed segments, or packets."""
         self._job = job
-        self._facts = facts
         decoded = _map(_sorted(frame, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
         self._observation = Observation("pulsarscope")
-        self._decoded = decoded.observe(self._observation, *_metrics())
-        self._persisted = [self._decoded.persist(StorageLevel.DISK_ONLY)]
-        self._batches = self._decoded
+        self._batches = decoded.observe(self._observation, *_metrics()).persist(StorageLevel.DISK_ONLY)
+        self._persisted = [self._batches]
         if job.options.evaluates:
-            findings = self._evaluated().persist(StorageLevel.DISK_ONLY)
-            self._persisted.append(findings)
-            self._batches = self._decoded.unionByName(findings)
-
-    def _evaluated(self) -> DataFrame:
-        """Return packed batches of findings of the rules across connections, from as few tasks as Spark finds the facts to need."""
-        facts = _map(self._of_kind(self._decoded, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
-        facts = facts if self._facts is None else facts.unionByName(self._facts)
-        of_legs = facts.rule.endswith(OF_LEGS)
-        legs = self._joined(facts.where(of_legs))
-        inner = _map(self._of_kind(legs, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
-        inner = inner.where("connection != ''").select("connection", functions.col("key").alias("outer"))
-        facts = facts.where(~of_legs).drop("outer").join(functions.broadcast(inner), "connection", "left")
-        facts = facts.select(*shuffle_batches.FACTS.names)
-        findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, None), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
-        return findings.unionByName(legs)
-
-    def _joined(self, anchors: DataFrame) -> DataFrame:
-        """Return packed batches of the findings about legs of paths, and of facts that name the inner ones."""
-        if self._job.progress is None:  # in a stream, the other connection may come in a later batch
-            shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
-            anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi")
-        ordered = anchors.repartition(1).sortWithinPartitions(*shuffle_batches.FACT_ORDER[2:])
-        legs = _map(ordered, JoinLegs(self._job), shuffle_batches.SCHEMA).persist(StorageLevel.DISK_ONLY)
-        self._persisted.append(legs)
-        return legs
-
-    @staticmethod
-    def _of_kind(batches: DataFrame, kind: str) -> DataFrame:
-        return batches.where(batches.kind == kind)
+            self._persisted += evaluated(self._batches, job)
+            self._batches = self._batches.unionByName(self._persisted[-1])
 
     def __getitem__(self, kind: str) -> DataFrame:
         if kind not in self._job.options.records:
             raise KeyError(kind)
-        return _map(self._of_kind(self._batches, kind), shuffle_batches.unpack, arrow_schema(kind))
+        return _map(of_kind(self._batches, kind), shuffle_batches.unpack, arrow_schema(kind))
 
     def count(self, kind: str) -> int:
         """Return the number of rows of a kind."""
-        return self._of_kind(self._batches, kind).groupBy().sum("rows").collect()[0][0] or 0
+        return of_kind(self._batches, kind).groupBy().sum("rows").collect()[0][0] or 0
 
     def metrics(self) -> dict[str, int | float]:
         """Return the counts of the decoding tasks, once they are done: packets, bytes, connections, the largest flow, the slowest task.
@@ -207,17 +175,7 @@ class Records(Mapping[str, "DataFrame"]):
 
     def outcome(self) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
         """Decode everything; return the reports of all tasks and the files that they wrote."""
-        rows = (
-            self._batches.where(self._batches.kind.isin(shuffle_batches.REPORT, shuffle_batches.TABLE_FILE))
-            .select("kind", "data")
-            .collect()
-        )
-        reports = [msgspec.json.decode(row.data, type=shuffle_batches.TaskReport) for row in rows if row.kind == shuffle_batches.REPORT]
-        return reports, [msgspec.json.decode(row.data, type=TableFile) for row in rows if row.kind == shuffle_batches.TABLE_FILE]
-
-    def open_state(self) -> DataFrame:
-        """Return packed batches of the suspended flows and pending facts from which the next batch of a stream resumes."""
-        return self._of_kind(self._persisted[0], shuffle_batches.OPEN).unionByName(self._of_kind(self._persisted[-1], shuffle_batches.FACT))
+        return outcome(self._batches)
 
     def unpersist(self) -> None:
         """Release the result of the pass."""
@@ -243,10 +201,47 @@ def _metrics() -> list[Any]:
     return [*sums, largest, functions.max(number("seconds", "double")).alias("slowest_task_seconds")]
 
 
-def restore_open(batches: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the suspended flows, with the columns of packed segments, and the pending facts of an earlier batch of a stream."""
-    flows, facts = (batches.where(batches.kind == kind) for kind in (shuffle_batches.OPEN, shuffle_batches.FACT))
-    return _map(flows, shuffle_batches.unpack, packed_segments.SCHEMA), _map(facts, shuffle_batches.unpack, shuffle_batches.FACTS)
+def evaluated(decoded: DataFrame, job: Job, pending: DataFrame | None = None) -> tuple[DataFrame, DataFrame]:
+    """Return packed batches, persisted, of the findings about legs of paths, and of all findings of the rules across connections.
+
+    They come from as few tasks as Spark finds the facts to need. `pending`: facts that the batch of a stream before this one left.
+    """
+    facts = unpacked_facts(decoded)
+    facts = facts if pending is None else facts.unionByName(pending)
+    of_legs = facts.rule.endswith(OF_LEGS)
+    legs = _joined(facts.where(of_legs), job).persist(StorageLevel.DISK_ONLY)
+    inner = unpacked_facts(legs).where("connection != ''").select("connection", functions.col("key").alias("outer"))
+    facts = facts.where(~of_legs).drop("outer").join(functions.broadcast(inner), "connection", "left")
+    facts = facts.select(*shuffle_batches.FACTS.names)
+    findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, None), EvaluateFacts(job), shuffle_batches.SCHEMA)
+    return legs, findings.unionByName(legs).persist(StorageLevel.DISK_ONLY)
+
+
+def _joined(anchors: DataFrame, job: Job) -> DataFrame:
+    """Return packed batches of the findings about legs of paths, and of facts that name the inner ones."""
+    if job.progress is None:  # in a stream, the other connection may come in a later batch
+        shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
+        anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi")
+    ordered = anchors.repartition(1).sortWithinPartitions(*shuffle_batches.FACT_ORDER[2:])
+    return _map(ordered, JoinLegs(job), shuffle_batches.SCHEMA)
+
+
+def outcome(batches: DataFrame) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
+    """Return the reports of all tasks and the files that they wrote, from packed batches."""
+    kinds = shuffle_batches.REPORT, shuffle_batches.TABLE_FILE
+    rows = batches.where(batches.kind.isin(*kinds)).select("kind", "data").collect()
+    reports = [msgspec.json.decode(row.data, type=shuffle_batches.TaskReport) for row in rows if row.kind == shuffle_batches.REPORT]
+    return reports, [msgspec.json.decode(row.data, type=TableFile) for row in rows if row.kind == shuffle_batches.TABLE_FILE]
+
+
+def of_kind(batches: DataFrame, kind: str) -> DataFrame:
+    """Return the packed batches of one kind."""
+    return batches.where(batches.kind == kind)
+
+
+def unpacked_facts(batches: DataFrame) -> DataFrame:
+    """Return the facts in packed batches."""
+    return _map(of_kind(batches, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
 
 
 def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | None) -> DataFrame:

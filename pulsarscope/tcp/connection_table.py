@@ -67,9 +67,9 @@ class ConnectionTable:
         """Capture time of the latest look at what is overdue in a live capture."""
 
     @property
-    def open(self) -> Connection | None:
-        """Return the unfinished connection with the latest packet, None when all are finished."""
-        return max(self._table.values(), key=_end_of, default=None)
+    def unfinished(self) -> int:
+        """Number of connections of which packets may come."""
+        return len(self._table) // 2
 
     def drop_delivered(self) -> None:
         """Drop the data kept for comparison at the end of a file."""

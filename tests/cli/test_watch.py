@@ -29,6 +29,7 @@ from pulsarscope.model.errors import UsageError
         ({"files": ["."]}, {"incremental": True, "checkpoint": "out"}, "must name different folders"),
         ({"files": ["."]}, {"incremental": True, "checkpoint": "kept", "watch": "."}, "give one of them"),
         ({"files": ["."], "format": "delta"}, {"incremental": True, "checkpoint": "kept"}, "--incremental writes parquet or json"),
+        ({"spark": SparkOptions(master="sc://head")}, {"watch": ".", "checkpoint": "kept"}, "behind Spark Connect, use spark.readStream"),
         ({"records": "frames"}, {"watch": ".", "checkpoint": "kept"}, "frames"),
     ],
 )

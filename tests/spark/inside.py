@@ -6,6 +6,7 @@ import pickle
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from pulsarscope.capture import Inputs, Portion
+from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.options import Options as EngineOptions
-from pulsarscope.inputs.key_logs import KeyLogs
+from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ALL, ROWS, Row
 from pulsarscope.output.export.arrow import table
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
-from pulsarscope.spark.checkpoint import Commit
-from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles, StreamProgress
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles, decode_share
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.scan import DivideFiles, PortionSummary, ScanPortions
+from pulsarscope.spark.share_decoder import ShareBatch, ShareState
+from pulsarscope.spark.shuffle_batches import TaskReport
 from tests.scenarios.capturefile import ETHERNET, write_pcap
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
@@ -134,46 +137,43 @@ class Cluster:
 
 
 class Streamed:
-    """Decoder of captures in batches of a stream that begin at positions of the list, each as in other processes."""
+    """Decoder of captures in batches of a stream that begin at positions of the list, each share as in other processes."""
 
     def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: EngineOptions = EVERYTHING, *, partitions: int = 2) -> None:
         self.batches: list[Any] = []
         self.open: list[int] = []
-        """Number of flows that each batch suspended."""
+        """Number of connections that go on after each batch."""
         self.waiting: list[int] = []
         """Number of facts that each batch left pending."""
-        self._partitions = partitions
-        self._options = options
-        self._done = Commit()
-        self._flows: list[Any] = []
+        self._shares = partitions
+        by_interface = SOURCE_BY_INTERFACE if inputs.by_interface else options.source_by
+        self._options = msgspec.structs.replace(options, source_by=by_interface, rows_max=ROWS_MAX, together=True)
+        self._states: dict[int, ShareState] = {}
         self._facts: list[Any] = []
-        bounds = [0, *sorted(cuts), len(inputs.paths)]
-        for first, end in pairwise(bounds):
-            self._batch(msgspec.structs.replace(inputs, paths=inputs.paths[:end]), first, ends=False)
-        self._batch(inputs, len(inputs.paths), ends=True)
+        for first, end in pairwise([0, *sorted(cuts), len(inputs.paths)]):
+            self._batch(inputs, first, end)
+        self._batch(inputs, len(inputs.paths), len(inputs.paths) + 1)
 
-    def _batch(self, inputs: Inputs, first: int, *, ends: bool) -> None:
-        portions = [Portion(file) for file in range(first, len(inputs.paths))]
-        positions = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(portions))]
-        rows = [
-            row
-            for batch in pickled(ScanPortions(inputs, self._options, portions, finds_unrecognised=False))(positions)
-            for row in batch.to_pylist()
-        ]
-        seen = [msgspec.json.decode(row["data"], type=PortionSummary) for row in rows]
-        options = with_secrets(inputs, self._options, sorted(secret for file in seen for secret in file.secrets))
-        self._done = self._done.after(inputs, seen)
-        job = Job(inputs, options, self._done.lossy, progress=StreamProgress(dict(self._done.newest), ends))
-        read = pickled(ReadFiles(inputs, portions, findings=options.key_logs.findings))(positions)
-        dealt = deal([*read, *self._flows], packed_segments.SCHEMA, packed_segments.ORDER, self._partitions)
-        decoded = [batch for part in dealt for batch in pickled(DecodeFlows(job))(part)]
+    def _batch(self, inputs: Inputs, first: int, end: int) -> None:
+        ends = end > len(inputs.paths)
+        job = Job(Inputs([], None, []), self._options)
+        sources = [inputs.source(file) for file in range(first, min(end, len(inputs.paths)))]
+        paths = [*inputs.paths[first:end], *([""] if ends else [])]
+        decoded: list[Any] = []
+        for number in range(self._shares):
+            share = ShareBatch(number, self._shares, first, paths, [*sources, *([None] if ends else [])], ends)
+            state = self._states.get(number)
+            keep = partial(self._states.__setitem__, number)
+            decoded += decode_share(
+                job, pickled(share), msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ShareState | None), keep
+            )
+        reports = [msgspec.json.decode(row["data"], type=TaskReport) for row in rows_of(of_kind(shuffle_batches.REPORT, decoded))]
+        assert len({report.packets for report in reports}) == 1
         facts = [*shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)), *self._facts]
-        findings = judged(job, facts, self._partitions)
-        self._flows = list(shuffle_batches.unpack(of_kind(shuffle_batches.OPEN, decoded)))
+        findings = judged(msgspec.structs.replace(job, progress=reports[0].progress), facts, self._shares)
         self._facts = list(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, findings)))
-        self._options = msgspec.structs.replace(options, key_logs=KeyLogs(options.key_logs.secrets))
         self.batches += decoded + findings
-        self.open.append(sum(len(batch) for batch in self._flows))
+        self.open.append(sum(report.open for report in reports))
         self.waiting.append(sum(len(batch) for batch in self._facts))
 
     def tables(self) -> Tables:

@@ -21,8 +21,9 @@ from benchmarks.traffic import short_connections
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.model.records import ALL
 from pulsarscope.spark import table_files
-from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.checkpoint import Checkpoint, Commit
 from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
+from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.options import Options
 from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
@@ -41,14 +42,20 @@ class Watched:
         self.landing.mkdir()
         self.out = folder / "out"
         self.batches: list[Any] = []
+        self._streams: list[Any] = []
         Checkpoint(str(folder / "kept")).create({})
 
     def stream(self, on_batch: Callable[[Any], None] | None = None) -> Any:
+        for stream in self._streams:
+            stream.close()
         kept = Checkpoint(str(self._folder / "kept"))
-        return CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, on_batch or self.batches.append)
+        made = CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, on_batch or self.batches.append)
+        self._streams.append(made)
+        return made
 
-    def advance(self, stream: Any) -> None:
-        stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures).poll(0, take_all=True))
+    def advance(self, stream: Any, *, ends: bool = False) -> None:
+        folder = LandingFolder(str(self.landing), "none", 0, stream.captures)
+        stream.advance(folder.poll(0, take_all=True) + (folder.close() if ends else []))
 
 
 def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_path: Path) -> None:
@@ -60,7 +67,8 @@ def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_pat
         copy(path, watched.landing)
         watched.advance(stream)
         watched.advance(stream)
-    stream.end()
+    watched.advance(stream, ends=True)
+    stream.close()
     assert [(batch.number, batch.files) for batch in watched.batches] == [(0, 1), (1, 1), (2, 0)]
     assert watched.batches[0].open > watched.batches[2].open == 0
     assert written(watched.out) == local(expand_inputs([str(watched.landing)]))
@@ -87,7 +95,8 @@ def test_runs_over_overlapping_folders_add_nothing_twice(spark: Any, captures: P
         taken.append([Path(capture.path).name for capture in landed])
         stream.advance(landed)
     assert taken == [["0.pcap"], ["all1.pcap", "all2.pcap"], []]
-    stream.end()
+    watched.advance(stream, ends=True)
+    stream.close()
     assert written(watched.out) == local(Inputs(paths, 0, []))
 
 
@@ -118,7 +127,7 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
 
     moments: dict[str, tuple[object, str, Callable[..., None]]] = {
         "done": (stream, "_on_batch", dying),
-        "listed": (CaptureStream, "_run_query", dying),
+        "listed": (CaptureStream, "_started", dying),
         "decoded": (Checkpoint, "commit", dying),
         "committed": (module, "finish_files", dying),
         "named": (module, "finish_files", finish_then_die),
@@ -134,9 +143,40 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
             assert written(watched.out) == before  # nobody sees a part of a batch
         stream = watched.stream()
         watched.advance(stream)
-    stream.end()
+    watched.advance(stream, ends=True)
+    stream.close()
     assert written(watched.out) == local(expand_inputs([str(watched.landing)]))
     assert not [path for path in watched.out.rglob("_*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("why", "failures", "tries"), [("failed to connect back", 4, 5), ("failed to connect back", 99, 20), ("other", 1, 1)]
+)
+def test_a_query_that_starts_too_slowly_is_started_again(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, failures: int, tries: int
+) -> None:
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - there may be no Spark
+
+    watched = Watched(spark, tmp_path)
+    write_pcap(watched.landing / "none.pcap", [])
+    stream = watched.stream()
+    starts: list[int] = []
+
+    class Query:
+        def awaitTermination(self, _: float) -> bool:  # noqa: N802 - as Spark calls it
+            starts.append(len(starts))
+            if len(starts) > failures:
+                stream._committed = Commit(0, 1)
+                return False
+            raise StreamingQueryException(message=f"Python worker {why}")
+
+    monkeypatch.setattr(stream, "_started", Query)
+    if failures in (tries, 99):
+        with pytest.raises(StreamingQueryException):
+            watched.advance(stream)
+    else:
+        watched.advance(stream)
+    assert len(starts) == tries
 
 
 def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: Path) -> None:
@@ -144,7 +184,8 @@ def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: 
     inputs = cut(captures / "quickstart.pcapng", watched.landing, [0.3, 0.6])
     stream = watched.stream()
     watched.advance(stream)
-    stream.end()
+    watched.advance(stream, ends=True)
+    stream.close()
     rows = [json.loads(line) for path in watched.out.rglob("part-*") for line in path.read_text().splitlines()]
     assert {row["record"] for row in rows} == {"connection", "message"}
     assert len(rows) == sum(map(len, local(inputs, Options(frozenset({"connection", "message"}))).values()))
@@ -230,7 +271,7 @@ def test_a_driver_that_ends_at_a_random_moment_loses_and_doubles_nothing(
         assert process.wait(240) == (0 if number == signal.SIGTERM else -number), command.output()
     land(files)
     assert command.start("--finish").wait(240) == 0, command.output()
-    captures = Checkpoint(str(kept)).captures()
+    captures = [landed for landed in Checkpoint(str(kept)).captures() if not landed.closes]
     assert sorted(landed.path for landed in captures) == sorted(str(path) for path in (tmp_path / "in").iterdir())
     assert written(tmp_path / "out") == local(Inputs([landed.path for landed in captures], 0, []), BY_DEFAULT)
     assert not [path for path in (tmp_path / "out").rglob("_*") if path.is_file()]

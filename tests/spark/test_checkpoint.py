@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.capture import Inputs, Portion
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.spark import checkpoint as module
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
-from pulsarscope.spark.scan import PortionSummary
 from pulsarscope.spark.table_files import sync_files
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
@@ -24,9 +22,9 @@ def begun(folder: Path) -> Checkpoint:
     return made
 
 
-def opened(kept: Checkpoint, batch: int) -> Path:
-    """Create the folder that Spark creates."""
-    return Path(kept.open_state(batch).removeprefix("file://"))
+def pending(kept: Checkpoint, files: int) -> Path:
+    """Return the folder that Spark creates."""
+    return Path(kept.facts(files).removeprefix("file://"))
 
 
 def landed(position: int) -> LandedCapture:
@@ -59,7 +57,7 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
-@pytest.mark.parametrize("folder", ["", "commits", "batches"])
+@pytest.mark.parametrize("folder", ["", "commits", "states"])
 def test_one_that_others_can_write_is_refused_because_its_state_is_code(tmp_path: Path, folder: str, mode: int) -> None:
     kept = begun(tmp_path)
     place = Path(kept.path) / folder
@@ -96,15 +94,15 @@ def test_what_a_commit_speaks_of_outlasts_the_machine_before_it(tmp_path: Path, 
         real(descriptor)
 
     kept = begun(tmp_path)
-    opened(kept, 0).mkdir()
-    (opened(kept, 0) / "part").touch()
+    pending(kept, 5).mkdir()
+    (pending(kept, 5) / "part").touch()
     (tmp_path / "out" / "frame").mkdir(parents=True)
     (tmp_path / "out" / "frame" / "_x").touch()
     names = [("frame", "_x", "part-0")]
     monkeypatch.setattr("os.fsync", fsync)
     sync_files(str(tmp_path / "out"), names)
-    kept.commit(Commit(0, names=names), Commit())
-    assert settled == ["_x", "frame", "part", "000000", "batches", "_000000.json", "commits"]
+    kept.commit(Commit(0, 5, names), Commit())
+    assert settled == ["_x", "frame", "part", "000000005-facts", "states", "_000000.json", "commits"]
 
 
 @pytest.mark.parametrize(("uri", "why"), [("no://where", "Unrecognized filesystem"), ("s3://", "s3://")])
@@ -134,39 +132,35 @@ def test_the_list_is_kept_in_its_order(tmp_path: Path) -> None:
     kept.append([landed(12)])
     (tmp_path / "kept" / "list" / "_000000013.json").write_text("[{")  # the driver was killed
     assert Checkpoint(kept.path).captures() == [landed(number) for number in range(13)]
+    assert kept.captures(12) == [landed(12)]
+    assert kept.captures(13) == []
 
 
-def test_what_a_batch_leaves_open_goes_when_the_next_is_done(tmp_path: Path) -> None:
+def test_only_the_last_commit_is_kept(tmp_path: Path) -> None:
     kept = begun(tmp_path)
     done = Commit()
     assert kept.last_commit() == done
     for batch in range(3):
-        opened(kept, batch).mkdir()
-        following = Commit(batch, files=batch, newest=[(None, 1), ("a", 2)], names=[("frame", "_x", "part")])
+        following = Commit(batch, files=batch, names=[("frame", "_x", "part")])
         kept.commit(following, done)
         done = following
+    (tmp_path / "kept" / "commits" / "_000003.json").write_text("{")  # the driver was killed
     assert kept.last_commit() == done
-    assert [path.name for path in (tmp_path / "kept").glob("batches/*")] == ["000002"]
     assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000002.json"]
 
 
-def test_what_a_batch_has_left_that_was_not_done_is_removed(tmp_path: Path) -> None:
+def test_states_go_with_the_facts_beside_them(tmp_path: Path) -> None:
     kept = begun(tmp_path)
-    opened(kept, 0).mkdir()
-    kept.commit(Commit(0), Commit())
-    opened(kept, 1).mkdir()
-    (opened(kept, 1) / "part").touch()
-    (tmp_path / "kept" / "commits" / "_000001.json").write_text("{")
-    assert kept.last_commit() == Commit(0)
-    assert [path.name for path in (tmp_path / "kept").glob("batches/*")] == ["000000"]
-    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000000.json"]
+    for files in (1, 2):
+        kept.write_state(f"{files:09}-000.bin", files)
+        pending(kept, files).mkdir()
+    kept.remove_states(lambda name: int(name.partition("-")[0]) < 2)
+    assert sorted(path.name for path in (tmp_path / "kept").glob("states/*")) == ["000000002-000.bin", "000000002-facts"]
+    assert kept.read_state("000000002-000.bin", int) == 2
 
 
-def test_secrets_are_those_of_batches_that_are_done(tmp_path: Path) -> None:
-    kept = begun(tmp_path)
-    for batch in (0, 2, 3):
-        kept.add_secrets(batch, [((batch, 1), b"log")])
-    assert kept.secrets(Commit(2)) == [((0, 1), b"log"), ((2, 1), b"log")]
+def test_the_number_of_shares_is_that_of_the_first_time(tmp_path: Path) -> None:
+    assert [begun(tmp_path).shares(count) for count in (3, 8)] == [3, 3]
 
 
 def test_a_capture_that_changed_is_not_the_one_that_was_taken(tmp_path: Path) -> None:
@@ -178,18 +172,3 @@ def test_a_capture_that_changed_is_not_the_one_that_was_taken(tmp_path: Path) ->
     assert not taken.is_unchanged()
     path.unlink()
     assert not taken.is_unchanged()
-
-
-def test_a_commit_knows_how_far_each_host_has_come_and_the_first_loss() -> None:
-    inputs = Inputs(["a", "b", "c", "d", "e"], 0, [], ["x", "y", "x", "x", "y"])
-    first = Commit().after(
-        inputs,
-        [
-            PortionSummary(Portion(0), 1, last_time=5),
-            PortionSummary(Portion(2), 1, last_time=4),
-            PortionSummary(Portion(1), 1, last_time=7, lossy=True),
-        ],
-    )
-    assert first.newest == [("x", 5), ("y", 7)]
-    second = first.after(inputs, [PortionSummary(Portion(3), 1, last_time=3, lossy=True), PortionSummary(Portion(4))])
-    assert second == Commit(1, 5, [("x", 3), ("y", 7)], 1)

@@ -184,3 +184,13 @@ def test_captures_that_are_named_are_taken_once_from_overlapping_places(tmp_path
     assert again.poll(1, clock=now + 2) == []
     with pytest.raises(CaptureError, match="matches no file"):
         NamedCaptures([str(tmp_path / "none*")], "none", SETTLE, known).poll(0)
+
+
+def test_connections_are_closed_once_behind_the_latest_capture(tmp_path: Path) -> None:
+    folder = LandingFolder(str(tmp_path), "none", 0, [])
+    assert folder.close() == []
+    for position in (0, 2):
+        land(tmp_path / f"{position}.pcap", position)
+        assert [landed.position for landed in folder.poll(0, take_all=True)] == [position]
+        assert [(entry.position, entry.closes) for entry in folder.close()] == [(position + 1, True)]
+        assert folder.close() == []
