@@ -16,11 +16,11 @@ STORM = "redelivery-storm"
 RETRY = f"{TOPIC}-RETRY"
 
 
-def retried(sequence: int, origin: str, count: int, *, letter: bool = False, told: bool = True) -> bytes:
+def retried(sequence: int, origin: str, count: int, *, letter: bool = False, told: bool = True, number: int = 1) -> bytes:
     """A message on its way to a retry topic or, without a time of delivery, to a dead letter topic."""
     said = [{"key": "ORIGIN_MESSAGE_ID", "value": origin}, {"key": "REAL_TOPIC", "value": TOPIC}]
     said += [{"key": "RECONSUMETIMES", "value": str(count)}] if told else []
-    return send(1, sequence, metadata={"properties": said} | ({} if letter else {"deliver_at_time": 1_800_000_000_000}))
+    return send(number, sequence, metadata={"properties": said} | ({} if letter else {"deliver_at_time": 1_800_000_000_000}))
 
 
 def retrying(turns: list[tuple[str, int]], pause: int, *, midstream: bool = False, letter: bool = False, told: bool = True) -> Conversation:
@@ -65,6 +65,17 @@ def test_the_number_of_a_retry_tells_of_those_before_the_capture(tmp_path: Path,
 @pytest.mark.parametrize("midstream", [True, False])
 def test_messages_that_are_retried_a_few_times(tmp_path: Path, turns: list[tuple[str, int]], pause: int, *, midstream: bool) -> None:
     assert STORM not in diagnose(tmp_path, retrying(turns, pause, midstream=midstream)).codes
+
+
+def test_one_message_of_many_subscriptions_is_counted_for_each(tmp_path: Path) -> None:
+    """Each has a retry topic of its own."""
+    talk = connected()
+    for number in range(6):
+        talk.client(producer(number, f"p{number}", number, f"{TOPIC}-s{number}-RETRY")).server(created(f"p{number}", number))
+    for count in range(4):
+        for number in range(6):
+            talk.client(retried(count, "3:0:-1", count + 1, number=number)).server(receipt(number, count, entry=count))
+    assert STORM not in diagnose(tmp_path, talk).codes
 
 
 @pytest.mark.parametrize(("letter", "told"), [(True, True), (False, False)])

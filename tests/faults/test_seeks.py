@@ -70,6 +70,27 @@ def test_a_client_that_seeks_back_without_an_end_is_named(
     assert diagnosis.commands(row)[:2] == ["MESSAGE", "SEEK"]
 
 
+@pytest.mark.parametrize(("times", "pause", "kind"), [*product((12, 40), (20, 400, 5000), ("Exclusive", "Shared"))])
+@pytest.mark.parametrize("acks", [2, 5])
+@pytest.mark.parametrize("closes", [True, False])
+def test_one_that_acknowledges_and_seeks_back_all_the_same_is(
+    tmp_path: Path, times: int, pause: int, kind: str, acks: int, *, closes: bool
+) -> None:
+    row, evidence = diagnose(tmp_path, replaying(times, pause, kind=kind, acks=acks, closes=closes)).only(STORM)
+    assert "acknowledged what it got" in (row.text or "")
+    assert evidence["seeks"] == times
+
+
+@pytest.mark.parametrize(("times", "pause"), [(3, 400), (8, 50), (8, 3000), (14, 15_000), (30, 60_000)])
+def test_one_that_acknowledges_and_seeks_back_now_and_then_is_not(tmp_path: Path, times: int, pause: int) -> None:
+    assert STORM not in diagnose(tmp_path, replaying(times, pause, acks=5)).codes
+
+
+@pytest.mark.parametrize("times", [12, 40])
+def test_one_that_seeks_forward_is_not(tmp_path: Path, times: int) -> None:
+    assert STORM not in diagnose(tmp_path, replaying(times, 400, acks=5, forward=True)).codes
+
+
 @pytest.mark.parametrize(("times", "closes"), [*product((6, 12), (False, True))])
 def test_it_is_named_whether_or_not_the_broker_closes_the_consumer(tmp_path: Path, times: int, *, closes: bool) -> None:
     assert STORM in diagnose(tmp_path, replaying(times, 400, closes=closes)).codes

@@ -45,7 +45,6 @@ RETRIED_MAX = 1_000
 class Retried(msgspec.Struct):
     """A message on its way through a retry topic."""
 
-    topic: str | None
     times: deque[int]
     """Times of its latest retries in nanoseconds."""
     frames: list[Where] = msgspec.field(default_factory=list)
@@ -62,7 +61,8 @@ class Retries:
     def __init__(self, context: RuleContext) -> None:
         """Count for the findings of this context."""
         self._context = context
-        self._messages: dict[str, Retried] = {}
+        self._messages: dict[tuple[str | None, str | None], Retried] = {}
+        """By retry topic and the message that it was at first: each subscription has a retry topic of its own."""
 
     def note(self, row: FrameRow, properties: Mapping[str, Any]) -> None:
         """Count a SEND with these properties, when it is a retry."""
@@ -70,11 +70,11 @@ class Retries:
         if not isinstance(origin, str) or not isinstance(count, str) or not count.isdecimal():
             return
         limits, where = self._context.thresholds, where_of(row)
-        origin = bounded_name(origin) or ""
-        message = self._messages.get(origin)
+        key = row.topic, bounded_name(origin)
+        message = self._messages.get(key)
         if message is None:
-            message = Retried(row.topic, deque(maxlen=int(limits["redelivery-storm-retries"])))
-            remember(self._messages, origin, message, RETRIED_MAX)
+            message = Retried(deque(maxlen=int(limits["redelivery-storm-retries"])))
+            remember(self._messages, key, message, RETRIED_MAX)
         message.seen += 1
         message.highest = max(message.highest, int(count[:9]))
         message.times.append(where.time)
@@ -86,18 +86,18 @@ class Retries:
         """Report the message that was retried most often, when that is too often."""
         limits = self._context.thresholds
         most = limits["redelivery-storm-retries-in-all"]
-        endless = {origin: message for origin, message in self._messages.items() if message.in_window or message.highest > most}
+        endless = {key: message for key, message in self._messages.items() if message.in_window or message.highest > most}
         if not endless:
             return
-        origin, worst = max(endless.items(), key=lambda item: item[1].highest)
+        (topic, origin), worst = max(endless.items(), key=lambda item: item[1].highest)
         first = worst.frames[0]
         span = duration(worst.times[-1] - first.time)
-        text = f"{self._context.client} sent message {origin} to {worst.topic or 'its retry topic'} to be tried again {worst.seen:,} times "
+        text = f"{self._context.client} sent message {origin} to {topic or 'its retry topic'} to be tried again {worst.seen:,} times "
         text += f"in {span}, at last as retry number {worst.highest:,}"
         text += f"; so it did with {len(endless) - 1:,} more." if len(endless) > 1 else "."
         evidence = {
             "frames": frame_names(where.name for where in worst.frames),
-            "topic": worst.topic,
+            "topic": topic,
             "origin": origin,
             "retries": worst.seen,
             "highest": worst.highest,

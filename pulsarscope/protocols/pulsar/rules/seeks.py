@@ -1,4 +1,4 @@
-"""Subscriptions that are sought back again and again, without any message acknowledged: their consumers get the same each time."""
+"""Subscriptions that are sought back again and again: their consumers get the same each time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,18 @@ THRESHOLDS = (
         ("redelivery-storm",),
         1,
     ),
+    Threshold(
+        "redelivery-storm-seeks-in-all",
+        10,
+        "times",
+        "Times that a client seeks back and gets the same messages again, even if it acknowledges them; a replay on purpose is one.",
+        ("redelivery-storm",),
+        2,
+    ),
 )
+
+_IN_ALL = ("redelivery-storm-seeks-in-all", "redelivery-storm-window-seconds")
+"""Thresholds that decide when messages are acknowledged."""
 
 QUICK_FACTOR = 2
 """Factor of the number of SEEKs for the same note about a client that is quick."""
@@ -61,7 +72,7 @@ _Key = tuple[str | None, str | None, int]
 
 
 class Replay(msgspec.Struct):
-    """The seeks of a subscription since its latest ACK."""
+    """The seeks of a subscription."""
 
     seeks: list[Where] = []
     """First ones."""
@@ -80,79 +91,108 @@ class Replay(msgspec.Struct):
     delivery: Where | None = None
     """The latest such entry, and its delivery."""
 
+    def seek(self, where: Where, least_ns: int) -> None:
+        """Count a seek; messages that were held for the least time count as held for long."""
+        if self.since and where.time - self.since >= least_ns:
+            self.held += 1
+        add_sample(self.seeks, where)
+        self.count += 1
+        self.sought, self.since = True, 0
+
+    def deliver(self, position: Position, where: Where) -> None:
+        """Note a delivery."""
+        if self.sought and position <= self.furthest:
+            self.again += 1
+            self.oldest, self.delivery = position, where
+        self.sought = False
+        self.since = self.since or where.time
+        self.furthest = max(self.furthest, position)
+
 
 class Replays:
     """The subscriptions of one connection that were sought back."""
 
-    __slots__ = ("_context", "_replays")
+    __slots__ = ("_all", "_context", "_replays")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._replays: dict[_Key, tuple[ConsumerState, Replay]] = {}
+        """Since the latest ACK."""
+        self._all: dict[_Key, tuple[ConsumerState, Replay]] = {}
+        """Since the beginning."""
 
     def __bool__(self) -> bool:
-        return bool(self._replays)
+        return bool(self._all)
 
     def seek(self, consumer: ConsumerState, where: Where) -> None:
         """Count a seek of a consumer for which the broker keeps messages; one from before the capture may be a reader."""
         if not consumer.persistent or consumer.connection is not None:
             return
-        _, replay = self._replays.get(_key(consumer), (None, Replay()))
-        remember(self._replays, _key(consumer), (consumer, replay), SUBSCRIPTIONS_MAX)
-        if replay.since and where.time - replay.since >= self._context.thresholds.ns("redelivery-storm-seek-seconds"):
-            replay.held += 1
-        add_sample(replay.seeks, where)
-        replay.count += 1
-        replay.sought, replay.since = True, 0
+        key, least_ns = _key(consumer), self._context.thresholds.ns("redelivery-storm-seek-seconds")
+        for replays in (self._replays, self._all):
+            _, replay = replays.get(key, (None, Replay()))
+            remember(replays, key, (consumer, replay), SUBSCRIPTIONS_MAX)
+            replay.seek(where, least_ns)
 
     def deliver(self, consumer: ConsumerState, position: Position, where: Where) -> None:
         """Note a delivery."""
-        _, replay = self._replays.get(_key(consumer), (None, None))
-        if replay is None:
-            return
-        if replay.sought and position <= replay.furthest:
-            replay.again += 1
-            replay.oldest, replay.delivery = position, where
-        replay.sought = False
-        replay.since = replay.since or where.time
-        replay.furthest = max(replay.furthest, position)
+        for replays in (self._replays, self._all):
+            if (known := replays.get(_key(consumer))) is not None:
+                known[1].deliver(position, where)
 
     def acknowledge(self, consumer: ConsumerState) -> None:
-        """Forget the seeks: the consumer gets on."""
+        """Count anew: the consumer gets on."""
         self._replays.pop(_key(consumer), None)
 
     def report(self) -> None:
         """Report the subscriptions that were sought back to the end."""
+        for key, (consumer, replay) in self._all.items():
+            _, unacknowledged = self._replays.get(key, (None, Replay()))
+            code, deciding = self._judge(unacknowledged, replay)
+            if code is not None:
+                self._report(code, consumer, replay if deciding is _IN_ALL else unacknowledged, deciding)
+
+    def _judge(self, unacknowledged: Replay, replay: Replay) -> tuple[str | None, tuple[str, ...]]:
+        """Return a code, or None, and the names of the thresholds that decided."""
         thresholds = self._context.thresholds
-        for consumer, replay in self._replays.values():
-            first, where = replay.seeks[0], replay.delivery
-            if where is None or may_lack(self._context, first.time, where.time):
-                continue
-            times_held = min(replay.again, replay.held + 1)  # nobody saw what was held before the first seek
-            code = "redelivery-storm"
-            deciding: tuple[str, ...] = ("redelivery-storm-seeks", "redelivery-storm-seek-seconds")
-            if times_held < thresholds["redelivery-storm-seeks"]:
-                if replay.again >= thresholds["redelivery-storm-quick-seeks"]:
-                    deciding = ("redelivery-storm-quick-seeks",)
-                elif max(times_held, replay.again // QUICK_FACTOR) >= thresholds["consumer-undecided-seeks"]:
-                    code, deciding = "consumer-undecided", ("consumer-undecided-seeks",)
-                else:
-                    continue
-            (ledger, entry), times = replay.oldest, plural(replay.count, "time")
-            text = (
-                f"The client of {consumer.title} sought back {times} within {duration(where.time - first.time)} and acknowledged nothing: "
-            )
-            text += f"it got {ledger}:{entry} again {plural(replay.again, 'time')}."
-            evidence: dict[str, Any] = {
-                "frames": frame_names([where.name, *(seek.name for seek in replay.seeks)]),
-                **consumer.evidence,
-                "seeks": replay.count,
-                "message_id": [ledger, entry],
-                "redelivery_count": replay.again,
-                "act": "client",
-                **thresholds.evidence(*deciding),
-            }
-            self._context.report(code, where, text, evidence)
+        times_held = min(unacknowledged.again, unacknowledged.held + 1)  # nobody saw what was held before the first seek
+        if times_held >= thresholds["redelivery-storm-seeks"]:
+            return "redelivery-storm", ("redelivery-storm-seeks", "redelivery-storm-seek-seconds")
+        if unacknowledged.again >= thresholds["redelivery-storm-quick-seeks"]:
+            return "redelivery-storm", ("redelivery-storm-quick-seeks",)
+        if (
+            replay.again > unacknowledged.again
+            and replay.again >= thresholds["redelivery-storm-seeks-in-all"]
+            and self._is_frequent(replay)
+        ):
+            return "redelivery-storm", _IN_ALL
+        if max(times_held, unacknowledged.again // QUICK_FACTOR) >= thresholds["consumer-undecided-seeks"]:
+            return "consumer-undecided", ("consumer-undecided-seeks",)
+        return None, ()
+
+    def _is_frequent(self, replay: Replay) -> bool:
+        """Return True for seeks of which, on average, each window has one."""
+        window = self._context.thresholds.ns("redelivery-storm-window-seconds")
+        return replay.delivery is not None and replay.delivery.time - replay.seeks[0].time <= replay.again * window
+
+    def _report(self, code: str, consumer: ConsumerState, replay: Replay, deciding: tuple[str, ...]) -> None:
+        first, where = replay.seeks[0], replay.delivery
+        if where is None or may_lack(self._context, first.time, where.time):
+            return
+        (ledger, entry), times = replay.oldest, plural(replay.count, "time")
+        done = "acknowledged what it got" if deciding is _IN_ALL else "acknowledged nothing"
+        text = f"The client of {consumer.title} sought back {times} within {duration(where.time - first.time)} and {done}: "
+        text += f"it got {ledger}:{entry} again {plural(replay.again, 'time')}."
+        evidence: dict[str, Any] = {
+            "frames": frame_names([where.name, *(seek.name for seek in replay.seeks)]),
+            **consumer.evidence,
+            "seeks": replay.count,
+            "message_id": [ledger, entry],
+            "redelivery_count": replay.again,
+            "act": "client",
+            **self._context.thresholds.evidence(*deciding),
+        }
+        self._context.report(code, where, text, evidence)
 
 
 def _key(consumer: ConsumerState) -> _Key:
