@@ -9,6 +9,7 @@ import pytest
 from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.units import SECOND
 from tests.places import ROOT
 from tests.scenarios import ACK, RST, SYN, Packet, ethernet, ip_packet, tcp_segment, write_pcap
 from tests.scenarios.recapture import packets_of
@@ -79,6 +80,11 @@ def test_a_filter_chooses_the_findings_to_judge(captures: Path, capsys: Captured
     assert words in capsys.readouterr().out.replace("\n", " ")
 
 
+def test_a_connection_that_there_is_not_is_named(captures: Path, capsys: Captured) -> None:
+    assert diagnose(DiagnoseRequest(files=[str(captures / "stuck-consumer.pcap")], filter="connection == #7")) == 0
+    assert capsys.readouterr().err == "pulsarscope: no connection is #7: there are #1, #15\n"
+
+
 def ethernet_captures() -> list[Path]:
     """Plain captures of Ethernet packets in little endian."""
     files = sorted((ROOT / "captures").glob("*.pcap"))
@@ -118,8 +124,8 @@ def test_connections_that_a_broker_refuses_count_in_the_verdict(
         rst = tcp_segment(6650, port, 0, 10, flags=RST | ACK)
         refused.append(ethernet(ip_packet("10.9.0.11", "10.9.0.1", syn)))
         refused.append(ethernet(ip_packet("10.9.0.1", "10.9.0.11", rst)))
-    time = healthy[0].time_ns - 1_000 if retried else healthy[-1].time_ns
-    failures = [Packet(time + number, data) for number, data in enumerate(refused)]
+    time = healthy[0].time_ns - len(refused) * SECOND if retried else healthy[-1].time_ns
+    failures = [Packet(time + number * SECOND, data) for number, data in enumerate(refused)]
     path = write_pcap(tmp_path / "refused.pcap", [*failures, *healthy] if retried else [*healthy, *failures])
     assert diagnose(DiagnoseRequest(files=[str(path)], quiet=True)) == counts
     text = " ".join(capsys.readouterr().out.split())
