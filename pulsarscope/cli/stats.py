@@ -37,6 +37,7 @@ from pulsarscope.cli.reports import (
     report_options,
     report_run,
     run_options,
+    warn_of_missing_names,
 )
 from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.model.errors import UsageError
@@ -126,6 +127,7 @@ def stats(request: StatsRequest) -> int:
                     note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
                 sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
             incomplete = finish_report(sink, run)
+            warn_of_missing_names(request, row_filter)
             return exit_code(request.fail_on, run) if incomplete is None else incomplete
 
     return run_with_output(run_statistics)

@@ -92,6 +92,13 @@ def test_a_filter_chooses_the_rows_that_are_counted(captures: Path, capsys: Capt
     assert "Rows that match the filter: 100 of 453" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("quiet", "said"), [(False, "pulsarscope: no subscription is stuk: did you mean stuck?\n"), (True, "")])
+def test_a_filter_that_passes_nothing_says_which_names_there_are(captures: Path, capsys: Captured, *, quiet: bool, said: str) -> None:
+    request = StatsRequest(files=[str(captures / "stuck-consumer.pcap")], by="total", filter='subscription == "stuk"', quiet=quiet)
+    assert stats(request) == 0
+    assert capsys.readouterr().err == said
+
+
 def test_csv_and_ndjson_have_the_same_numbers(captures: Path, capsys: Captured) -> None:
     path = str(captures / "errors.pcap")
     made = counted(capsys, path, by="topics")["topics"]

@@ -84,7 +84,7 @@ class _FollowedMessage:
         return (
             f": messages were delivered of {', '.join(sorted(names)[:SHOWN_PARTITIONS_MAX])}{more}"
             if names
-            else ": no message was delivered"
+            else ": no message of Kafka 0.7 was delivered"
         )
 
 
