@@ -25,7 +25,7 @@ from pulsarscope.tcp.complete_connections import CompleteConnection, complete_co
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable, note_handshake_copy
 from pulsarscope.tcp.copies import Identity, identity
-from pulsarscope.tcp.pieces import Data, Piece, at_moment
+from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, UNKNOWN, Stream
@@ -282,13 +282,17 @@ class Assembler(ConnectionTable):
         connection = complete.connection
         first, second = connection.streams
         self._table[first.key] = self._table[second.key] = connection
-        self._open += 1
-        events = self._touch(connection)
-        events.opened = True
-        for items, pieces in zip(events.items, complete.pieces, strict=True):
+        items: tuple[list[Item], list[Item]] = ([], [])
+        for of_stream, pieces in zip(items, complete.pieces, strict=True):
             if pieces:
-                items.append(Data(file, 0, pieces))
-        self._close(connection, "fin")
+                of_stream.append(Data(file, 0, pieces))
+        # As `_touch` and `_close`, without what they do for streams that lack bytes, or of which more may come.
+        connection.events = events = ConnectionEvents(connection, file, items, opened=True, ended=True)
+        self._touched.append(events)
+        self._closed.append(connection)
+        connection.closed = "fin"
+        connection.ended = True
+        connection.ended_file = file
         connection.ending = complete.time
 
     def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
