@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOENT
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO
@@ -35,7 +36,7 @@ class GrowingFile:
         """Return bytes as soon as there are some. Raises OSError when the file cannot be read."""
         while True:
             if self._file is None and not self._open():
-                return b""
+                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))  # it never came
             is_new = self._begins_otherwise()
             if not is_new and (data := self._available(size)):
                 return data

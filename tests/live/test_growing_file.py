@@ -14,6 +14,7 @@ from pulsarscope.capture import Inputs
 from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import Options
 from pulsarscope.live.growing_file import FollowedBlocks
+from pulsarscope.model.errors import CaptureError
 from pulsarscope.protocols import make_dissectors
 from tests.places import CAPTURES
 from tests.scenarios.command_line import execute_here
@@ -138,3 +139,8 @@ def test_options_that_need_the_whole_file_are_refused(command: str, options: tup
     refused = execute_here(command, str(CAPTURES / "quickstart.pcapng"), "--follow-file", *options)
     assert refused.returncode == 2
     assert message in refused.stderr.decode()
+
+
+def test_a_capture_that_never_comes_is_missing_not_empty(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="in.pcap cannot be read: No such file or directory"):
+        followed(tmp_path / "in.pcap", lambda: None)
