@@ -137,7 +137,7 @@ def moment_text(time: int, mode: str, start: int | None, before: int | None) -> 
 
 
 def duration_text(nanoseconds: int, micro: str = "µ") -> str:
-    """Return a duration with three significant digits: 850 ns, 12.3 µs, 1.32 ms, 45.1 s, 3 min 20 s."""
+    """Return a duration with three significant digits: 850 ns, 12.3 µs, 1.32 ms, 45.1 s; then 3 min 20 s, 5 h 12 min, 3 d 4 h."""
     if nanoseconds < 1_000:
         return f"{nanoseconds} ns"
     if nanoseconds < 999_500:
@@ -146,8 +146,14 @@ def duration_text(nanoseconds: int, micro: str = "µ") -> str:
         return f"{_three_digits(nanoseconds / 1e6)} ms"
     if nanoseconds < 119_500_000_000:
         return f"{_three_digits(nanoseconds / 1e9)} s"
-    minutes, seconds = divmod(round(nanoseconds / 1e9), 60)
-    return f"{minutes} min {seconds} s"
+    minutes, seconds = divmod(round(nanoseconds / SECOND), 60)
+    if minutes < 120:
+        return f"{minutes} min {seconds} s"
+    hours, minutes = divmod(round(nanoseconds / (60 * SECOND)), 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(round(nanoseconds / (3600 * SECOND)), 24)
+    return f"{days} d {hours} h"
 
 
 def _three_digits(value: float) -> str:

@@ -76,6 +76,10 @@ def test_instants_are_dates() -> None:
         (1_320_000, "1.32 ms"),
         (45_100_000_000, "45.1 s"),
         (200_000_000_000, "3 min 20 s"),
+        (7_199_000_000_000, "119 min 59 s"),
+        (7_200_000_000_000, "2 h 0 min"),
+        (86_400_000_000_000, "24 h 0 min"),
+        (273_600_000_000_000, "3 d 4 h"),
     ],
 )
 def test_durations_have_three_digits_that_count(nanoseconds: int, text: str) -> None:
