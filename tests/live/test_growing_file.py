@@ -142,5 +142,5 @@ def test_options_that_need_the_whole_file_are_refused(command: str, options: tup
 
 
 def test_a_capture_that_never_comes_is_missing_not_empty(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="in.pcap cannot be read: No such file or directory"):
+    with pytest.raises(CaptureError, match=r"in\.pcap cannot be read: No such file or directory"):
         followed(tmp_path / "in.pcap", lambda: None)

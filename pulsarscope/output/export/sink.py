@@ -30,7 +30,7 @@ FileIdentity = tuple[int, int]
 def identity(path: str | int) -> FileIdentity | None:
     """Return the identity of the file at a path, links followed, or of an open one; None when there is none."""
     with suppress(OSError, ValueError):  # a NUL in the path is a ValueError
-        status = os.stat(path)  # noqa: PTH116 - of a descriptor, too
+        status = os.stat(path if isinstance(path, int) else Path(path))  # noqa: PTH116 - of a descriptor, too; as it is opened, without a last /
         return status.st_dev, status.st_ino
     return None
 
@@ -265,7 +265,7 @@ def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[File
             if place.exists() and not place.is_dir():
                 raise UsageError(f"{path} is a file, and a folder is needed for several files: name another")
             return FolderSink(path, inputs)
-        if place.is_dir():
+        if place.is_dir() or path.endswith(("/", os.sep)):
             raise UsageError(f"{path} is a folder: name a file")
         if not place.exists() or place.is_file():
             return FileSink(path, inputs)

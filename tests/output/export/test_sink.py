@@ -141,6 +141,11 @@ def test_an_input_is_refused_whatever_its_name(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="is one of the inputs"):
             open_sink(str(tmp_path / name), inputs=inputs)
     with pytest.raises(UsageError, match="is one of the inputs"):
+        open_sink(f"{tmp_path}/in/.", inputs=inputs)
+    for name in ("in/", "other/"):
+        with pytest.raises(UsageError, match="is a folder: name a file"):
+            open_sink(f"{tmp_path}/{name}", inputs=inputs)
+    with pytest.raises(UsageError, match="is one of the inputs"):
         open_sink(str(tmp_path / "folder"), folder=True, inputs=inputs).child("frame.parquet")
     assert (tmp_path / "in").read_text() == "precious"
 
