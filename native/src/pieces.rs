@@ -99,6 +99,27 @@ impl Pieces {
         item(index, self.pieces.len(), |place| self.tuple(py, place))
     }
 
+    /// The last pieces, which end at stream offset `end`, back to one that begins at `floor` or before, with bytes of their own: the block
+    /// is let go. With them the offset at which they begin.
+    fn latest(&self, py: Python<'_>, mut end: i64, floor: i64) -> PyResult<(Pieces, i64)> {
+        let mut first = self.pieces.len();
+        while end > floor && first > 0 {
+            first -= 1;
+            end -= i64::from(self.pieces[first].end - self.pieces[first].start);
+        }
+        let mut last =
+            Pieces { buffers: self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect(), pieces: self.pieces[first..].to_vec() };
+        let (data, _) = last.joined(py)?;
+        let mut start = 0;
+        for piece in &mut last.pieces {
+            let size = piece.end - piece.start;
+            (piece.buffer, piece.start, piece.end) = (0, start, start + size);
+            start += size;
+        }
+        last.buffers = vec![data.unbind()];
+        Ok((last, end))
+    }
+
     /// The list that Python goes on with.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyTuple>>,))> {
         let tuples = (0..self.pieces.len()).map(|index| self.tuple(py, index)).collect::<PyResult<Vec<_>>>()?;

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES, OVERLAP_WINDOW_PACKETS
 from pulsarscope.tcp.pieces import Data, Item, Piece
@@ -30,6 +31,10 @@ def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> t
 
 def latest(run: Data, end: int, floor: int) -> Data:
     """Return data that ends at offset `end` without the pieces that are not needed for what lies behind offset `floor`."""
+    compiled: Any = getattr(run.pieces, "latest", None)
+    if compiled is not None:
+        last, start = compiled(end, floor)
+        return Data(run.file, start, last)
     pieces: list[Piece] = []
     while end > floor:
         piece = run.pieces[len(run.pieces) - len(pieces) - 1]

@@ -1,7 +1,17 @@
 from __future__ import annotations
 
+import io
+
+import pytest
+
+from pulsarscope.capture import BlockReader
+from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES
+from pulsarscope.tcp import Assembler
 from pulsarscope.tcp.delivered import DeliveredBytes, latest
 from pulsarscope.tcp.pieces import Data, Gap, Item
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import pcap
+from tests.scenarios.conversation import Conversation
 
 
 def test_what_was_kept_and_what_is_being_delivered_is_compared() -> None:
@@ -34,3 +44,24 @@ def test_only_the_pieces_behind_an_offset_are_kept_of_a_long_run() -> None:
 
 def test_nothing_known_is_no_conflict() -> None:
     assert DeliveredBytes([], []).compare(0, b"ab", 2, 0, 1) == ([], None)
+
+
+@pytest.mark.parametrize("place", [-2, -5, -60])
+def test_the_compiled_reader_keeps_the_same_bytes_of_a_long_run(place: int) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    opened = Conversation(acknowledge=False).handshake().packets
+    sent = Conversation(acknowledge=False).handshake().client(bytes(range(256)) * (OVERLAP_WINDOW_BYTES // 32)).packets[len(opened) :]
+    again = sent[place]._replace(time_ns=sent[-1].time_ns + 1, data=sent[place].data[:-4] + b"else")
+    found = {}
+    for choice in ("off", "require"):
+        with reader(choice):
+            assembler = Assembler()
+            blocks = [BlockReader(io.BytesIO(pcap(packets)), read_bytes=1 << 30) for packets in (opened, sent, [again])]
+            events = [event for block in blocks for each in block for event in assembler.feed(each)]
+            kept = events[0].connection.streams[0]
+            found[choice] = (
+                [(item.offset, [*item.pieces]) for item in kept.delivered if isinstance(item, Data)],
+                [each.findings for each in events],
+            )
+    assert found["off"] == found["require"]
+    assert ("overlap-conflict" in repr(found["off"])) == (place > -60)
