@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine.options import Options
@@ -30,7 +32,7 @@ from pulsarscope.spark.table_files import final_names, finish_files, sync_files
 from pulsarscope.spark.tables import evaluated, of_kind, outcome, spark_schema, unpacked_facts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 STOP_POLL_SECONDS = 0.5
 """Time between checks for a request to stop while a batch is decoded."""
@@ -40,6 +42,15 @@ STARTS_MAX = 20
 
 TOO_SLOW = "failed to connect back"
 """Part of the error with which Spark ends a query whose process of Python does not start within ten seconds, as on a busy machine."""
+
+NEW_FACTS = 0.5
+"""Share of new facts, of those that wait, with which they are evaluated."""
+
+EVALUATION_NANOSECONDS = 3_600_000_000_000
+"""Time of the captures after which facts are evaluated, however few are new."""
+
+FACTS_MAX = 1 << 40
+"""More facts than a task has in a batch."""
 
 LOOK = "500 milliseconds"
 """Time between looks of the query at the list."""
@@ -152,16 +163,21 @@ class CaptureStream:
         persisted = [decoded]
         progress = next(report.progress for report in reports if report.progress is not None)
         packets = max(report.packets for report in reports)  # each task reads all
+        facts, evaluated_to = before.facts, before.evaluated
         if self._job.options.evaluates:
-            persisted += self._evaluated(decoded, progress)
-            found, found_files = outcome(persisted[-1])
-            reports, files = reports + found, files + found_files
-            of_kind(persisted[-1], shuffle_batches.FACT).write.mode("overwrite").parquet(self._checkpoint.facts(progress.files))
+            facts = [*facts, (number, sum(report.facts for report in reports))]
+            if progress.ends or progress.newest - evaluated_to > EVALUATION_NANOSECONDS or are_due([count for _, count in facts]):
+                evaluated_to = progress.newest
+                persisted += self._evaluated(decoded, progress)
+                found, found_files = outcome(persisted[-1])
+                reports, files = reports + found, files + found_files
+                facts = [(number, sum(report.facts for report in found))]
+            of_kind(persisted[-1], shuffle_batches.FACT).write.mode("overwrite").parquet(self._checkpoint.facts(number))
         for frame in persisted:
             frame.unpersist()
-        done = Commit(number, progress.files, final_names(files, f"{number:06}-"))
+        done = Commit(number, progress.files, facts, evaluated_to, final_names(files, f"{number:06}-"))
         sync_files(out, done.names)
-        self._checkpoint.commit(done, before)
+        self._checkpoint.commit(done)
         finish_files(out, done.names, kinds)
         captures = [capture for capture in self.captures[before.files : done.files] if not capture.closes]
         total = shuffle_batches.TaskReport()
@@ -188,8 +204,21 @@ class CaptureStream:
 
     def _evaluated(self, decoded: DataFrame, progress: shuffle_batches.StreamProgress) -> Sequence[DataFrame]:
         """Return packed batches of the findings across connections, with the facts that stay."""
-        pending = None
-        if self._committed.batch >= 0:
-            state = decoded.sparkSession.read.schema(spark_schema(shuffle_batches.SCHEMA))
-            pending = unpacked_facts(state.parquet(self._checkpoint.facts(self._committed.files)))
-        return evaluated(decoded, msgspec.structs.replace(self._job, progress=progress), pending)
+        read = decoded.sparkSession.read.schema(spark_schema(shuffle_batches.SCHEMA))
+        pending = [unpacked_facts(read.parquet(self._checkpoint.facts(batch))) for batch, _ in self._committed.facts]
+        # Facts of one place come in the order of their batches.
+        ordered = [
+            facts.withColumn("number", facts.number - age * FACTS_MAX)
+            for age, facts in zip(range(len(pending), 0, -1), pending, strict=True)
+        ]
+        job = msgspec.structs.replace(self._job, progress=progress)
+        return evaluated(decoded, job, reduce(DataFrame.unionByName, ordered) if ordered else None)
+
+
+def are_due(counts: Sequence[int]) -> bool:
+    """Return True when facts are evaluated: the first count is of those that the latest evaluation left, the others are new.
+
+    So each fact is evaluated a few times, however many batches come while it waits.
+    """
+    left, *new = counts
+    return not new or sum(new) >= left * NEW_FACTS

@@ -5,7 +5,7 @@ run.json                   options of the command or query, and the version that
 shares.json                number of shares of the connections
 list/000000012.json        captures in reading order, from this position on
 states/000000012-001.bin   open connections of share 1 after 12 captures of the list
-states/000000012-facts/    pending facts of all shares
+facts/000003/              of tables: facts of this batch, or what is left of those up to it
 commits/000003.json        of tables: this batch is decoded, its files may still need their final names; only the last commit is kept
 query/                     of tables: state of Spark's query
 ```
@@ -33,7 +33,7 @@ from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
 
-_FOLDERS = ("list", "commits", "states")
+_FOLDERS = ("list", "commits", "facts", "states")
 
 
 class LandedCapture(msgspec.Struct, frozen=True):
@@ -77,6 +77,10 @@ class Commit(msgspec.Struct, frozen=True):
     """Number of the batch."""
     files: int = 0
     """Number of entries of the list that are decoded."""
+    facts: list[tuple[int, int]] = []
+    """Batches with pending facts, and their numbers: first what the latest evaluation left, and then those of each batch since."""
+    evaluated: int = 0
+    """Time up to which captures were read at the latest evaluation, nanoseconds since the epoch."""
     names: Names = []
     """Files that the batch wrote."""
 
@@ -147,28 +151,33 @@ class Checkpoint:
         self._write("run.json", {"version": _version(), **options})
 
     def last_commit(self) -> Commit:
-        """Return the last commit, and remove the remains of other ones."""
+        """Return the last commit, and remove the remains of others."""
         names = self._names("commits")
         last = Commit() if not names else self._read(f"commits/{names[-1]}", Commit) or Commit()
-        for name in self._names("commits", unfinished=True):
-            if name.partition(".")[0] != _number(last.batch):
-                self._remove(f"commits/{name}")
+        self._keep_only(last)
         return last
 
-    def commit(self, done: Commit, before: Commit) -> None:
-        """Commit a batch, for which its pending facts, if any, are forced to disk."""
-        facts = Path(self._root, "states", _facts_name(done.files))
+    def _keep_only(self, last: Commit) -> None:
+        """Remove the remains of other commits."""
+        for folder, batches in (("commits", [last.batch]), ("facts", [batch for batch, _ in last.facts])):
+            kept = {*map(_number, batches)}
+            for name in self._names(folder, unfinished=True):
+                if name.partition(".")[0] not in kept:
+                    self._remove(f"{folder}/{name}")
+
+    def commit(self, done: Commit) -> None:
+        """Commit a batch, for which its facts, if any, are forced to disk, and remove what it replaces."""
+        facts = Path(self._root, "facts", _number(done.batch))
         if self._is_local and facts.is_dir():  # Spark does not force its files to disk
             with write_errors(self.path):
                 for path in (*facts.iterdir(), facts, facts.parent):
                     sync(self._system, str(path))
         self._write(f"commits/{_number(done.batch)}.json", done)
-        if before.batch >= 0:
-            self._remove(f"commits/{_number(before.batch)}.json")
+        self._keep_only(done)
 
-    def facts(self, files: int) -> str:
-        """Return the URI of the table of pending facts after so many captures of the list."""
-        return f"{self._uri}/states/{_facts_name(files)}"
+    def facts(self, batch: int) -> str:
+        """Return the URI of the table of the facts of a batch."""
+        return f"{self._uri}/facts/{_number(batch)}"
 
     def shares(self, default: int) -> int:
         """Return the number of shares of the connections: the default at first, and then always the same."""
@@ -242,10 +251,6 @@ def _version() -> str:
 
 def _number(batch: int) -> str:
     return f"{batch:06}"
-
-
-def _facts_name(files: int) -> str:
-    return f"{files:09}-facts"
 
 
 def _option_text(value: Any) -> str:

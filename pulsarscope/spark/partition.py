@@ -196,6 +196,7 @@ def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], numb
         if writer is not None:
             writer.abandon()
         raise
+    collected.report.facts = collected.number - number
     collected.report.seconds = time.monotonic() - began
     buffer.add(REPORT, 1, msgspec.json.encode(collected.report))
     yield from buffer.take()

@@ -77,6 +77,8 @@ class TaskReport(msgspec.Struct):
     """Number of connections that go on in the next batch of a stream."""
     progress: StreamProgress | None = None
     """None outside of streams."""
+    facts: int = 0
+    """Number of facts that it hands on."""
     severities: dict[str, int] = {}
     damaged: bool = False
     seconds: float = 0.0
@@ -90,6 +92,7 @@ class TaskReport(msgspec.Struct):
         self.largest = max(self.largest, other.largest)
         self.connections += other.connections
         self.open += other.open
+        self.facts += other.facts
         self.severities = {
             name: self.severities.get(name, 0) + other.severities.get(name, 0) for name in self.severities.keys() | other.severities.keys()
         }

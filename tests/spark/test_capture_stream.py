@@ -27,7 +27,8 @@ from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.options import Options
 from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
-CaptureStream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'").CaptureStream
+capture_stream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'")
+CaptureStream = capture_stream.CaptureStream
 
 
 class Watched:
@@ -100,6 +101,18 @@ def test_runs_over_overlapping_folders_add_nothing_twice(spark: Any, captures: P
     assert written(watched.out) == local(Inputs(paths, 0, []))
 
 
+def test_facts_are_evaluated_a_few_times_however_many_batches_come() -> None:
+    """A batch brings a hundred; those of the last two hundred batches wait."""
+    evaluated, counts = 0, []
+    for number in range(2_000):
+        counts.append(100)
+        if capture_stream.are_due(counts):
+            evaluated += sum(counts)
+            counts = [100 * min(number + 1, 200)]
+    assert len(counts) <= 101
+    assert 1 <= evaluated / (2_000 * 100) <= 4
+
+
 class Killed(Exception):  # noqa: N818 - it stands for a signal
     """End of the driver."""
 
@@ -108,8 +121,6 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
     spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stops at another moment in each batch but the first."""
-    from pulsarscope.spark import capture_stream as module  # noqa: PLC0415 - there may be no Spark
-
     watched = Watched(spark, tmp_path)
     first, *others = cut(captures / "errors.pcap", tmp_path, [0.2, 0.35, 0.5, 0.65, 0.8]).paths
     copy(first, watched.landing)
@@ -129,8 +140,8 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
         "done": (stream, "_on_batch", dying),
         "listed": (CaptureStream, "_started", dying),
         "decoded": (Checkpoint, "commit", dying),
-        "committed": (module, "finish_files", dying),
-        "named": (module, "finish_files", finish_then_die),
+        "committed": (capture_stream, "finish_files", dying),
+        "named": (capture_stream, "finish_files", finish_then_die),
     }
     for path, (moment, (owner, name, replacement)) in zip(others, moments.items(), strict=True):
         before = written(watched.out)

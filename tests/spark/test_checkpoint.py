@@ -94,15 +94,15 @@ def test_what_a_commit_speaks_of_outlasts_the_machine_before_it(tmp_path: Path, 
         real(descriptor)
 
     kept = begun(tmp_path)
-    pending(kept, 5).mkdir()
-    (pending(kept, 5) / "part").touch()
+    pending(kept, 0).mkdir()
+    (pending(kept, 0) / "part").touch()
     (tmp_path / "out" / "frame").mkdir(parents=True)
     (tmp_path / "out" / "frame" / "_x").touch()
     names = [("frame", "_x", "part-0")]
     monkeypatch.setattr("os.fsync", fsync)
     sync_files(str(tmp_path / "out"), names)
-    kept.commit(Commit(0, 5, names), Commit())
-    assert settled == ["_x", "frame", "part", "000000005-facts", "states", "_000000.json", "commits"]
+    kept.commit(Commit(0, 5, [(0, 1)], 0, names))
+    assert settled == ["_x", "frame", "part", "000000", "facts", "_000000.json", "commits"]
 
 
 @pytest.mark.parametrize(("uri", "why"), [("no://where", "Unrecognized filesystem"), ("s3://", "s3://")])
@@ -136,27 +136,21 @@ def test_the_list_is_kept_in_its_order(tmp_path: Path) -> None:
     assert kept.captures(13) == []
 
 
-def test_only_the_last_commit_is_kept(tmp_path: Path) -> None:
+def test_only_the_last_commit_and_its_facts_are_kept(tmp_path: Path) -> None:
     kept = begun(tmp_path)
-    done = Commit()
+    assert kept.last_commit() == Commit()
+    facts: list[tuple[int, int]] = []
+    for batch in range(4):
+        pending(kept, batch).mkdir()
+        facts = [(batch, 7)] if batch == 2 else [*facts, (batch, 5)]
+        done = Commit(batch, batch, facts, 0, [("frame", "_x", "part")])
+        kept.commit(done)
+    pending(kept, 4).mkdir()
+    (pending(kept, 4) / "part").touch()
+    (tmp_path / "kept" / "commits" / "_000004.json").write_text("{")  # the driver was killed
     assert kept.last_commit() == done
-    for batch in range(3):
-        following = Commit(batch, files=batch, names=[("frame", "_x", "part")])
-        kept.commit(following, done)
-        done = following
-    (tmp_path / "kept" / "commits" / "_000003.json").write_text("{")  # the driver was killed
-    assert kept.last_commit() == done
-    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000002.json"]
-
-
-def test_states_go_with_the_facts_beside_them(tmp_path: Path) -> None:
-    kept = begun(tmp_path)
-    for files in (1, 2):
-        kept.write_state(f"{files:09}-000.bin", files)
-        pending(kept, files).mkdir()
-    kept.remove_states(lambda name: int(name.partition("-")[0]) < 2)
-    assert sorted(path.name for path in (tmp_path / "kept").glob("states/*")) == ["000000002-000.bin", "000000002-facts"]
-    assert kept.read_state("000000002-000.bin", int) == 2
+    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000003.json"]
+    assert sorted(path.name for path in (tmp_path / "kept").glob("facts/*")) == ["000002", "000003"]
 
 
 def test_the_number_of_shares_is_that_of_the_first_time(tmp_path: Path) -> None:
