@@ -24,6 +24,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import BROWSED_CONNECTIONS_MAX, BROWSED_FINDINGS_MAX, ROWS_MAX
 from pulsarscope.model.live_limits import BROWSED_FRESH_MESSAGES_MAX, BROWSED_LIVE_CONNECTIONS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.text import plural
 
 if TYPE_CHECKING:
     from pulsarscope.capture.portions import Portion
@@ -251,8 +252,8 @@ class Browsed:
             rows = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
             messages = [row for row in rows if isinstance(row, MessageRow)]
             count += len(messages)
-            yield messages, refusal or f"{count:,} messages so far"
-        yield [], refusal or f"{count:,} messages"
+            yield messages, refusal or f"{plural(count, 'message')} so far"
+        yield [], refusal or plural(count, "message")
 
     def raw(self, wanted: FrameRow, cancelled: Callable[[], bool]) -> RawFrame | None:
         """Return the bytes of a frame, by reading the captures again: near it where that is enough, else up to it; None: not found."""

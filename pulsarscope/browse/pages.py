@@ -22,6 +22,7 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.live_limits import BROWSED_LIVE_MESSAGES_MAX
 from pulsarscope.model.records import FindingRow, MessageRow
+from pulsarscope.model.text import plural
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.render.cell_text import clip, escape
 from pulsarscope.output.render.diagnosis import verdict
@@ -157,7 +158,7 @@ class Pages:
             del self.messages[:gone]
             table_of(app, "messages").clear()
             self._shown["messages"] = 0
-        self.messages_summary = f"{self.browsed.live_messages:,} messages, the latest below. {self._why_all}"
+        self.messages_summary = f"{plural(self.browsed.live_messages, 'message')}, the latest below. {self._why_all}"
 
     def _message(self, row: MessageRow) -> tuple[Text, ...]:
         dissector = self.browsed.run.dissectors.get(row.dissector or "")

@@ -16,7 +16,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
@@ -177,7 +177,7 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
         "frames": frame_names(change.fact.where.name for change in run),
         "topic": values["topic"],
         "subscription": values["subscription"],
-        "consumers": names[:10],
+        "consumers": names[:SAMPLES_MAX],
         "changes": len(run) - 1,
         "returns": returns,
         "span_ns": span,

@@ -15,7 +15,7 @@ from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, listing
 
 THRESHOLDS = (
@@ -68,7 +68,7 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
         "frames": frame_names(fact.where.name for fact in left),
         "topic": topic,
         "subscription": subscription,
-        "clients": clients[:10],
+        "clients": clients[:SAMPLES_MAX],
         "message_id": [ledger, entry],
         "count": len(left),
         "connections": connections[:DIAGNOSIS_NAMES_MAX],

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, latest_seen
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, latest_seen
 from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.text.formatting import duration
@@ -92,7 +92,7 @@ def _report_uneven(share: Fact, held: Fact, others: Sequence[Fact], rest: int, r
         "delivered": share.values["delivered"],
         "longest_turn_ns": values["turn"],
         "rest_ns": rest,
-        "others": [other.values["consumer_name"] for other in others[:10]],
+        "others": [other.values["consumer_name"] for other in others[:SAMPLES_MAX]],
         "act": "client",
         **thresholds.evidence(
             "consumer-behind-beside-factor",
