@@ -27,7 +27,7 @@ from pulsarscope.cli.options import (
     VerdictOption,
     filter_option,
 )
-from pulsarscope.cli.read_options import filter_of
+from pulsarscope.cli.read_options import filter_of, warn_of_absent_names
 from pulsarscope.cli.redacted_input import shared_input
 from pulsarscope.cli.reports import (
     EXPLAINING_KINDS,
@@ -37,7 +37,6 @@ from pulsarscope.cli.reports import (
     report_options,
     report_run,
     run_options,
-    warn_of_missing_names,
 )
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.parallel import AnyRun
@@ -116,7 +115,7 @@ def diagnose(request: DiagnoseRequest) -> int:
                 sink.write(_for_programs(request, diagnosis, run, filtered=chosen))
             if (incomplete := finish_report(sink, run)) is not None:
                 return incomplete
-            warn_of_missing_names(request, row_filter)
+            warn_of_absent_names(request, row_filter)
             if baseline is not None:
                 _warn_of(baseline, request)
             if chosen and not run.damaged:

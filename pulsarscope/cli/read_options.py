@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pulsarscope.cli.options import CommandRequest, ReadOptions
+from pulsarscope.cli.standard_error import warn
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ALL, ROWS
@@ -13,7 +14,7 @@ from pulsarscope.model.text import hint_for
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
-    from pulsarscope.filter import Filter
+    from pulsarscope.filter import Filter, RowFilter
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -45,6 +46,13 @@ def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
     from pulsarscope.filter import Filter
 
     return Filter(request.filter, kinds, catalogue(), payload=request.payload)
+
+
+def warn_of_absent_names(request: CommandRequest, row_filter: RowFilter | None) -> None:
+    """Warn when nothing passed a filter or can be followed because the captures lack a name that it gives; suggest names that they have."""
+    explains = request.subject is not None or not request.quiet
+    if explains and row_filter is not None and (absence := row_filter.absence()) is not None:
+        warn(absence)
 
 
 def engine_options(reading: ReadOptions) -> Options:

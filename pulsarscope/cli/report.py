@@ -16,8 +16,8 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
-from pulsarscope.cli.read_options import filter_of
-from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options, warn_of_missing_names
+from pulsarscope.cli.read_options import filter_of, warn_of_absent_names
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
 from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
@@ -103,7 +103,7 @@ def report(request: ReportPageRequest) -> int:
         )
         sink.write(report_page(overview, run.packets, page_options))
         sink.finish()
-        warn_of_missing_names(request, row_filter)
+        warn_of_absent_names(request, row_filter)
         return EXIT_DAMAGED if run.damaged else EXIT_DONE
 
     return run_with_output(run_report)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun, Prepare
-    from pulsarscope.filter import RowFilter
 
 COUNTED_KINDS = (FrameRow.kind, ExchangeRow.kind)
 """Kinds of the rows that statistics count, and that a filter selects."""
@@ -125,12 +124,6 @@ def finish_report(sink: Sink, run: AnyRun) -> int | None:
     if kept := sink.keep():
         warn(f"the incomplete report is in {kept}")
     return EXIT_INCOMPLETE
-
-
-def warn_of_missing_names(request: CommandRequest, row_filter: RowFilter | None) -> None:
-    """Say which names of a filter there are not, and which instead, when nothing has passed it."""
-    if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
-        warn(absence)
 
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:

@@ -17,6 +17,7 @@ from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.growing_input import check_growing, growing_run
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import reading_progress
+from pulsarscope.cli.read_options import warn_of_absent_names
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.row_request import (
     FILES_OUTPUT,
@@ -105,9 +106,7 @@ def run_command(request: CommandRequest) -> int:
             code = write_rows(request, run, selection, row_output, encoding, sink, command_output.interrupts)
             for line in row_options.fields.empty() if row_options.fields is not None and not request.quiet else ():
                 warn(line)
-            explains = request.subject is not None or not request.quiet
-            if explains and row_filter is not None and (absence := row_filter.absence()) is not None:
-                warn(absence)
+            warn_of_absent_names(request, row_filter)
             return code
 
     return run_with_output(run_rows)

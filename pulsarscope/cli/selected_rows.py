@@ -1,4 +1,4 @@
-"""The rows of a run that a command writes: those that the filter passes, once each, of the first or the last so many."""
+"""The rows of a run that a command writes: those that pass the filter, each once, up to a limit or from a position on."""
 
 from __future__ import annotations
 

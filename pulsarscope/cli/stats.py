@@ -26,7 +26,7 @@ from pulsarscope.cli.options import (
     ReportRequest,
 )
 from pulsarscope.cli.quantities import quantity
-from pulsarscope.cli.read_options import choose, filter_of
+from pulsarscope.cli.read_options import choose, filter_of, warn_of_absent_names
 from pulsarscope.cli.redacted_input import shared_input
 from pulsarscope.cli.reports import (
     COUNTED_KINDS,
@@ -37,7 +37,6 @@ from pulsarscope.cli.reports import (
     report_options,
     report_run,
     run_options,
-    warn_of_missing_names,
 )
 from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.model.errors import UsageError
@@ -127,7 +126,7 @@ def stats(request: StatsRequest) -> int:
                     note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
                 sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
             incomplete = finish_report(sink, run)
-            warn_of_missing_names(request, row_filter)
+            warn_of_absent_names(request, row_filter)
             return exit_code(request.fail_on, run) if incomplete is None else incomplete
 
     return run_with_output(run_statistics)
