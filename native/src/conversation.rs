@@ -60,7 +60,8 @@ fn begins_plainly(streams: [&Bound<'_, Pieces>; 2]) -> bool {
     }
 }
 
-/// Read all frames, those of the server first; return the size of the largest, None if some bytes are not plain frames.
+/// Read all frames, those of the client first: most of what is not plain, a CONNECT with a credential above all, is among them. Return the
+/// size of the largest; None if some bytes are not plain frames.
 fn read_all<'py>(
     py: Python<'py>,
     frames: &mut Frames,
@@ -72,7 +73,7 @@ fn read_all<'py>(
     let [source, file, connection, protocol, client, server] = names;
     let of_file = file.extract()?;
     let mut longest = 0;
-    for (stream, direction) in [(streams[1], server), (streams[0], client)] {
+    for (stream, direction) in [(streams[0], client), (streams[1], server)] {
         let is_client = stream.is(streams[0]);
         let (data, places) = stream.get().joined(py)?;
         let (size, first) = (data.as_bytes().len(), frames.entries.len());
@@ -179,6 +180,7 @@ impl Session {
             sequence: numbers.sequence,
         };
         Ok(match command.kind {
+            CommandKind::Send if numbers.replicated => None, // its receipt may have numbers of its own
             CommandKind::Send => self.producers.get_mut(&numbers.id).filter(|producer| producer.name > 0).map(|producer| {
                 producer.waiting.push_back(sent);
                 let messages = Some(numbers.messages.unwrap_or(1));

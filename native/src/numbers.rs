@@ -26,6 +26,8 @@ pub struct Numbers {
     /// Time of the metadata, in ms; 0 without one.
     pub published: i64,
     pub properties: bool,
+    /// The metadata says that the message was copied from another cluster.
+    pub replicated: bool,
     /// A highest_sequence_id, in the command.
     pub highest: bool,
     /// There are fields beside those that rules know, or that they do not read.
@@ -47,6 +49,7 @@ impl Default for Numbers {
             entry: -1,
             published: 0,
             properties: false,
+            replicated: false,
             highest: false,
             loud: false,
         }
@@ -69,6 +72,7 @@ impl Numbers {
             Role::Rare => self.rare = true,
             Role::PublishTime => self.published = number(),
             Role::Properties => self.properties = true,
+            Role::ReplicatedFrom => self.replicated = true,
             Role::HighestSequenceId => self.highest = true,
             Role::WrappedAndRare => {
                 self.wrapped = true;

@@ -66,6 +66,7 @@ pub enum Role {
     Subscription,
     Ready,
     LargestMessage,
+    ReplicatedFrom,
     /// In metadata: there is something to open in the payload.
     Wrapped,
     /// Only Python has words for it.
@@ -104,6 +105,7 @@ impl Role {
             "subscription" => Role::Subscription,
             "producer_ready" => Role::Ready,
             "max_message_size" => Role::LargestMessage,
+            "replicated_from" => Role::ReplicatedFrom,
             _ => Role::Other,
         }
     }

@@ -102,7 +102,7 @@ impl<'py> State<'_, 'py> {
                     time: frame.time,
                     sequence: parts.numbers.sequence,
                 };
-                if self.waiting >= self.room || self.is_answered(&parts.numbers)? {
+                if self.waiting >= self.room || parts.numbers.replicated || self.is_answered(&parts.numbers)? {
                     return Ok(None);
                 }
                 let producer = self.producer(frames, parts.numbers.id)?;

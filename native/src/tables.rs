@@ -223,6 +223,7 @@ impl Tables {
         parts.numbers.loud |= of_metadata.loud;
         parts.numbers.published = of_metadata.published;
         parts.numbers.properties = of_metadata.properties;
+        parts.numbers.replicated = of_metadata.replicated;
         Ok(Some(parts))
     }
 

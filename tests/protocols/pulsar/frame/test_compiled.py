@@ -24,7 +24,7 @@ from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitt
 from tests.scenarios.capture_mutations import Corpus, corpus_options
 from tests.scenarios.capturefile import pcap, write_pcap
 from tests.scenarios.command_line import run
-from tests.scenarios.commands import ack, flow
+from tests.scenarios.commands import ack, copied, copied_receipt, created, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.publishers import Publishers
@@ -128,6 +128,15 @@ def test_captures_read_as_by_the_reference(tmp_path: Path) -> None:
 def test_rules_judge_frames_in_columns_as_they_judge_rows(tmp_path: Path, oddity: float) -> None:
     conversation = Publishers(Random(int(1000 * oddity)), oddity=oddity).publish(60)  # noqa: S311 - repeatable
     BothReaders(tmp_path, corpus_options()).check(pcap(conversation.packets), other=2)
+
+
+@pytest.mark.usefixtures("installed")
+def test_places_in_another_cluster_are_remembered_whatever_the_name_of_the_replicator(tmp_path: Path) -> None:
+    talk = connected().client(producer(1, "repl.west", 2)).server(created("repl.west", 2))
+    talk.client(*(send(1, number) for number in range(2000))).server(*(receipt(1, number) for number in range(2000)))
+    talk.client(copied(9, 2000), copied(10, 2001)).server(copied_receipt(9, 1), copied_receipt(10, 2))
+    talk.client(send(1, 2002)).server(receipt(1, 2002))
+    BothReaders(tmp_path, corpus_options()).check(pcap(talk.packets), other=2)
 
 
 @pytest.mark.usefixtures("installed")
