@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import pulsarscope as ps
 from pulsarscope.dissect.whole_connection import read_connection
 from pulsarscope.engine import timelines
 from pulsarscope.model.limits import READ_BLOCK_BYTES
+from pulsarscope.protocols.pulsar.frame.compiled import COMMANDS
 from pulsarscope.tcp.pieces import Data, Gap
 from tests.scenarios.both_readers import BothReaders, reader
 from tests.scenarios.capture_mutations import corpus_options
-from tests.scenarios.capturefile import pcap
+from tests.scenarios.capturefile import pcap, write_pcap
 from tests.scenarios.chance import randoms
 from tests.scenarios.commands import (
     CONNECT,
@@ -81,6 +83,29 @@ def whole(port: int = 40000, count: int = 3) -> Conversation:
     return told
 
 
+def positioned() -> Conversation:
+    """A connection of a client that asks for partitions, seeks in a subscription and gives it up."""
+    place = {"ledgerId": 7, "entryId": 3}
+    talk = connected().client(command_frame("PARTITIONED_METADATA", topic=TOPIC, request_id=1))
+    talk.server(command_frame("PARTITIONED_METADATA_RESPONSE", request_id=1, partitions=3, response="Success"))
+    talk.client(subscribe(4, "c", 2)).server(success(2)).client(command_frame("SEEK", consumer_id=4, request_id=3, message_id=place))
+    talk.server(success(3)).client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=4, request_id=4))
+    talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=4, last_message_id=place))
+    return talk.client(command_frame("UNSUBSCRIBE", consumer_id=4, request_id=5)).server(success(5)).close()
+
+
+def opened_by(**fields: Any) -> Conversation:
+    """A connection whose CONNECT has some more fields."""
+    connect = command_frame("CONNECT", client_version="x", protocol_version=21, **fields)
+    return Conversation().handshake().client(connect).server(CONNECTED).client(lookup(1)).close()
+
+
+def copying() -> Conversation:
+    """A connection of a replicator whose name is not the usual one: the first receipt names a place in the other cluster, or a SEND."""
+    talk = connected().client(producer(1, "repl.west", 2)).server(created("repl.west", 2)).client(send(1, 7))
+    return talk.client(copied(0, 9, ledger=7)).server(receipt(1, 7), receipt(1, 9)).close()
+
+
 PLAIN: dict[str, Callable[[], Conversation]] = {
     "all that is plain": lambda: whole().close(),
     "closed by the server": lambda: whole().close("server"),
@@ -90,6 +115,8 @@ PLAIN: dict[str, Callable[[], Conversation]] = {
     "unanswered requests and SENDs": lambda: whole().client(lookup(7), send(1, 90)).close(),
     "a name of the client": lambda: connected().client(producer(1, "mine", 2)).server(created("mine", 2)).client(send(1, 1)).close(),
     "an announced size": lambda: _announced(5 << 20),
+    "requests of a consumer": positioned,
+    "a method of authentication": lambda: opened_by(auth_method_name="none", feature_flags={"supports_auth_refresh": True}),
 }
 
 OTHER: dict[str, Callable[[], Conversation]] = {
@@ -115,6 +142,13 @@ OTHER: dict[str, Callable[[], Conversation]] = {
         .client(copied(5, 0))
         .server(copied_receipt(5, 0))
         .close()
+    ),
+    "a replicator of another name": copying,
+    "a credential": lambda: opened_by(auth_method_name="token", auth_data=b"secret"),
+    "a credential of another": lambda: opened_by(original_auth_data="secret"),
+    "a credential in a URL": lambda: opened_by(proxy_to_broker_url="user:secret@broker:6650"),
+    "a credential in metadata": lambda: (
+        connected().client(subscribe(4, "c", 3, metadata=[{"key": "password", "value": "secret"}])).server(success(3)).close()
     ),
     "an unknown field": lambda: whole().client(_extended(lookup(7))).close(),
     "a bad checksum": lambda: whole().client(send(1, 70)[:-1] + b"?").close(),
@@ -144,6 +178,15 @@ def _extended(frame: bytes) -> bytes:
 def test_a_plain_connection_is_read_as_a_whole(tmp_path: Path, taken: Taken, name: str) -> None:
     BothReaders(tmp_path, corpus_options()).check(pcap(PLAIN[name]().packets), other=IN_COLUMNS)
     assert taken == [True]
+
+
+def test_each_command_that_is_read_is_in_a_plain_connection(tmp_path: Path) -> None:
+    found = {
+        row.command
+        for number, talk in enumerate(PLAIN.values())
+        for row in ps.open(write_pcap(tmp_path / f"{number}.pcap", talk().packets)).frames()
+    }
+    assert found == COMMANDS
 
 
 @pytest.mark.parametrize("name", OTHER)
