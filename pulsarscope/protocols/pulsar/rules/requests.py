@@ -75,7 +75,7 @@ THRESHOLDS = (
         "slow-exchange-stored-seconds",
         2.5,
         SECONDS,
-        "Time without an answer to ACK or a request of a transaction, for which a broker writes an entry.",
+        "Time without an answer to ACK, NEW_TXN, ADD_PARTITION_TO_TXN or ADD_SUBSCRIPTION_TO_TXN, for which a broker writes an entry.",
         ("slow-exchange",),
     ),
     Threshold(
@@ -108,8 +108,8 @@ SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
 FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
 """Requests for which a broker opens no topic, writes nothing and asks nobody that is slow."""
 
-STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN", "NEW_TXN"})
-"""Requests for which a broker writes an entry to the log of a transaction coordinator."""
+STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "NEW_TXN"})
+"""Requests for which a broker writes an entry to the log of a transaction coordinator; for END_TXN it also waits for other brokers."""
 
 TOO_LARGE = "maximum message size"
 """Part of what a broker says to a SEND above the limit of its topic's policies."""

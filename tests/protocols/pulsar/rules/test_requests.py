@@ -112,13 +112,18 @@ def test_a_message_above_the_limit_of_its_topic_is_told(tmp_path: Path, size: in
             2500 * MILLISECOND,
         ),
         (
+            command_frame("ADD_PARTITION_TO_TXN", request_id=1, partitions=[TOPIC], **TXN),
+            command_frame("ADD_PARTITION_TO_TXN_RESPONSE", request_id=1, **TXN),
+            2500 * MILLISECOND,
+        ),
+        (
             command_frame("END_TXN", request_id=1, txn_action="ABORT", **TXN),
             command_frame("END_TXN_RESPONSE", request_id=1, **TXN),
-            2500 * MILLISECOND,
+            5 * SECOND,
         ),
         (ack(4, request_id=1), ack_response(1), 2500 * MILLISECOND),
     ],
-    ids=["read", "made", "begun", "ended", "acknowledged"],
+    ids=["read", "made", "begun", "joined", "ended", "acknowledged"],
 )
 @pytest.mark.parametrize("factor", [0.1, 0.9, 1.1, 4])
 def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, response: bytes, limit: int, factor: float) -> None:
