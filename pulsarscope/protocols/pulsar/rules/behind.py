@@ -158,7 +158,7 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
 
 
 def _end_of_growth(marks: list[PaceMark], begin: int, least: int) -> int:
-    """Return where what is unacknowledged stops to grow, by at least so many.
+    """Return the index of the mark from which the number of unacknowledged messages grows no more, after it grew by at least `least`.
 
     A queue that is full gets more when a part of it is done, often half; a few go up and down all the time.
     """
