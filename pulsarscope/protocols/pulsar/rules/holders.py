@@ -59,9 +59,13 @@ class HolderRule(ConnectionRule):
         self._request(row, id=fields.get("consumer_id", -1), name=bounded_name(fields.get("consumer_name")), mode=fields.get("subType", ""))
 
     def _producer_success(self, row: FrameRow) -> None:
-        """Note that a producer has to wait for its turn."""
-        if (row.fields or {}).get("producer_ready") is False and (request := self._requests.get(row.request or "")) is not None:
+        """Note that a producer has to wait for its turn, or else the name that the broker chose for it."""
+        if (request := self._requests.get(row.request or "")) is None:
+            return
+        if (row.fields or {}).get("producer_ready") is False:
             request["told"] = where_of(row).name
+        else:
+            request["name"] = request["name"] or row.producer_name
 
     def _request(self, row: FrameRow, **values: Any) -> None:
         remember(self._requests, where_of(row).name, values | {"client": self._context.client}, REQUESTS_MAX)

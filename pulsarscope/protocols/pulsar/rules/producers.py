@@ -195,7 +195,7 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
         if fact.what == QUEUED and fact.values["until"] - fact.values["since"] >= thresholds.ns("producer-waiting-seconds"):
             _report_waiting(topic, fact, tenures, report)
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
-            name = fact.values["name"]  # none yet in the first PRODUCER of one that lets the broker choose; with a name it comes back
+            name = fact.values["name"]  # also one that the broker chose: a producer that comes back has it and takes nothing from itself
             losers = [tenure for tenure in _holders(tenures, fact) if name is None or tenure.request["name"] != name]
             if losers:
                 _report_fenced(topic, fact, losers, report)

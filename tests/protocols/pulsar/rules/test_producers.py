@@ -28,12 +28,12 @@ from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.producers import free_again
 
 
-def fencing(number: int, *, name: str = "", start: int = 0) -> Conversation:
+def fencing(number: int, *, name: str = "", chosen: str = "", start: int = 0) -> Conversation:
     """A producer that takes the topic for itself, with a name of its own or of the broker's choice."""
     named = {"producer_name": name} if name else {}
     talk = connected(40000 + number, start=start)
     talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1, producer_access_mode="ExclusiveWithFencing", **named))
-    return talk.server(created(name or f"standalone-0-{number}", topic_epoch=number))
+    return talk.server(created(name or chosen or f"standalone-0-{number}", topic_epoch=number))
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -54,6 +54,18 @@ def test_producers_that_take_a_topic_after_each_other(tmp_path: Path, *, named: 
 def test_a_producer_that_comes_back_takes_nothing_from_itself(tmp_path: Path) -> None:
     talks = [fencing(index, name="p", start=index * SECOND) for index in range(2)]
     assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_one_that_comes_back_with_the_name_that_the_broker_chose_neither(number: int, tmp_path: Path) -> None:
+    """Its first connection is half open: the broker has not noticed that it died."""
+    talks = [fencing(0, chosen="standalone-0-0")]
+    talks += [fencing(index, name="standalone-0-0", start=index * SECOND) for index in range(1, number)]
+    assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
+    other = fencing(number, chosen="standalone-0-7", start=number * SECOND)
+    text, _ = only(findings_of(tmp_path, *talks, other), "producer-fenced")
+    assert text.startswith("Producer standalone-0-7 (ExclusiveWithFencing)")
+    assert "producer standalone-0-0 (ExclusiveWithFencing) on connection 0:1" in text
 
 
 def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
