@@ -91,6 +91,29 @@ def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, 
     assert with_code(findings_of(tmp_path, *talks), "broker-unreachable") == []
 
 
+@pytest.mark.parametrize(("how", "times"), [*product(("refused", "reset", "closed"), (2, 5))])
+@pytest.mark.parametrize("closes", ["the one that was told", "another", "another that was told elsewhere"])
+def test_only_the_connection_that_told_the_address_shows_that_a_client_gave_up(how: str, times: int, closes: str, tmp_path: Path) -> None:
+    """The same host may have other processes, whose connections end for reasons of their own."""
+    talk, other = told(), working(("10.0.0.2", 6650), 0, port=43000)
+    if closes == "another that was told elsewhere":
+        other.client(lookup(2)).server(lookup_response("Connect", "pulsar://10.0.9.7:6650", 2))
+    wait_until(talk if closes == "the one that was told" else other, 1600 * MILLISECOND).close()
+    rows = findings_of(tmp_path, talk, other, *attempts(how, times, 350 * MILLISECOND))
+    assert len(with_code(rows, "broker-unreachable")) == (closes == "the one that was told")
+
+
+@pytest.mark.parametrize("spoke", [300, 9000])
+def test_a_connection_that_lives_shows_that_the_capture_went_on_until_then(spoke: int, tmp_path: Path) -> None:
+    """A live run looks at a client that was quiet for long before its connections have ended."""
+    talk = wait_until(told(), spoke * MILLISECOND).client(PING).server(PONG)
+    elsewhere = connected(44000, host="10.0.0.7").client(producer()).server(created())
+    for number in range(1, 40):
+        wait_until(elsewhere, 30 * number * SECOND).client(PING).server(PONG)
+    rows = live_findings_of(tmp_path, talk, elsewhere, *attempts("refused", 2, 150 * MILLISECOND))
+    assert len(with_code(rows, "broker-unreachable")) == (spoke == 9000)
+
+
 @pytest.mark.parametrize("how", ["refused", "unanswered", "reset"])
 @pytest.mark.parametrize(
     "healthy",
