@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,8 +112,8 @@ def test_many_clients_that_stay(number: int, tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
 
 
-def producing(times: int, every: int, *, messages: int = 1, topics: int = 1) -> Conversation:
-    talk = connected()
+def producing(times: int, every: int, *, messages: int = 1, topics: int = 1, talk: Conversation | None = None) -> Conversation:
+    talk = talk or connected()
     for number in range(times):
         start = talk.time_ns
         talk.client(producer(number, f"p{number}", 2 * number, f"persistent://public/default/t{number % topics}"))
@@ -154,6 +155,42 @@ def test_a_producer_made_for_each_message_without_a_busy_second(number: int, eve
 )
 def test_producers_with_work_or_few_of_them(times: int, every: int, messages: int, topics: int, tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, producing(times, every, messages=messages, topics=topics)), "producer-churn") == []
+
+
+def with_others(kind: str, number: int) -> Conversation:
+    """A client with so many other producers or consumers, one for each of its other topics."""
+    talk = connected()
+    for place in range(1000, 1000 + number):
+        topic = f"persistent://public/default/other-{place}"
+        if kind == "consumer":
+            talk.client(subscribe(place, request=place, topic=topic)).server(success(place)).client(flow(1000, place))
+        else:
+            talk.client(producer(place, f"p{place}", place, topic)).server(created(f"p{place}", place))
+    return talk
+
+
+def close_others(talk: Conversation, kind: str, number: int) -> Conversation:
+    close = close_consumer if kind == "consumer" else close_producer
+    for place in range(1000, 1000 + number):
+        talk.client(close(place, place)).server(success(place))
+    return talk
+
+
+@pytest.mark.parametrize("others", ["consumer", "producer"])
+@pytest.mark.parametrize(
+    ("times", "every", "messages", "churn"), [(12, 2 * SECOND, 150, False), (40, SECOND // 10, 30, False), (12, 400 * MILLISECOND, 1, True)]
+)
+def test_the_work_of_a_producer_is_its_own(others: str, times: int, every: int, messages: int, churn: bool, tmp_path: Path) -> None:
+    """Whatever else is closed on its connection."""
+    talk = close_others(producing(times, every, messages=messages, talk=with_others(others, 300)), others, 300)
+    assert bool(with_code(findings_of(tmp_path, talk), "producer-churn")) == churn
+
+
+def test_a_busy_producer_beside_does_not_hide_it(tmp_path: Path) -> None:
+    talk = with_others("producer", 1)
+    for sequence in range(1000):
+        talk.client(send(1000, sequence)).server(receipt(1000, sequence, entry=sequence))
+    assert only(findings_of(tmp_path, producing(12, 400 * MILLISECOND, talk=talk)), "producer-churn")[1]["count"] == 12
 
 
 def consuming(times: int, every: int, *, messages: int = 1, topics: int = 1, reader: bool = False, end: str = "close") -> Conversation:
@@ -209,6 +246,99 @@ def test_consumers_with_work_or_few_of_them(times: int, every: int, messages: in
 
 def test_consumers_that_the_broker_closes_again_and_again(tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, consuming(30, 100 * MILLISECOND, end="by the broker")), "consumer-churn") == []
+
+
+def prefetching(
+    times: int,
+    every: int,
+    prefetched: int,
+    *,
+    grouped: int = 0,
+    cumulative: int = 0,
+    permits: int = 0,
+    talk: Conversation | None = None,
+) -> Conversation:
+    """Consumers that prefetch entries, and acknowledge `grouped` of them with one ACK, or all up to number `cumulative`."""
+    talk = talk or connected()
+    for number in range(times):
+        start, first = talk.time_ns, number * prefetched
+        talk.client(subscribe(number, request=2 * number, kind="Exclusive")).server(success(2 * number)).client(flow(1000, number))
+        for entry in range(prefetched):
+            talk.server(delivery(first + entry, number))
+        if permits:
+            talk.client(flow(permits, number))
+        if grouped:
+            talk.client(ack(*range(first, first + grouped), number=number))
+        if cumulative:
+            talk.client(ack(first + cumulative - 1, number=number, kind="Cumulative"))
+        talk.client(close_consumer(number, 2 * number + 1)).server(success(2 * number + 1))
+        talk.wait(max(every - (talk.time_ns - start), 0))
+    return talk
+
+
+@pytest.mark.parametrize(("times", "every"), [(13, 2500), (20, 900)])
+@pytest.mark.parametrize("work", [{"grouped": 200}, {"grouped": 6}, {"cumulative": 200}, {"cumulative": 6}, {"permits": 500, "grouped": 1}])
+def test_consumers_that_acknowledge_much_at_once(times: int, every: int, work: dict[str, Any], tmp_path: Path) -> None:
+    talk = prefetching(times, every * MILLISECOND, 200, **work)
+    assert with_code(findings_of(tmp_path, talk), "consumer-churn") == []
+
+
+@pytest.mark.parametrize(("times", "every"), [(13, 2500), (20, 900)])
+@pytest.mark.parametrize("work", [{}, {"grouped": 3}, {"cumulative": 3}, {"permits": 1, "grouped": 1}])
+def test_consumers_that_prefetch_much_and_do_little(times: int, every: int, work: dict[str, Any], tmp_path: Path) -> None:
+    talk = prefetching(times, every * MILLISECOND, 200, **work)
+    assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == times
+
+
+def test_idle_consumers_of_other_topics_do_not_excuse_or_accuse(tmp_path: Path) -> None:
+    """The work of a consumer is its own."""
+    talk = prefetching(20, 400 * MILLISECOND, 20, grouped=20, talk=with_others("consumer", 300))
+    assert with_code(findings_of(tmp_path, close_others(talk, "consumer", 300)), "consumer-churn") == []
+
+
+def test_a_busy_consumer_beside_does_not_hide_it(tmp_path: Path) -> None:
+    talk = with_others("consumer", 1)
+    for entry in range(1000):
+        talk.server(delivery(entry, 1000)).client(ack(entry, number=1000))
+    talk = prefetching(20, 400 * MILLISECOND, 1, grouped=1, talk=talk)
+    assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == 20
+
+
+def test_a_reader_that_seeks_each_time(tmp_path: Path) -> None:
+    """The broker closes it for that, and it subscribes and asks for as many again."""
+    talk = connected()
+    for number in range(20):
+        talk.client(subscribe(number, request=3 * number, durable=False)).server(success(3 * number)).client(flow(1000, number))
+        talk.client(command_frame("SEEK", consumer_id=number, request_id=3 * number + 1, message_publish_time=1_790_000_000_000))
+        talk.server(success(3 * number + 1)).server(close_consumer(number))
+        talk.client(subscribe(number, request=3 * number + 1, durable=False)).server(success(3 * number + 1)).client(flow(1000, number))
+        talk.server(delivery(number, number)).client(close_consumer(number, 3 * number + 2)).server(success(3 * number + 2))
+        talk.wait(400 * MILLISECOND)
+    assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == 20
+
+
+@pytest.mark.slow
+def test_each_of_many_consumers_that_unsubscribe_and_close_counts_once(tmp_path: Path) -> None:
+    talk = connected()
+    for number in range(1100):  # none of them is closed
+        talk.client(subscribe(number, request=number, topic=f"persistent://public/default/other-{number}")).server(success(number))
+        talk.client(command_frame("UNSUBSCRIBE", consumer_id=number, request_id=number)).server(success(number))
+    for number in range(2000, 2007):
+        talk.client(subscribe(number, request=number)).server(success(number)).client(flow(1000, number))
+        talk.client(command_frame("UNSUBSCRIBE", consumer_id=number, request_id=number), close_consumer(number, number)).server(
+            success(number)
+        )
+        talk.wait(400 * MILLISECOND)
+    assert with_code(findings_of(tmp_path, talk), "consumer-churn") == []
+
+
+def test_a_consumer_that_has_the_id_of_one_that_was_unsubscribed(tmp_path: Path) -> None:
+    talk = connected()
+    for number in range(12):
+        talk.client(subscribe(1, request=number)).server(success(number)).client(flow(1000, 1))
+        ends = command_frame("UNSUBSCRIBE", consumer_id=1, request_id=100 + number) if number % 2 else close_consumer(1, 100 + number)
+        talk.client(ends).server(success(100 + number)).wait(400 * MILLISECOND)
+    assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == 12
 
 
 def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every: int | None = None) -> Conversation:

@@ -404,7 +404,7 @@ function __pulsarscope_list
                 churn-slow-interval-seconds clock-skew-seconds compression-useless-entries connection-churn-seconds \
                 connection-closed-by-client-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
                 consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
-                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-frames \
+                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-messages \
                 consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds consumer-not-acking-first-seconds \
                 consumer-not-acking-limit consumer-not-acking-messages consumer-not-acking-seconds consumer-not-acking-stopped-seconds \
                 consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
@@ -415,7 +415,7 @@ function __pulsarscope_list
                 keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
                 key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries never-opened-seconds \
                 partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds produce-lost-seconds \
-                producer-churn-frames producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
+                producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
                 read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
                 reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
                 redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \

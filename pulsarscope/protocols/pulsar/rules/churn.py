@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
@@ -14,6 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.storms import Repetitions
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -93,18 +97,18 @@ THRESHOLDS = (
     ),
     Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
     Threshold(
-        "producer-churn-frames",
-        8,
-        "frames",
-        "Frames that a client sends for each producer; a producer with one message takes three.",
+        "producer-churn-sends",
+        5,
+        "SENDs",
+        "SENDs of each producer; one that stays open for its work sends more.",
         ("producer-churn",),
         1,
     ),
     Threshold(
-        "consumer-churn-frames",
-        10,
-        "frames",
-        "Frames that a client sends for each consumer; one message takes six, a reader that asks whether there are more takes eight.",
+        "consumer-churn-messages",
+        5,
+        "messages",
+        "Messages that each consumer acknowledges, or asks for beyond its first FLOW; what it prefetches says nothing about its work.",
         ("consumer-churn",),
         1,
     ),
@@ -124,11 +128,39 @@ THRESHOLDS = (
 TOPICS_MAX = 1_000
 """Topics of one connection whose producers are counted, or whose consumers are."""
 
-_FRAMES = {"producer": "producer-churn-frames", "consumer": "consumer-churn-frames"}
-"""Threshold by what is made and closed."""
+OPEN_MAX = 10_000
+"""Producers of one connection whose work is counted, and consumers; with more of them at once no work is known."""
+
+UNSUBSCRIBED_MAX = 1_000
+"""Consumers of one connection that were unsubscribed and not closed yet; clients that close them do so at once."""
+
+_WORK = {"producer": ("producer-churn-sends", "SENDs of"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
+"""Threshold, and words for the work, by what is made and closed."""
 
 _ALIKE = 0.1
 """Idle times are the same when they differ by no more than this share."""
+
+
+class ClosedOnes(Repetitions):
+    """Producers or consumers of one topic that the client closed."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, where: Where) -> None:
+        super().__init__(where)
+        self.work = 0
+        """SENDs or messages of all of them."""
+
+
+class ConsumerWork(msgspec.Struct):
+    """What a consumer did so far."""
+
+    first: Position | None = None
+    """First entry that it got."""
+    acknowledged: int = 0
+    has_flowed: bool = False
+    asked: int = 0
+    """Permits beyond its first FLOW: the application took so many messages."""
 
 
 class ChurnRule(ConnectionRule):
@@ -136,58 +168,140 @@ class ChurnRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._closed: dict[str, dict[str, Repetitions]] = {kind: {} for kind in _FRAMES}
+        self._closed: dict[str, dict[str, ClosedOnes]] = {kind: {} for kind in _WORK}
         """What the client closed, by topic."""
-        self._count = dict.fromkeys(_FRAMES, 0)
-        self._unsubscribed: set[int] = set()
+        self._sends: dict[int, int] = {}
+        """SENDs of open producers by id."""
+        self._consumers: dict[int, ConsumerWork] = {}
+        """Work of open consumers by id."""
+        self._unsubscribed: dict[int, None] = {}
         """Ids of consumers that were unsubscribed, and not closed yet."""
+        self._is_known = True
+        """False when more were open at once than are followed: their work is not known."""
+
+    def _send(self, row: FrameRow) -> None:
+        self._count_sends((row.fields or NOTHING).get("producer_id", -1), 1)
+
+    def _count_sends(self, number: int, count: int) -> None:
+        if number not in self._sends and len(self._sends) >= OPEN_MAX:
+            self._is_known = False
+        else:
+            self._sends[number] = self._sends.get(number, 0) + count
+
+    def _work_of(self, row: FrameRow) -> ConsumerWork:
+        number = (row.fields or NOTHING).get("consumer_id", -1)
+        work = self._consumers.get(number)
+        if work is None:
+            if len(self._consumers) >= OPEN_MAX:
+                self._is_known = False
+                self._consumers.clear()
+            work = self._consumers[number] = ConsumerWork()
+        return work
+
+    def _subscribe(self, row: FrameRow) -> None:
+        self._unsubscribed.pop((row.fields or NOTHING).get("consumer_id", -1), None)
+        work = self._work_of(row)  # behind a SEEK it subscribes again
+        work.first, work.has_flowed = None, False
+
+    def _flow(self, row: FrameRow) -> None:
+        work = self._work_of(row)
+        if work.has_flowed:
+            work.asked += (row.fields or NOTHING).get("messagePermits", 0)
+        work.has_flowed = True
+
+    def _message(self, row: FrameRow) -> None:
+        work = self._work_of(row)
+        if work.first is None:
+            work.first = position_of((row.fields or NOTHING).get("message_id"))
+
+    def _ack(self, row: FrameRow) -> None:
+        work, fields = self._work_of(row), row.fields or NOTHING
+        message_ids = fields.get("message_id") or ()
+        if fields.get("ack_type") != "Cumulative":
+            work.acknowledged += len(message_ids)
+            return
+        for ledger, entry in map(position_of, message_ids):
+            before = work.first[1] - 1 if work.first is not None and work.first[0] == ledger else -1
+            work.acknowledged = max(work.acknowledged, entry - before if work.first is not None else 1)
 
     def _close_producer(self, row: FrameRow) -> None:
-        self._close("producer", row)
+        self._close("producer", row, self._sends.pop((row.fields or NOTHING).get("producer_id", -1), 0))
 
     def _close_consumer(self, row: FrameRow) -> None:
-        if (number := (row.fields or {}).get("consumer_id", -1)) in self._unsubscribed:
-            self._unsubscribed.remove(number)  # some clients close what they unsubscribed
+        number = (row.fields or NOTHING).get("consumer_id", -1)
+        if number in self._unsubscribed:
+            del self._unsubscribed[number]  # some clients close what they unsubscribed
         else:
-            self._close("consumer", row)
+            self._end_consumer(number, row)
 
     def _unsubscribe(self, row: FrameRow) -> None:
-        if len(self._unsubscribed) < TOPICS_MAX:
-            self._unsubscribed.add((row.fields or {}).get("consumer_id", -1))
-        self._close("consumer", row)
+        number = (row.fields or NOTHING).get("consumer_id", -1)
+        remember(self._unsubscribed, number, None, UNSUBSCRIBED_MAX)
+        self._end_consumer(number, row)
 
-    def _close(self, kind: str, row: FrameRow) -> None:
+    def _end_consumer(self, number: int, row: FrameRow) -> None:
+        work = self._consumers.pop(number, None) or ConsumerWork()
+        self._close("consumer", row, max(work.acknowledged, work.asked))
+
+    def _close(self, kind: str, row: FrameRow, work: int) -> None:
         if row.direction != CLIENT or row.topic is None:
             return
-        self._count[kind] += 1
         where, topics = where_of(row), self._closed[kind]
         if row.topic not in topics and len(topics) >= TOPICS_MAX:
             return
-        closed = topics.setdefault(row.topic, Repetitions(where))
+        closed = topics.setdefault(row.topic, ClosedOnes(where))
         closed.asked += 1
+        closed.work += work
         closed.repeat(where, self._context.thresholds["churn-rate"])
         closed.times[1:] = [where]
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the topics whose producers or consumers came and went."""
         limits = self._context.thresholds
-        most = sum(limits[_FRAMES[kind]] * count for kind, count in self._count.items())
-        for kind, topics in self._closed.items():
-            for topic, closed in topics.items():
+        if not self._is_known:
+            return
+        for kind, (limit, work) in _WORK.items():
+            for topic, closed in self._closed[kind].items():
                 first, latest = closed.times[0], closed.times[-1]
                 span = latest.time - first.time
                 if not _is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
                     continue
-                if row.client_frames > most:
+                if closed.work > limits[limit] * closed.asked:
                     continue
                 text = (
                     f"Client {self._context.client} made and closed {plural(closed.asked, kind)} on {topic} in "
-                    f"{duration(span)}, with {row.client_frames / sum(self._count.values()):.1f} frames for each."
+                    f"{duration(span)}, with {closed.work / closed.asked:.1f} {work} each."
                 )
                 evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
                 self._context.report(f"{kind}-churn", first, text, evidence)
 
-    frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close_producer, "CLOSE_CONSUMER": _close_consumer, "UNSUBSCRIBE": _unsubscribe}
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Pass over the messages behind the first one of each consumer; see `ConnectionRule.batch`."""
+        consumers = self._consumers
+        for index, row in enumerate(rows):
+            if row.command == "MESSAGE":
+                work = consumers.get((row.fields or NOTHING).get("consumer_id", -1))
+                if work is not None and work.first is not None:
+                    continue
+            handle(index)
+
+    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Count the SENDs; see `ConnectionRule.columns`."""
+        for producer in frames.producers:
+            if count := len(producer.sends):
+                self._count_sends(producer.id, count)
+        return True
+
+    frames: ClassVar[Handlers] = {
+        "SEND": _send,
+        "CLOSE_PRODUCER": _close_producer,
+        "SUBSCRIBE": _subscribe,
+        "FLOW": _flow,
+        "MESSAGE": _message,
+        "ACK": _ack,
+        "CLOSE_CONSUMER": _close_consumer,
+        "UNSUBSCRIBE": _unsubscribe,
+    }
 
 
 def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
