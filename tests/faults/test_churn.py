@@ -317,6 +317,24 @@ def test_a_reader_that_seeks_each_time(tmp_path: Path) -> None:
     assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == 20
 
 
+@pytest.mark.parametrize(
+    ("topic", "churn"),
+    [
+        ("persistent://tenant/ns/__transaction_buffer_snapshot", False),
+        ("persistent://tenant/ns/__change_events-partition-0", False),
+        ("persistent://tenant/__ns/t", True),
+        ("persistent://tenant/ns/_t__x", True),
+    ],
+)
+def test_readers_of_system_topics(topic: str, churn: bool, tmp_path: Path) -> None:
+    """A broker makes one for each topic that it loads."""
+    talk = connected()
+    for number in range(30):
+        talk.client(subscribe(number, request=number, topic=topic, durable=False)).server(success(number)).client(flow(1000, number))
+        talk.server(delivery(0, number)).client(close_consumer(number, 100 + number)).server(success(100 + number)).wait(100 * MILLISECOND)
+    assert bool(with_code(findings_of(tmp_path, talk), "consumer-churn")) == churn
+
+
 @pytest.mark.slow
 def test_each_of_many_consumers_that_unsubscribe_and_close_counts_once(tmp_path: Path) -> None:
     talk = connected()

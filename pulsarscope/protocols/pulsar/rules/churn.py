@@ -18,7 +18,7 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.storms import Repetitions
+from pulsarscope.protocols.pulsar.rules.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -244,8 +244,8 @@ class ChurnRule(ConnectionRule):
         self._close("consumer", row, max(work.acknowledged, work.asked))
 
     def _close(self, kind: str, row: FrameRow, work: int) -> None:
-        if row.direction != CLIENT or row.topic is None:
-            return
+        if row.direction != CLIENT or row.topic is None or is_system_topic(row.topic):
+            return  # a broker opens a reader of a system topic for each topic that it loads
         where, topics = where_of(row), self._closed[kind]
         if row.topic not in topics and len(topics) >= TOPICS_MAX:
             return

@@ -145,7 +145,7 @@ class StormRule(ConnectionRule):
                 "client": self._context.client,
                 "server": self._context.server,
                 "subjects": sum(kind == request for kind, _ in self._subjects),
-                "own": self._is_own and all(_may_be_system(topic) for kind, topic in self._subjects if kind == request),
+                "own": self._is_own and all(topic is None or is_system_topic(topic) for kind, topic in self._subjects if kind == request),
                 "latest": [latest.name, latest.time],
             }
             self._context.emit_fact(STORMS, client, first, "storm", values)
@@ -156,8 +156,9 @@ class StormRule(ConnectionRule):
     }
 
 
-def _may_be_system(topic: str | None) -> bool:
-    return topic is None or topic.rpartition("/")[2].startswith(SYSTEM_TOPIC)
+def is_system_topic(topic: str) -> bool:
+    """Return True for a topic that the broker reads itself."""
+    return topic.rpartition("/")[2].startswith(SYSTEM_TOPIC)
 
 
 def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
