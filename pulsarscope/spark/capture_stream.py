@@ -114,9 +114,14 @@ class CaptureStream:
 
         Raises Stopped when `stopping` returned True while a batch was decoded.
         """
+        # A query may take all that is listed at once, but the facts of a batch must not be of both sides of a closing entry.
+        self._decode_listed(stopping)
         if landed:
             self._checkpoint.append(landed)
             self.captures += landed
+            self._decode_listed(stopping)
+
+    def _decode_listed(self, stopping: Callable[[], bool]) -> None:
         starts = 0
         while self._committed.files < len(self.captures):
             if self._query is None:
@@ -166,7 +171,7 @@ class CaptureStream:
         facts, evaluated_to = before.facts, before.evaluated
         if self._job.options.evaluates:
             facts = [*facts, (number, sum(report.facts for report in reports))]
-            if progress.ends or progress.newest - evaluated_to > EVALUATION_NANOSECONDS or are_due([count for _, count in facts]):
+            if progress.ends or are_due([count for _, count in facts], progress.newest - evaluated_to):
                 evaluated_to = progress.newest
                 persisted += self._evaluated(decoded, progress)
                 found, found_files = outcome(persisted[-1])
@@ -215,10 +220,11 @@ class CaptureStream:
         return evaluated(decoded, job, reduce(DataFrame.unionByName, ordered) if ordered else None)
 
 
-def are_due(counts: Sequence[int]) -> bool:
+def are_due(counts: Sequence[int], elapsed: int) -> bool:
     """Return True when facts are evaluated: the first count is of those that the latest evaluation left, the others are new.
 
-    So each fact is evaluated a few times, however many batches come while it waits.
+    So each fact is evaluated a few times, however many batches come while it waits. `elapsed` is the time of the captures since then: below
+    zero after one whose clock was ahead.
     """
     left, *new = counts
-    return not new or sum(new) >= left * NEW_FACTS
+    return not new or sum(new) >= left * NEW_FACTS or abs(elapsed) > EVALUATION_NANOSECONDS

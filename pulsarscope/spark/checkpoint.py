@@ -16,6 +16,7 @@ Each file appears complete: it is written under a temporary name and then rename
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -34,6 +35,9 @@ from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
 
 _FOLDERS = ("list", "commits", "facts", "states")
+
+_OF_A_BATCH = re.compile(rf"({UNFINISHED}?\d{{6,}})(?:\.json)?")
+"""Name of a commit, finished or not, or of the facts of a batch. File systems keep files of their own beside them."""
 
 
 class LandedCapture(msgspec.Struct, frozen=True):
@@ -152,7 +156,7 @@ class Checkpoint:
 
     def last_commit(self) -> Commit:
         """Return the last commit, and remove the remains of others."""
-        names = self._names("commits")
+        names = [name for name in self._names("commits") if _OF_A_BATCH.fullmatch(name)]
         last = Commit() if not names else self._read(f"commits/{names[-1]}", Commit) or Commit()
         self._keep_only(last)
         return last
@@ -162,7 +166,7 @@ class Checkpoint:
         for folder, batches in (("commits", [last.batch]), ("facts", [batch for batch, _ in last.facts])):
             kept = {*map(_number, batches)}
             for name in self._names(folder, unfinished=True):
-                if name.partition(".")[0] not in kept:
+                if (own := _OF_A_BATCH.fullmatch(name)) is not None and own[1] not in kept:
                     self._remove(f"{folder}/{name}")
 
     def commit(self, done: Commit) -> None:

@@ -235,17 +235,21 @@ def decode_share(job: Job, batch: ShareBatch, state: ShareState | None, keep: Ca
     """Yield packed batches of a share of the connections of a stream; `keep` takes the state after the batch."""
 
     def rows(collected: _Collected) -> Iterator[list[Any]]:
-        decoder = ShareDecoder(job.options, batch, state, collected.emit_fact)
-        before = 0
-        for part in decoder.rows():
-            collected.waiting_bytes += decoder.bytes - before
-            before = decoder.bytes
-            yield part
-        keep(decoder.state)
-        report, totals = collected.report, decoder.totals
-        report.packets, report.bytes, report.connections, report.open = totals.packets, decoder.bytes, totals.connections, decoder.open
-        report.severities, report.damaged = dict(totals.severities), totals.damaged
-        report.progress = decoder.progress
+        report, after = collected.report, state
+        for share in batch.divided():
+            decoder = ShareDecoder(job.options, share, after, collected.emit_fact)
+            before = 0
+            for part in decoder.rows():
+                collected.waiting_bytes += decoder.bytes - before
+                before = decoder.bytes
+                yield part
+            totals, after = decoder.totals, decoder.state
+            counts = TaskReport(totals.packets, bytes=decoder.bytes, connections=totals.connections)
+            counts.severities, counts.damaged = dict(totals.severities), totals.damaged
+            report.add(counts)
+            report.open, report.progress = decoder.open, decoder.progress
+        if after is not None:
+            keep(after)
 
     return _records(job, rows)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -53,6 +54,21 @@ class ShareBatch(msgspec.Struct, frozen=True):
     start: int | None = None
     """Time of the first packet of the stream, nanoseconds since the epoch."""
 
+    def divided(self) -> list[ShareBatch]:
+        """Return the batch in parts that end with each entry that closes all connections: what follows knows nothing of them."""
+        last = len(self.paths)
+        places = sorted({0, last, *(index + 1 for index, path in enumerate(self.paths) if not path)})
+        return [
+            msgspec.structs.replace(
+                self,
+                first=self.first + start,
+                paths=self.paths[start:end],
+                sources=self.sources[start:end],
+                ends=not self.paths[end - 1] or (self.ends and end == last),
+            )
+            for start, end in pairwise(places)
+        ]
+
 
 class ShareState(msgspec.Struct):
     """State of a share after a batch. Only of a trusted place: the connections in it are pickled."""
@@ -69,7 +85,7 @@ class ShareState(msgspec.Struct):
 
 
 class ShareDecoder:
-    """Decoder of one batch of a share; `state` is complete when all rows were taken."""
+    """Decoder of one batch of a share, or of a part of it (`divided`); `state` is complete when all rows were taken."""
 
     def __init__(self, options: Options, batch: ShareBatch, state: ShareState | None, emit_fact: EmitFact | None = None) -> None:
         """Resume from the state of the batch before; None: this is the first one.

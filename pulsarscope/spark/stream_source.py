@@ -7,6 +7,7 @@ from this reader, too (`capture_stream`).
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -42,6 +43,9 @@ SHARES = 4
 
 LOCK_SECONDS = 10.0
 """Longest wait for the process of a stopped query to release its `stateLocation`."""
+
+_STATE_NAME = re.compile(r"(\d+)-\d+\.bin")
+"""Name of a state (`_state_name`): file systems keep files of their own beside them."""
 
 Offset = Mapping[str, int]
 """`files`: number of entries of the list."""
@@ -124,19 +128,22 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         engine_options = options.engine
         if options.kind == MessageRow.kind and display_filter is not None:
             engine_options = msgspec.structs.replace(engine_options, payload=display_filter.payload)
-        decoder = ShareDecoder(engine_options, batch, state)
         if display_filter is not None:
             display_filter.begin(batch)
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
-        for rows in decoder.rows():
-            waiting += rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
-            if waiting and (engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX):
-                yield made.batch(waiting)
-                waiting = []
+        for part in batch.divided():
+            decoder = ShareDecoder(engine_options, part, state)
+            for rows in decoder.rows():
+                waiting += rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
+                if waiting and (engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX):
+                    yield made.batch(waiting)
+                    waiting = []
+            state = decoder.state
         if waiting:
             yield made.batch(waiting)
-        keep(decoder.state)
+        if state is not None:
+            keep(state)
 
     def commit(self, end: Offset) -> None:
         """Drop the states before an offset: Spark repeats nothing before it."""
@@ -303,7 +310,7 @@ class _States:
 
     def drop_before(self, files: int) -> None:
         """Remove the states after fewer captures."""
-        self._checkpoint.remove_states(lambda name: not name.startswith(UNFINISHED) and int(name.partition("-")[0]) < files)
+        self._checkpoint.remove_states(lambda name: (state := _STATE_NAME.fullmatch(name)) is not None and int(state[1]) < files)
 
 
 def _state_name(share: int, files: int) -> str:

@@ -106,11 +106,38 @@ def test_facts_are_evaluated_a_few_times_however_many_batches_come() -> None:
     evaluated, counts = 0, []
     for number in range(2_000):
         counts.append(100)
-        if capture_stream.are_due(counts):
+        if capture_stream.are_due(counts, 0):
             evaluated += sum(counts)
             counts = [100 * min(number + 1, 200)]
     assert len(counts) <= 101
     assert 1 <= evaluated / (2_000 * 100) <= 4
+
+
+def test_facts_are_evaluated_each_hour_also_after_a_capture_from_the_future() -> None:
+    hour, counts = capture_stream.EVALUATION_NANOSECONDS, [1_000, 1]
+    due = [capture_stream.are_due(counts, elapsed) for elapsed in (0, hour, hour + 1, -hour, -hour - 1, -24 * 365 * hour)]
+    assert due == [False, False, True, False, True, True]
+
+
+def test_what_was_listed_is_decoded_before_more_is(spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark 4.1 takes all at once, and no batch may go over the entry that closed connections before the driver was stopped."""
+    watched = Watched(spark, tmp_path)
+    copy(captures / "errors.pcap", watched.landing)
+    folder = LandingFolder(str(watched.landing), "none", 0, [])
+    Checkpoint(str(tmp_path / "kept")).append(folder.poll(0, take_all=True) + folder.close())
+    copy(captures / "ipv6.pcap", watched.landing)
+    stream = watched.stream()
+    ends: list[int] = []
+
+    class Query:
+        def awaitTermination(self, _: float) -> bool:  # noqa: N802 - as Spark calls it
+            ends.append(len(stream.captures))
+            stream._committed = Commit(len(ends), ends[-1])
+            return False
+
+    monkeypatch.setattr(stream, "_started", Query)
+    stream.advance(folder.poll(1, take_all=True) + folder.close())
+    assert ends == [2, 4]
 
 
 class Killed(Exception):  # noqa: N818 - it stands for a signal

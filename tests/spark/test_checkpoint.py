@@ -153,6 +153,20 @@ def test_only_the_last_commit_and_its_facts_are_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "kept").glob("facts/*")) == ["000002", "000003"]
 
 
+def test_files_of_the_file_system_are_left_alone(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    strays = [tmp_path / "kept" / folder / name for folder in ("commits", "facts") for name in (".nfs0000000012", "zzz")]
+    for path in strays:
+        path.touch()
+    assert kept.last_commit() == Commit()
+    for batch in range(2):
+        pending(kept, batch).mkdir()
+        kept.commit(done := Commit(batch, batch, [(batch, 7)]))
+    assert kept.last_commit() == done
+    assert all(path.exists() for path in strays)
+    assert len([*(tmp_path / "kept").glob("*s/0*")]) == 2
+
+
 def test_the_number_of_shares_is_that_of_the_first_time(tmp_path: Path) -> None:
     assert [begun(tmp_path).shares(count) for count in (3, 8)] == [3, 3]
 

@@ -48,13 +48,13 @@ class Query:
         self.landing.mkdir(exist_ok=True)
         self.state = folder / f"state-{kind}"
         texts_of = {name: str(value) for name, value in options.items()}
-        self._options = {"records": kind, "path": str(self.landing), "stateLocation": str(self.state), "settle": "0"} | texts_of
+        self.options = {"records": kind, "path": str(self.landing), "stateLocation": str(self.state), "settle": "0"} | texts_of
         self._kind = kind
         self.offset: dict[str, Any] = {"files": 0}
         self.batches: list[Any] = []
 
     def reader(self, **more: str) -> Any:
-        checked = source_options(self._options | more)
+        checked = source_options(self.options | more)
         return stream_reader(checked, checked.columns or (arrow_schema(self._kind).names if self._kind != "packet" else ()))
 
     def run(self, **more: str) -> None:
@@ -120,6 +120,35 @@ def test_captures_may_land_after_connections_were_closed(captures: Path, tmp_pat
     assert [
         row.replace("'a'", "None").replace("'b'", "None") for row in local(apart, options_of("connection"))["connection"]
     ] == query.rows()
+
+
+@pytest.mark.parametrize("kind", ["frame", "connection", "finding", "journey"])
+def test_a_batch_over_closing_entries_gives_the_rows_of_several_batches(captures: Path, tmp_path: Path, kind: str) -> None:
+    """Spark 4.1 takes all that has landed at once."""
+    (tmp_path / "cut").mkdir()
+    query = Query(tmp_path, kind, partitions=2)
+    for number, path in enumerate(cut(captures / "shared-nack-dlq.pcap", tmp_path / "cut", (0.3, 0.5, 0.8)).paths):
+        copy(path, query.landing)
+        query.run(**({"finish": "true"} if number % 2 else {}))
+    assert query.offset == {"files": 6}
+    whole = source_options(query.options)
+    reader = stream_source.UnlimitedStreamReader(whole, whole.columns or arrow_schema(kind).names)
+    assert reader.latestOffset() == query.offset
+    del reader
+    assert texts(query.tasks(query.reader(), {"files": 0}, query.offset)) == query.rows()
+
+
+def test_files_of_the_file_system_are_left_alone(captures: Path, tmp_path: Path) -> None:
+    query = Query(tmp_path, "frame")
+    copy(captures / "errors.pcap", query.landing)
+    query.run()
+    strays = {query.state / "states" / name for name in (".nfs0000000012", "notes.txt", "1-2.bin~")}
+    for path in strays:
+        path.touch()
+    copy(captures / "ipv6.pcap", query.landing)
+    query.run(finish="true")
+    assert strays < {*(query.state / "states").iterdir()}
+    assert {path.name[:9] for path in {*(query.state / "states").iterdir()} - strays} == {"000000003"}
 
 
 @pytest.mark.parametrize("kind", ["frame", "connection", "finding"])
