@@ -10,7 +10,7 @@ import pytest
 
 from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, delivery, flow, success
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
 
@@ -77,8 +77,56 @@ def test_one_that_acknowledges_and_seeks_back_all_the_same_is(
     tmp_path: Path, times: int, pause: int, kind: str, acks: int, *, closes: bool
 ) -> None:
     row, evidence = diagnose(tmp_path, replaying(times, pause, kind=kind, acks=acks, closes=closes)).only(STORM)
-    assert "acknowledged what it got" in (row.text or "")
+    assert f"acknowledged messages meanwhile: {times - 1} times it got again what it had got before, at last 7:0." in (row.text or "")
     assert evidence["seeks"] == times
+
+
+def stepping_back(times: int, entries: int, back: int, *, sparse: int = 1, kind: str = "Exclusive") -> Conversation:
+    """A client that acknowledges all entries that it gets, and seeks so many back; more come each time, or each few times."""
+    talk, first, count = subscribed(connected(), kind=kind).client(flow(1000)), 0, entries
+    for number in range(times + 1):
+        talk.server(*[delivery(first + entry) for entry in range(count)]).wait(SECOND).client(ack(*range(first, first + count)))
+        first, count = first + count - back, back + (entries - back if number % sparse == sparse - 1 else 0)
+        if number < times:
+            place = {"ledgerId": 7, "entryId": first}
+            talk.client(command_frame("SEEK", consumer_id=1, request_id=500 + number, message_id=place))
+            talk = subscribed(talk.server(close_consumer(1, BY_BROKER), success(500 + number)), kind=kind).client(flow(1000))
+    return talk
+
+
+@pytest.mark.parametrize(("times", "kind"), [*product((12, 40), ("Exclusive", "Failover"))])
+@pytest.mark.parametrize(("entries", "back", "sparse"), [(10, 3, 1), (10, 9, 1), (2, 1, 1), (100, 60, 1), (5, 3, 2)])
+def test_one_that_steps_back_and_gets_on_is_not(tmp_path: Path, times: int, kind: str, entries: int, back: int, sparse: int) -> None:
+    """Its next turn begins, and ends, with later entries."""
+    assert STORM not in diagnose(tmp_path, stepping_back(times, entries, back, sparse=sparse, kind=kind)).codes
+
+
+@pytest.mark.parametrize("times", [12, 40])
+def test_one_that_steps_back_all_that_it_got_is(tmp_path: Path, times: int) -> None:
+    assert diagnose(tmp_path, stepping_back(times, 10, 10)).only(STORM)[1]["seeks"] == times
+
+
+@pytest.mark.parametrize(("times", "more"), [*product((12, 30), (1, 4))])
+def test_one_that_begins_with_the_same_again_is_though_more_come(tmp_path: Path, times: int, more: int) -> None:
+    talk = subscribed(connected(), kind="Exclusive").client(flow(1000))
+    for number in range(times + 1):
+        count = 5 + number * more
+        talk.server(*[delivery(entry) for entry in range(count)]).wait(SECOND).client(ack(*range(count)))
+        talk = seek(talk, 500 + number) if number < times else talk
+    _, evidence = diagnose(tmp_path, talk).only(STORM)
+    assert (evidence["message_id"], evidence["redelivery_count"]) == ([7, 0], times - 1)
+
+
+@pytest.mark.parametrize("before", [1, 4])
+def test_one_that_got_on_before_is_told_since_then(tmp_path: Path, before: int) -> None:
+    talk = stepping_back(before, 10, 0)
+    first = 10 * before
+    for number in range(14):
+        place = {"ledgerId": 7, "entryId": first}
+        talk.client(command_frame("SEEK", consumer_id=1, request_id=600 + number, message_id=place)).server(success(600 + number))
+        talk.server(*[delivery(first + entry) for entry in range(10)]).wait(SECOND).client(ack(*range(first, first + 10)))
+    _, evidence = diagnose(tmp_path, talk).only(STORM)
+    assert evidence["message_id"] == [7, first]
 
 
 @pytest.mark.parametrize(("times", "pause"), [(3, 400), (8, 50), (8, 3000), (14, 15_000), (30, 60_000)])

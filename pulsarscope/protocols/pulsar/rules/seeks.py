@@ -20,8 +20,7 @@ THRESHOLDS = (
         "redelivery-storm-seeks",
         5,
         "times",
-        "Times that a client seeks back and gets the same messages again without an ACK; a replay on purpose acknowledges, or "
-        "uses a reader.",
+        "Times that a client seeks back and gets messages again, without an ACK; a replay on purpose is rare, or uses a reader.",
         ("redelivery-storm",),
         1,
     ),
@@ -44,7 +43,7 @@ THRESHOLDS = (
         "redelivery-storm-quick-seeks",
         20,
         "times",
-        "Times that a client seeks back when it has the messages for less than that.",
+        "Times that a client seeks back and gets messages again, without an ACK, each held for less than redelivery-storm-seek-seconds.",
         ("redelivery-storm",),
         1,
     ),
@@ -52,7 +51,8 @@ THRESHOLDS = (
         "redelivery-storm-seeks-in-all",
         10,
         "times",
-        "Times that a client seeks back and gets the same messages again, even if it acknowledges them; a replay on purpose is one.",
+        "Times that a client that sends ACKs seeks back to the same messages, once in each redelivery-storm-window-seconds on average or "
+        "more often; a replay on purpose is rare.",
         ("redelivery-storm",),
         2,
     ),
@@ -90,6 +90,20 @@ class Replay(msgspec.Struct):
     oldest: Position = (-1, -1)
     delivery: Where | None = None
     """The latest such entry, and its delivery."""
+    lowest: Position | None = None
+    """Lowest entry delivered since the latest seek."""
+    start: Position | None = None
+    reached: Position = (-1, -1)
+    """Lowest and furthest entry between the first two seeks."""
+
+    @property
+    def gets_on(self) -> bool:
+        """True when both the first and the last of what it got since the latest seek are later than those that it had at first."""
+        return self.start is not None and self.lowest is not None and self.lowest > self.start and self.furthest > self.reached
+
+    def anew(self) -> Replay:
+        """Return one that begins with the latest seek."""
+        return Replay(furthest=self.furthest, start=self.lowest, reached=self.furthest)
 
     def seek(self, where: Where, least_ns: int) -> None:
         """Count a seek; messages that were held for the least time count as held for long."""
@@ -97,7 +111,9 @@ class Replay(msgspec.Struct):
             self.held += 1
         add_sample(self.seeks, where)
         self.count += 1
-        self.sought, self.since = True, 0
+        if self.start is None and self.lowest is not None:
+            self.start, self.reached = self.lowest, self.furthest
+        self.sought, self.since, self.lowest = True, 0, None
 
     def deliver(self, position: Position, where: Where) -> None:
         """Note a delivery."""
@@ -107,6 +123,7 @@ class Replay(msgspec.Struct):
         self.sought = False
         self.since = self.since or where.time
         self.furthest = max(self.furthest, position)
+        self.lowest = min(self.lowest or position, position)
 
 
 class Replays:
@@ -119,7 +136,7 @@ class Replays:
         self._replays: dict[_Key, tuple[ConsumerState, Replay]] = {}
         """Since the latest ACK."""
         self._all: dict[_Key, tuple[ConsumerState, Replay]] = {}
-        """Since the beginning."""
+        """Since the beginning, or since the consumer got on."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -131,6 +148,8 @@ class Replays:
         key, least_ns = _key(consumer), self._context.thresholds.ns("redelivery-storm-seek-seconds")
         for replays in (self._replays, self._all):
             _, replay = replays.get(key, (None, Replay()))
+            if replays is self._all and replay.gets_on:
+                replay = replay.anew()
             remember(replays, key, (consumer, replay), SUBSCRIPTIONS_MAX)
             replay.seek(where, least_ns)
 
@@ -180,9 +199,9 @@ class Replays:
         if where is None or may_lack(self._context, first.time, where.time):
             return
         (ledger, entry), times = replay.oldest, plural(replay.count, "time")
-        done = "acknowledged what it got" if deciding is _IN_ALL else "acknowledged nothing"
+        done = "acknowledged messages meanwhile" if deciding is _IN_ALL else "acknowledged nothing"
         text = f"The client of {consumer.title} sought back {times} within {duration(where.time - first.time)} and {done}: "
-        text += f"it got {ledger}:{entry} again {plural(replay.again, 'time')}."
+        text += f"{plural(replay.again, 'time')} it got again what it had got before, at last {ledger}:{entry}."
         evidence: dict[str, Any] = {
             "frames": frame_names([where.name, *(seek.name for seek in replay.seeks)]),
             **consumer.evidence,
