@@ -10,14 +10,14 @@ const ACK: u8 = 0x10;
 const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;
 
 /// A stream: sequence number behind it, its length, identification, options and size of its newest segment, and its pieces.
-pub type WholeStream = (u32, u32, u16, Py<PyBytes>, usize, Pieces);
+pub type StreamTuple = (u32, u32, u16, Py<PyBytes>, usize, Pieces);
 
 /// First packet and its time; packet that closes the connection, and the latest time up to that; last packet and its time; latest time of
 /// all; stream of the first FIN, and the time of that; both streams.
-pub type WholeConnection = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), WholeStream, WholeStream);
+pub type ConnectionTuple = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), StreamTuple, StreamTuple);
 
 /// A stream from its SYN to its FIN: the number behind it, its newest segment, its FIN, and its pieces.
-struct Whole<'a> {
+struct CompleteStream<'a> {
     first: u32,
     expected: u32,
     newest: &'a Segment,
@@ -25,7 +25,7 @@ struct Whole<'a> {
     pieces: Vec<Piece>,
 }
 
-impl<'a> Whole<'a> {
+impl<'a> CompleteStream<'a> {
     /// Return the stream of some segments, the first of which is its SYN; None when it needs a closer look.
     fn of(segments: &'a [Segment]) -> Option<Self> {
         let (syn, following) = segments.split_first()?;
@@ -53,10 +53,10 @@ impl<'a> Whole<'a> {
                 fin = Some(segment);
             }
         }
-        Some(Whole { first, expected, newest, fin: fin?, pieces })
+        Some(CompleteStream { first, expected, newest, fin: fin?, pieces })
     }
 
-    fn given(self, py: Python<'_>, segments: &Segments) -> WholeStream {
+    fn into_tuple(self, py: Python<'_>, segments: &Segments) -> StreamTuple {
         let options = PyBytes::new(py, segments.bytes(py, self.newest, self.newest.options)).unbind();
         let size = (self.newest.payload.1 - self.newest.payload.0) as usize;
         let length = self.expected.wrapping_sub(self.first);
@@ -71,7 +71,7 @@ fn opens(segment: &Segment, flags: u8) -> bool {
 
 /// Return the connection that is all of these segments of a client, and those of the server, from SYN to both FINs; None when they need the
 /// general path. `longest`: time that it may take, ns.
-pub fn connection(py: Python<'_>, client: &Segments, server: &Segments, longest: i64) -> Option<WholeConnection> {
+pub fn connection(py: Python<'_>, client: &Segments, server: &Segments, longest: i64) -> Option<ConnectionTuple> {
     let ([syn, second, ..], [answer, ..]) = (client.segments(), server.segments()) else { return None };
     if !opens(syn, SYN) || !opens(answer, SYN | ACK) || answer.acknowledgment != syn.sequence.wrapping_add(1) {
         return None;
@@ -82,7 +82,7 @@ pub fn connection(py: Python<'_>, client: &Segments, server: &Segments, longest:
     if syn.packet >= answer.packet || answer.packet >= second.packet || latest - syn.time > longest {
         return None;
     }
-    let streams = [Whole::of(client.segments())?, Whole::of(server.segments())?];
+    let streams = [CompleteStream::of(client.segments())?, CompleteStream::of(server.segments())?];
     let fins = [streams[0].fin, streams[1].fin];
     let first = usize::from((fins[0].time, fins[0].packet) >= (fins[1].time, fins[1].packet));
     let in_order = (fins[0].packet < fins[1].packet) == (first == 0);
@@ -93,7 +93,7 @@ pub fn connection(py: Python<'_>, client: &Segments, server: &Segments, longest:
     let ending = both().filter(|segment| segment.packet <= closing).map(|segment| segment.time).max()?;
     let closing_time = fins[first].time;
     let [of_client, of_server] = streams;
-    let (of_client, of_server) = (of_client.given(py, client), of_server.given(py, server));
+    let (of_client, of_server) = (of_client.into_tuple(py, client), of_server.into_tuple(py, server));
     let (begun, ended) = ((syn.packet, syn.time), (last.packet, last.time));
     Some((begun, (closing, ending), ended, latest, (closed_by, closing_time), of_client, of_server))
 }

@@ -1,6 +1,6 @@
-//! Connections of which all is known at once, and all is plain: their frames are read, named and paired without Python.
+//! Short connections whose packets are all in one block: their frames are read, named and paired without Python, if all of them are plain.
 //!
-//! What a session would have to remember beyond names, requests and SENDs, as a response without a request, is for Python.
+//! Python reads the connection if its session must remember more than names, requests and SENDs: a response without a request, for instance.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -100,9 +100,9 @@ fn read_all<'py>(
     Ok(Some(longest))
 }
 
-/// What a command says that a session asks for; names by their numbers, 0 for none.
+/// Fields of a command that a session asks for; names by their numbers, 0 for none.
 #[derive(Default)]
-struct Said {
+struct CommandFields {
     request: Option<i64>,
     producer: Option<i64>,
     consumer: Option<i64>,
@@ -114,29 +114,29 @@ struct Said {
     rare: bool,
 }
 
-fn said(py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<Said> {
+fn command_fields(py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<CommandFields> {
     let plan = frames.command(tables, frame)?.plan;
-    let mut said = Said::default();
+    let mut fields = CommandFields::default();
     let mut names: [Option<&[u8]>; 3] = [None; 3];
     let data = frames.slice(py, frame, frame.parts().fields);
     let visited = tables.visit(data, plan, |role, value| match (role, value) {
-        (Role::RequestId, Value::Number(number)) => said.request = Some(number),
-        (Role::ProducerId, Value::Number(number)) => said.producer = Some(number),
-        (Role::ConsumerId, Value::Number(number)) => said.consumer = Some(number),
-        (Role::LargestMessage, Value::Number(size)) => said.largest = usize::try_from(size).ok().filter(|size| *size > 0),
-        (Role::Ready, Value::Flag(ready)) => said.rare |= !ready,
+        (Role::RequestId, Value::Number(number)) => fields.request = Some(number),
+        (Role::ProducerId, Value::Number(number)) => fields.producer = Some(number),
+        (Role::ConsumerId, Value::Number(number)) => fields.consumer = Some(number),
+        (Role::LargestMessage, Value::Number(size)) => fields.largest = usize::try_from(size).ok().filter(|size| *size > 0),
+        (Role::Ready, Value::Flag(ready)) => fields.rare |= !ready,
         (Role::Topic, Value::Text(text)) => names[0] = Some(text),
         (Role::ProducerName, Value::Text(text)) => names[1] = Some(text),
         (Role::Subscription, Value::Text(text)) => names[2] = Some(text),
-        (Role::Topic | Role::ProducerName | Role::Subscription, _) => said.rare = true,
+        (Role::Topic | Role::ProducerName | Role::Subscription, _) => fields.rare = true,
         _ => {}
     });
-    said.rare |= visited.is_none() || names.iter().flatten().any(|name| name.is_empty() || name.len() > NAME_MAX);
-    said.rare |= names[1].is_some_and(|name| name.starts_with(REPLICATOR));
+    fields.rare |= visited.is_none() || names.iter().flatten().any(|name| name.is_empty() || name.len() > NAME_MAX);
+    fields.rare |= names[1].is_some_and(|name| name.starts_with(REPLICATOR));
     let texts = names.map(|name| name.and_then(|name| tables.text(py, name)).map(Bound::into_any));
     let mut number = |text: &Option<Bound<'_, PyAny>>| text.as_ref().map_or(Ok(0), |text| frames.text(text));
-    (said.topic, said.name, said.subscription) = (number(&texts[0])?, number(&texts[1])?, number(&texts[2])?);
-    Ok(said)
+    (fields.topic, fields.name, fields.subscription) = (number(&texts[0])?, number(&texts[1])?, number(&texts[2])?);
+    Ok(fields)
 }
 
 /// A request that waits, with its names.
@@ -204,67 +204,67 @@ impl Session {
             CommandKind::Other => {
                 let part = command.part;
                 let asks = !matches!(part, Part::Answers | Part::ProducerSuccess | Part::Connected);
-                let said = said(py, frames, tables, frame)?;
-                if asks != is_client || said.rare {
+                let fields = command_fields(py, frames, tables, frame)?;
+                if asks != is_client || fields.rare {
                     return Ok(None);
                 }
-                self.other(part, frame.parts().command, sent, said)
+                self.other(part, frame.parts().command, sent, fields)
             }
         })
     }
 
-    fn other(&mut self, part: Part, command: u8, sent: Sent, said: Said) -> Option<Named> {
+    fn other(&mut self, part: Part, command: u8, sent: Sent, fields: CommandFields) -> Option<Named> {
         match part {
             Part::Connect => self.connecting.replace(sent).is_none().then(Named::default),
             Part::Connected => {
-                self.largest = said.largest;
+                self.largest = fields.largest;
                 answered(&self.connecting.take()?, &sent, Named::default())
             }
             Part::Answers | Part::ProducerSuccess => {
-                let request = self.requests.remove(&(command, said.request?))?;
-                let name = if said.name > 0 { said.name } else { request.name };
+                let request = self.requests.remove(&(command, fields.request?))?;
+                let name = if fields.name > 0 { fields.name } else { request.name };
                 if let (Part::ProducerSuccess, Some(producer)) = (part, request.creates.and_then(|id| self.producers.get_mut(&id))) {
-                    producer.name = if said.name > 0 { said.name } else { producer.name };
+                    producer.name = if fields.name > 0 { fields.name } else { producer.name };
                 }
-                let topic = if said.topic > 0 { said.topic } else { request.topic };
-                let subscription = if said.subscription > 0 { said.subscription } else { request.subscription };
+                let topic = if fields.topic > 0 { fields.topic } else { request.topic };
+                let subscription = if fields.subscription > 0 { fields.subscription } else { request.subscription };
                 answered(&request.sent, &sent, Named { topic, producer: name, subscription, ..Named::default() })
             }
             Part::Producer(response) => {
-                let id = said.producer?;
+                let id = fields.producer?;
                 if self.producers.contains_key(&id) {
                     return None;
                 }
-                self.producers.insert(id, Producer { topic: said.topic, name: said.name, waiting: VecDeque::new() });
-                self.ask(response, sent, said, Some(id))
+                self.producers.insert(id, Producer { topic: fields.topic, name: fields.name, waiting: VecDeque::new() });
+                self.ask(response, sent, fields, Some(id))
             }
             Part::Subscribe(response) => {
-                self.consumers.insert(said.consumer?, (said.topic, said.subscription));
-                self.ask(response, sent, said, None)
+                self.consumers.insert(fields.consumer?, (fields.topic, fields.subscription));
+                self.ask(response, sent, fields, None)
             }
             Part::Asks(response) => {
-                let mut said = said;
-                if let Some(id) = said.consumer {
+                let mut fields = fields;
+                if let Some(id) = fields.consumer {
                     if let Some(&(topic, subscription)) = self.consumers.get(&id) {
-                        (said.topic, said.subscription) = (topic, subscription);
+                        (fields.topic, fields.subscription) = (topic, subscription);
                     }
-                } else if let Some(producer) = said.producer.and_then(|id| self.producers.get(&id)) {
-                    (said.topic, said.name) = (producer.topic, producer.name);
+                } else if let Some(producer) = fields.producer.and_then(|id| self.producers.get(&id)) {
+                    (fields.topic, fields.name) = (producer.topic, producer.name);
                 }
-                self.ask(response, sent, said, None)
+                self.ask(response, sent, fields, None)
             }
         }
     }
 
-    fn ask(&mut self, response: u8, sent: Sent, said: Said, creates: Option<i64>) -> Option<Named> {
-        let Said { topic, name, subscription, .. } = said;
+    fn ask(&mut self, response: u8, sent: Sent, fields: CommandFields, creates: Option<i64>) -> Option<Named> {
+        let CommandFields { topic, name, subscription, .. } = fields;
         let request = Request { sent, topic, name, subscription, creates };
-        let first = self.requests.insert((response, said.request?), request).is_none();
+        let first = self.requests.insert((response, fields.request?), request).is_none();
         first.then(|| Named { topic, producer: name, subscription, ..Named::default() })
     }
 }
 
-/// Return what is said of the answer to a frame; None if it is before that.
+/// Return the columns of the answer to a frame, with the latency; None if it is before that frame.
 fn answered(asked: &Sent, answer: &Sent, named: Named) -> Option<Named> {
     let in_order = asked.time <= answer.time && asked.packet <= answer.packet;
     let request = Some((asked.file, asked.packet, asked.sub));

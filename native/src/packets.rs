@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
 use crate::caught;
-use crate::complete::{self, WholeConnection};
+use crate::complete::{self, ConnectionTuple};
 use crate::pieces::{item, Piece, Pieces};
 
 const IPV4_BYTES: usize = 20;
@@ -215,7 +215,7 @@ impl Segments {
     }
 
     /// The connection of a client's segments and the server's, if it begins and ends with them; see `complete::connection`.
-    fn complete(&self, py: Python<'_>, server: &Segments, longest: i64) -> Option<WholeConnection> {
+    fn complete(&self, py: Python<'_>, server: &Segments, longest: i64) -> Option<ConnectionTuple> {
         complete::connection(py, self, server, longest)
     }
 
@@ -441,10 +441,11 @@ pub fn walk_pcapng<'py>(
             let (low, captured, wire) = (word(position + 16), word(position + 20), word(position + 24));
             let start = position + PACKET_BLOCK_HEAD;
             let (end, next) = (start + captured as usize, position + length);
-            let whole = end + 4 <= next && next <= bytes.len() && length & 3 == 0 && length <= longest;
+            let is_complete = end + 4 <= next && next <= bytes.len() && length & 3 == 0 && length <= longest;
             let (number, last) = clock;
             let Some(time) = i64::from(low).checked_mul(unit).and_then(|ns| ns.checked_add(base)) else { break };
-            if kind != PACKET_BLOCK || !of_interface || !whole || word(next - 4) as usize != length || captured != wire || time < last {
+            if kind != PACKET_BLOCK || !of_interface || !is_complete || word(next - 4) as usize != length || captured != wire || time < last
+            {
                 break;
             }
             if !found.take(bytes, (start, end), link, number + 1, time) {

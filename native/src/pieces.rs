@@ -49,9 +49,7 @@ impl Pieces {
         let payload = PyBytes::new(py, &self.buffers[piece.buffer as usize].as_bytes(py)[piece.start as usize..piece.end as usize]);
         (payload, piece.packet, piece.time, piece.moment).into_pyobject(py)
     }
-}
 
-impl Pieces {
     /// Return all bytes in one, and the places of the pieces.
     pub fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Vec<Place>)> {
         let data = PyBytes::new_with(py, self.size(), |out| {

@@ -177,8 +177,8 @@ impl Tables {
         let length = plain!(body.varint());
         let (fields, start) = (body.0, (8 + command.len() - body.0.len()) as u32);
         let minimal = start as usize == 11 + known.tag.len() + usize::from(length >= 128);
-        let wanted = any || known.kind != CommandKind::Other;
-        if type_tag != 8 || !wanted || length != fields.len() as u64 || !minimal {
+        let is_read = any || known.kind != CommandKind::Other;
+        if type_tag != 8 || !is_read || length != fields.len() as u64 || !minimal {
             return Ok(None);
         }
         let mut parts = Parts {

@@ -157,7 +157,9 @@ impl<'a, 'py> Lines<'a, 'py> {
                 format!("sub {name}{GAP}")
             }
         };
-        let Some(said) = Said::of(tables, frames.slice(self.py, frame, frame.parts().fields), command.plan) else { return Ok(None) };
+        let Some(fields) = SummaryFields::of(tables, frames.slice(self.py, frame, frame.parts().fields), command.plan) else {
+            return Ok(None);
+        };
         let id = frame.parts().numbers.id;
         let payload = match frame.parts().metadata {
             Some(range) => match payload(tables, frames.slice(self.py, frame, range), frame) {
@@ -169,7 +171,7 @@ impl<'a, 'py> Lines<'a, 'py> {
         let text = match command.kind {
             CommandKind::Send => {
                 let sequence = frame.parts().numbers.sequence;
-                match said.highest {
+                match fields.highest {
                     Some(highest) if highest != 0 && highest != sequence => {
                         format!("{topic}seq {sequence}-{highest}{GAP}{payload}producer {id}")
                     }
@@ -177,7 +179,7 @@ impl<'a, 'py> Lines<'a, 'py> {
                 }
             }
             CommandKind::Receipt => {
-                let stored = match said.ids.first() {
+                let stored = match fields.ids.first() {
                     Some(text) if text == "earliest" => format!("dropped as a duplicate{GAP}"),
                     Some(text) => format!("id {text}{GAP}"),
                     None => String::new(),
@@ -185,15 +187,16 @@ impl<'a, 'py> Lines<'a, 'py> {
                 format!("{topic}{stored}seq {}{GAP}producer {id}", frame.parts().numbers.sequence)
             }
             CommandKind::Message => {
-                let (Some(text), false) = (said.ids.first(), frame.parts().numbers.ack_set) else { return Ok(None) };
-                let again = said.redeliveries.filter(|count| *count != 0).map_or(String::new(), |count| format!("redelivery {count}{GAP}"));
+                let (Some(text), false) = (fields.ids.first(), frame.parts().numbers.ack_set) else { return Ok(None) };
+                let again =
+                    fields.redeliveries.filter(|count| *count != 0).map_or(String::new(), |count| format!("redelivery {count}{GAP}"));
                 format!("{topic}id {text}{GAP}{payload}{again}{subscription}consumer {id}")
             }
             CommandKind::Ack => {
-                let (Some(how), false, 1) = (said.acknowledges, frame.parts().numbers.ack_set, said.ids.len()) else { return Ok(None) };
-                format!("{topic}{how}{}{GAP}{subscription}consumer {id}", said.ids[0])
+                let (Some(how), false, 1) = (fields.acknowledges, frame.parts().numbers.ack_set, fields.ids.len()) else { return Ok(None) };
+                format!("{topic}{how}{}{GAP}{subscription}consumer {id}", fields.ids[0])
             }
-            CommandKind::Flow => match said.permits {
+            CommandKind::Flow => match fields.permits {
                 Some(permits) if frame.named.topic > 0 => {
                     format!("{topic}{} permits{GAP}{subscription}consumer {id}", thousands(permits))
                 }
@@ -205,9 +208,9 @@ impl<'a, 'py> Lines<'a, 'py> {
     }
 }
 
-/// What a command says, beside the numbers of `Numbers`.
+/// Fields that the summary of a command shows, beside those in `Numbers`.
 #[derive(Default)]
-struct Said {
+struct SummaryFields {
     highest: Option<i64>,
     redeliveries: Option<i64>,
     permits: Option<i64>,
@@ -216,25 +219,25 @@ struct Said {
     ids: Vec<String>,
 }
 
-impl Said {
+impl SummaryFields {
     /// Return None for what only Python has words for.
     fn of(tables: &Tables, data: &[u8], plan: usize) -> Option<Self> {
-        let mut said = Said::default();
+        let mut fields = SummaryFields::default();
         let mut plain = true;
         tables.visit(data, plan, |role, value| match (role, value) {
-            (Role::HighestSequenceId, Value::Number(number)) => said.highest = Some(number),
-            (Role::RedeliveryCount, Value::Number(number)) => said.redeliveries = Some(number),
-            (Role::Permits, Value::Number(number)) => said.permits = Some(number),
-            (Role::AckType, Value::Name(b"\"Individual\"")) => said.acknowledges = Some(""),
-            (Role::AckType, Value::Name(b"\"Cumulative\"")) => said.acknowledges = Some("up to "),
+            (Role::HighestSequenceId, Value::Number(number)) => fields.highest = Some(number),
+            (Role::RedeliveryCount, Value::Number(number)) => fields.redeliveries = Some(number),
+            (Role::Permits, Value::Number(number)) => fields.permits = Some(number),
+            (Role::AckType, Value::Name(b"\"Individual\"")) => fields.acknowledges = Some(""),
+            (Role::AckType, Value::Name(b"\"Cumulative\"")) => fields.acknowledges = Some("up to "),
             (Role::MessageId, Value::Message(data, plan)) => match message_id(tables, data, plan) {
-                Some(text) => said.ids.push(text),
+                Some(text) => fields.ids.push(text),
                 None => plain = false,
             },
             (Role::RequestId | Role::Error, _) => plain = false,
             _ => {}
         })?;
-        plain.then_some(said)
+        plain.then_some(fields)
     }
 }
 

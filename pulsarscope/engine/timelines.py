@@ -129,16 +129,16 @@ class Timelines:
             if event.unlisted:
                 self.table.pop(name, None)
                 continue
-            whole = None
+            complete = None
             if timeline is None:
                 source = source_of_key(connection.key)
                 settings = self.settings[self._inputs.source(connection.file) if source is None else source]
-                whole = self._read_whole(event, settings) if self._reads_whole else None
-                timeline = self.table[name] = Timeline(connection, settings) if whole is None else whole[0]
+                complete = self._read_complete(event, settings) if self._reads_whole else None
+                timeline = self.table[name] = Timeline(connection, settings) if complete is None else complete[0]
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
-                if whole is not None:
-                    steps.append((last, name, whole[1]))
+                if complete is not None:
+                    steps.append((last, name, complete[1]))
                 if event.finished:
                     steps.append((last, name, None))
             else:
@@ -164,7 +164,7 @@ class Timelines:
             findings.sort(key=lambda located: index_of[located[0]])
         return index_of, steps, findings
 
-    def _read_whole(self, event: ConnectionEvents, settings: Settings) -> tuple[EndedTimeline, ColumnBatch] | None:
+    def _read_complete(self, event: ConnectionEvents, settings: Settings) -> tuple[EndedTimeline, ColumnBatch] | None:
         """Return a connection that begins and ends in a block, with its frames, if the compiled reader can read it as a whole."""
         connection, dissector = event.connection, settings.dissectors[0]
         if not (event.opened and event.ended) or event.findings or connection.client != 0 or connection.opened != "syn":
