@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.commands import ack, close_consumer, created, delivery, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
-from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, START_NS, Conversation
 from tests.scenarios.evaluation import diagnose
 
 BEHIND = "consumer-behind"
@@ -109,4 +109,34 @@ def test_workers_that_hold_no_more_than_they_should(story: str, length: int, tmp
         "not so slow": [worker(0, 2, length, takes=30), worker(1, 2, length)],
     }[story]
     found = diagnose(tmp_path, *talks, beside(length)).of(BEHIND)
-    assert not any("could have them" in (row.text or "") for row in found)
+    assert not any("smaller receiver queue" in (row.text or "") for row in found)
+
+
+def after_idling(place: int, idle: int, number: int, *, every: float, takes: float, until: int) -> Conversation:
+    """One of two workers that idle for some time and then get so many entries, with times in milliseconds; nothing is seen of its end."""
+    talk = subscribed(connected(40000 + place, start=10 * MILLISECOND), kind="Shared").client(flow(1000))
+    events, free = [], 0.0
+    for entry in range(number):
+        got = idle + entry * every
+        free = max(free, got) + takes
+        events += [(got, True, 2 * entry + place), (free, False, 2 * entry + place)]
+    for time, is_delivery, entry in sorted(events):
+        if time > idle + until:
+            break
+        if START_NS + round(time * MILLISECOND) > talk.time_ns:
+            wait_until(talk, round(time * MILLISECOND))
+        talk.server(delivery(entry)) if is_delivery else talk.client(ack(entry))
+    return talk
+
+
+@pytest.mark.parametrize("idle", [100, 60_000, 600_000])
+@pytest.mark.parametrize(("takes", "behind"), [(10, False), (500, True)])
+def test_the_pace_of_a_worker_is_that_while_it_has_work(idle: int, takes: int, behind: bool, tmp_path: Path) -> None:
+    """One that works off a burst is done soon, however long there was nothing to do before."""
+    slow = after_idling(0, idle, 400, every=0.25, takes=takes, until=3600)
+    fast = after_idling(1, idle, 400, every=0.25, takes=2, until=3600)
+    publisher = connected(50000, start=(idle - 50) * MILLISECOND).client(producer()).server(created())
+    for entry in range(800):
+        publisher.client(send(1, entry)).server(receipt(1, entry, entry=entry))
+    found = diagnose(tmp_path, slow, fast, publisher).of(BEHIND)
+    assert any("smaller receiver queue" in (row.text or "") for row in found) == behind

@@ -85,8 +85,23 @@ class Pace(msgspec.Struct):
     """ACKs from one mark to the next."""
     earlier: int = 0
     """Messages acknowledged of which the capture has no delivery: as many each as the others have, for it says not how many."""
+    busy_since: int = 0
+    """Time of the delivery since which it has always held messages, in nanoseconds."""
+    got_before: int = 0
+    """Messages delivered before that one."""
     is_known: bool = True
     """False behind a cumulative ACK of such a one, which may stand for any number."""
+
+    def add(self, messages: int, published: int, now: int, *, is_first: bool) -> None:
+        """Add a delivery, the first one for a consumer that held nothing or a further one."""
+        if is_first:
+            self.busy_since, self.got_before = now, self.got
+        self.got += messages
+        self.published = published
+
+    def while_busy(self, unacknowledged: int) -> dict[str, int]:
+        """Return since when a consumer has always held messages, and how many it has acknowledged since, as values of a fact."""
+        return {"busy_since": self.busy_since, "acknowledged": self.got - self.got_before - unacknowledged}
 
     def note_earlier(self, deliveries: int, *, cumulative: bool) -> None:
         """Note an ACK of what the capture has no delivery of."""

@@ -230,8 +230,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         elif position < extent.low:
             extent.low = position
         consumer.deliveries += 1
-        consumer.pace.got += messages
-        consumer.pace.published = (row.metadata or {}).get("publish_time", 0)
+        consumer.pace.add(messages, (row.metadata or {}).get("publish_time", 0), where.time, is_first=not consumer.entries)
         if self._size < ENTRIES_MAX:
             self._size += 1
             consumer.entries[position] = UnackedEntry(where, consumer.deliveries, messages, indexes)
@@ -349,6 +348,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "unacknowledged": consumer.messages,
             "oldest": position,
             "since": oldest.where.time,
+            **consumer.pace.while_busy(consumer.messages),
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turns.longest,
             "acks": consumer.acks,

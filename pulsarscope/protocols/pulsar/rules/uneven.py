@@ -17,7 +17,7 @@ THRESHOLDS = (
         "consumer-behind-beside-factor",
         10,
         "times",
-        "Messages that wait for a Shared consumer, for each that waits for another one; their shares vary by less.",
+        "Unacknowledged messages of one Shared consumer compared with another's; their shares vary by less.",
         ("consumer-behind",),
         1,
     ),
@@ -50,8 +50,8 @@ def evaluate_uneven(facts: Sequence[Fact], report: ReportFinding, thresholds: Th
         patience = max(thresholds.ns("consumer-behind-seconds"), round(thresholds["consumer-rhythm-factor"] * turn))
         if count < thresholds["consumer-behind-messages"] or waits < patience:
             continue  # it may have got them just now, or acknowledge in groups
-        acknowledged = share.values["delivered"] - count
-        rest = count * (until - share.values["began"]) // max(acknowledged, 1)
+        # Its pace while it has work: before that it may have been idle.
+        rest = count * (until - held.values["busy_since"]) // max(held.values["acknowledged"], 1)
         if until - held.values["active_at"] >= patience or rest < thresholds.ns("consumer-behind-beside-seconds"):
             continue  # it has stopped, or works off a burst
         most = count / thresholds["consumer-behind-beside-factor"]
@@ -84,7 +84,7 @@ def _report_uneven(share: Fact, held: Fact, others: Sequence[Fact], rest: int, r
     text = (
         f"{share.values['title']} has {plural(values['unacknowledged'], 'message')} that wait for its application, from "
         f"{ledger}:{entry} on, and needs {duration(rest)} for them at its pace, while {plural(len(others), 'other consumer')} of the "
-        f"subscription, such as {name}, acknowledged nearly all: these could have them, if its queue were smaller."
+        f"subscription, such as {name}, acknowledged nearly all: a smaller receiver queue would leave these messages to them."
     )
     evidence = {
         "frames": [held.where.name],
