@@ -45,11 +45,23 @@ def test_a_message_that_is_retried_without_an_end(tmp_path: Path, times: int, pa
     assert "message 3:0:-1" in (row.text or "")
 
 
-@pytest.mark.parametrize(("first", "pause"), [*product((21, 300), (10, 3000, 60_000))])
+@pytest.mark.parametrize(("first", "pause"), [*product((19, 300), (10, 3000, 50_000))])
 @pytest.mark.parametrize("midstream", [True, False])
 def test_the_number_of_a_retry_tells_of_those_before_the_capture(tmp_path: Path, first: int, pause: int, *, midstream: bool) -> None:
-    talk = retrying([("3:0:-1", first), ("3:0:-1", first + 1)], pause, midstream=midstream)
-    assert STORM in diagnose(tmp_path, talk).codes
+    talk = retrying([("3:0:-1", first + count) for count in range(5)], pause, midstream=midstream)
+    row, evidence = diagnose(tmp_path, talk).only(STORM)
+    assert evidence["highest"] == first + 4
+    assert (row.text or "").endswith(f"; its latest retry count is {first + 4}.")
+
+
+@pytest.mark.parametrize(
+    ("others", "words"), [(1, " 1 more message was retried as often."), (3, " 3 more messages were retried as often.")]
+)
+def test_the_text_counts_the_other_messages(tmp_path: Path, others: int, words: str) -> None:
+    turns = [(f"3:{other}:-1", count + 1) for count in range(12) for other in range(others + 1)]
+    row, _ = diagnose(tmp_path, retrying(turns, 10)).only(STORM)
+    assert (row.text or "").endswith(words)
+    assert f"sent message 3:0:-1 to retry topic {RETRY} 12 times in" in (row.text or "")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +72,10 @@ def test_the_number_of_a_retry_tells_of_those_before_the_capture(tmp_path: Path,
         ([(f"3:{number}:-1", 1) for number in range(200)], 20),
         ([(f"3:{number % 40}:-1", number // 40 + 1) for number in range(200)], 20),
         ([("3:0:-1", 20)], 10),
+        ([("3:0:-1", 21)], 10),
+        ([("3:0:-1", 21), ("3:0:-1", 22)], 10),
+        ([(f"3:{number}:-1", 21) for number in range(10)], 10),  # each for the last time
+        ([("3:0:-1", 25 + count) for count in range(25)], 3_600_000),  # as often as the application chose, an hour apart
     ],
 )
 @pytest.mark.parametrize("midstream", [True, False])

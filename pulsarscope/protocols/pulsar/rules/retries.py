@@ -11,7 +11,8 @@ import msgspec
 from pulsarscope.dissect.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.thresholds import Threshold
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -33,7 +34,17 @@ THRESHOLDS = (
         ("redelivery-storm",),
         2,
     ),
+    Threshold(
+        "redelivery-storm-retries-seconds",
+        60,
+        SECONDS,
+        "Time from one retry to the next, on average, of a message that counts so many; longer delays are chosen to wait for something.",
+        ("redelivery-storm",),
+    ),
 )
+
+SEEN_LEAST = 3
+"""Retries in the capture of a message that counts many itself: one may be the last."""
 
 ORIGIN, TIMES = "ORIGIN_MESSAGE_ID", "RECONSUMETIMES"
 """Properties of a message that is to be retried: the one that it was at first, and how often."""
@@ -51,8 +62,8 @@ class Retried(msgspec.Struct):
     seen: int = 0
     highest: int = 0
     """Retries that it counts itself."""
-    in_window: bool = False
-    """It went to the retry topic as often as is too often within a window."""
+    is_storm: bool = False
+    """It went to the retry topic too often within a window, or a few times in a row after very many."""
 
 
 class Retries:
@@ -79,22 +90,22 @@ class Retries:
         message.highest = max(message.highest, int(count[:9]))
         message.times.append(where.time)
         add_sample(message.frames, where)
-        is_full = len(message.times) == message.times.maxlen
-        message.in_window |= is_full and where.time - message.times[0] <= limits.ns("redelivery-storm-window-seconds")
+        is_full, span = len(message.times) == message.times.maxlen, where.time - message.times[0]
+        is_late = message.seen >= SEEN_LEAST and message.highest > limits["redelivery-storm-retries-in-all"]
+        message.is_storm |= is_full and span <= limits.ns("redelivery-storm-window-seconds")
+        message.is_storm |= is_late and span <= (len(message.times) - 1) * limits.ns("redelivery-storm-retries-seconds")
 
     def report(self) -> None:
         """Report the message that was retried most often, when that is too often."""
-        limits = self._context.thresholds
-        most = limits["redelivery-storm-retries-in-all"]
-        endless = {key: message for key, message in self._messages.items() if message.in_window or message.highest > most}
+        endless = {key: message for key, message in self._messages.items() if message.is_storm}
         if not endless:
             return
         (topic, origin), worst = max(endless.items(), key=lambda item: item[1].highest)
         first = worst.frames[0]
-        span = duration(worst.times[-1] - first.time)
-        text = f"{self._context.client} sent message {origin} to {topic or 'its retry topic'} to be tried again {worst.seen:,} times "
-        text += f"in {span}, at last as retry number {worst.highest:,}"
-        text += f"; so it did with {len(endless) - 1:,} more." if len(endless) > 1 else "."
+        text = f"Client {self._context.client} sent message {origin} to {f'retry topic {topic}' if topic else 'its retry topic'} "
+        text += f"{plural(worst.seen, 'time')} in {duration(worst.times[-1] - first.time)}; its latest retry count is {worst.highest:,}."
+        if others := len(endless) - 1:
+            text += f" {plural(others, 'more message')} {'was' if others == 1 else 'were'} retried as often."
         evidence = {
             "frames": frame_names(where.name for where in worst.frames),
             "topic": topic,
@@ -102,6 +113,11 @@ class Retries:
             "retries": worst.seen,
             "highest": worst.highest,
             "messages": len(endless),
-            **limits.evidence("redelivery-storm-retries", "redelivery-storm-retries-in-all", "redelivery-storm-window-seconds"),
+            **self._context.thresholds.evidence(
+                "redelivery-storm-retries",
+                "redelivery-storm-retries-in-all",
+                "redelivery-storm-retries-seconds",
+                "redelivery-storm-window-seconds",
+            ),
         }
         self._context.report("redelivery-storm", first, text, evidence)
