@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, success
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, created, delivery, flow, producer, receipt, send, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -71,6 +71,34 @@ def test_one_that_grows_once_the_queue_is_full_is_told(tmp_path: Path, before: i
 )
 def test_one_that_does_not_grow_or_not_for_long_is_not(tmp_path: Path, length: int, every: int, count: int, pace: int) -> None:
     assert GROWING not in diagnose(tmp_path, taking(length, every), publishing(count, pace * MILLISECOND)).codes
+
+
+def bursting(calm: int, burst: int, rate: int, *, queue: int = 100_000) -> list[Conversation]:
+    """A consumer in step with 20 entries per second for some seconds, and one of `rate` that takes 100 per second for some ms."""
+    sends = [100 + number * 50 for number in range(calm * 20)]
+    takes = [time + 5 for time in sends] + [105 + calm * 1000 + number * 10 for number in range(burst // 10)]
+    sends += [100 + calm * 1000 + number * 1000 // rate for number in range(burst * rate // 1000)]
+    talk = connected(41000).client(producer()).server(created())
+    for number, time in enumerate(sends):
+        wait_until(talk, time * MILLISECOND).client(send(sequence_id=number)).server(receipt(sequence_id=number, entry=number))
+    other = subscribed(connected(start=20 * MILLISECOND)).client(flow(queue))
+    for number, time in enumerate(takes[: len(sends)]):
+        wait_until(other, time * MILLISECOND).server(delivery(number)).client(ack(number))
+        if queue < 1000:
+            other.client(flow(1))
+    return [talk, other]
+
+
+@pytest.mark.parametrize(("calm", "burst", "rate"), [*product((5, 60), (3500,), (200, 500)), (20, 9000, 200), (2, 4500, 200)])
+@pytest.mark.parametrize("queue", [1, 100_000])
+def test_a_burst_at_the_end_of_the_capture_is_not(tmp_path: Path, calm: int, burst: int, rate: int, queue: int) -> None:
+    """The subscription gets it soon after."""
+    assert GROWING not in diagnose(tmp_path, *bursting(calm, burst, rate, queue=queue)).codes
+
+
+@pytest.mark.parametrize(("calm", "burst"), [(20, 17_000), (20, 30_000), (1, 9000), (0, 5000)])
+def test_one_that_goes_on_or_came_from_the_beginning_is(tmp_path: Path, calm: int, burst: int) -> None:
+    assert diagnose(tmp_path, *bursting(calm, burst, 200)).only(GROWING)[1]["grown"] > 300
 
 
 def passing_over(how: str, kind: str, first: int = 10, again: int = 40) -> list[Conversation]:

@@ -397,11 +397,11 @@ function __pulsarscope_list
         case thresholds
             printf '%s\n' ack-after-close-seconds ack-each-acks ack-each-rate ack-hole-early-later ack-hole-early-seconds ack-hole-later \
                 ack-hole-seconds ack-unanswered-seconds ack-unknown-id-seconds acked-redelivered-seconds auth-challenge-seconds \
-                backlog-growing-entries backlog-growing-factor backlog-growing-rest-seconds backlog-growing-seconds \
-                batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds bookie-silent-seconds \
-                broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds certificate-expires-days \
-                chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least churn-rate \
-                churn-slow-interval-seconds clock-skew-seconds compression-useless-entries connection-churn-seconds \
+                backlog-growing-burst-seconds backlog-growing-entries backlog-growing-factor backlog-growing-rest-seconds \
+                backlog-growing-seconds batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds \
+                bookie-silent-seconds broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds \
+                certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
+                churn-rate churn-slow-interval-seconds clock-skew-seconds compression-useless-entries connection-churn-seconds \
                 connection-closed-by-client-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
                 consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
                 consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-messages \

@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.note(
         "backlog-growing",
-        "A subscription constantly gets less than is published: its backlog grows.",
+        "A subscription gets less than is published and does not catch up: its backlog grows.",
         "With permits left, look at rate limits of dispatch and at the broker's storage; without, at what the application does for each "
         "message, or let more consumers share the subscription.",
     ),
@@ -31,6 +31,13 @@ CODES = table(
 THRESHOLDS = (
     Threshold(
         "backlog-growing-seconds", 3, SECONDS, "Time over which the backlog grows; bursts of messages are shorter.", ("backlog-growing",)
+    ),
+    Threshold(
+        "backlog-growing-burst-seconds",
+        15,
+        SECONDS,
+        "Time over which the backlog grows when the subscription kept up until messages came faster; such bursts are often shorter.",
+        ("backlog-growing",),
     ),
     Threshold(
         "backlog-growing-rest-seconds",
@@ -55,6 +62,9 @@ SKIPPED = "skipped"
 
 PARTS = 3
 """Parts of the time, in each of which a backlog grows."""
+
+_BURST = 1.5
+"""Factor of the rate of publishing before, from which on messages come faster."""
 
 _LEVEL = 0.1
 """Share of the growth by which a backlog that does not grow varies."""
@@ -104,6 +114,8 @@ def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fa
         return
     if any(2 * PARTS * (after - before) < grown for before, after in pairwise(lags)):
         return
+    if end - begin < thresholds.ns("backlog-growing-burst-seconds") and _is_burst(sent, max(sent[0][0], got[0][0]), begin):
+        return
     values, act = delivered[-1].values, _holder(delivered)
     text = f"The backlog of subscription {values['subscription']} on {topic} grew by {grown:,} entries in {duration(end - begin)}"
     text += f": {came:,} were published and {went:,} delivered"
@@ -144,6 +156,13 @@ def _begin_of_growth(sent: Course, got: Course) -> int:
     lags = [(time, _entry_at(sent, time) - _entry_at(got, time)) for time in (began, *(time for time, _ in sent if time > began))]
     low = min(lag for _, lag in lags)
     return max(time for time, lag in lags if lag <= low + _LEVEL * (lags[-1][1] - low))
+
+
+def _is_burst(sent: Course, began: int, begin: int) -> bool:
+    """Return True when messages come faster since the begin of growth than before, over a time that is long enough to compare."""
+    before, span = begin - began, sent[-1][0] - begin
+    earlier, came = _entry_at(sent, begin) - _entry_at(sent, began), sent[-1][1] - _entry_at(sent, begin)
+    return PARTS * before >= span and came * before > _BURST * earlier * span
 
 
 def _course(facts: Iterable[Fact], ledger: int) -> Course:
