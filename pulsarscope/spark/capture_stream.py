@@ -46,6 +46,9 @@ TOO_SLOW = "failed to connect back"
 NEW_FACTS = 0.5
 """Share of new facts, of those that wait, with which they are evaluated."""
 
+BATCHES_MAX = 50
+"""Number of batches with new facts after which they are evaluated, however few they are: Spark's plan grows with each."""
+
 EVALUATION_NANOSECONDS = 3_600_000_000_000
 """Time of the captures after which facts are evaluated, however few are new."""
 
@@ -131,11 +134,9 @@ class CaptureStream:
                 if self._query.awaitTermination(STOP_POLL_SECONDS) or stopping():
                     raise Stopped
             except StreamingQueryException as error:
-                self._query = None
-                if self._failure is not None:
-                    raise self._failure from None
-                if TOO_SLOW not in str(error) or starts == STARTS_MAX:
-                    raise
+                cause, self._query, self._failure = self._failure or error, None, None
+                if TOO_SLOW not in str(cause) or starts == STARTS_MAX:
+                    raise cause from None
 
     def close(self) -> None:
         """Stop the query."""
@@ -170,14 +171,19 @@ class CaptureStream:
         packets = max(report.packets for report in reports)  # each task reads all
         facts, evaluated_to = before.facts, before.evaluated
         if self._job.options.evaluates:
-            facts = [*facts, (number, sum(report.facts for report in reports))]
-            if progress.ends or are_due([count for _, count in facts], progress.newest - evaluated_to):
+            new = sum(report.facts for report in reports)
+            counts = [*(count for _, count in facts), new]
+            if new:
+                facts = [*facts, (number, new)]
+            if facts and (progress.ends or are_due(counts, progress.newest - evaluated_to)):
                 evaluated_to = progress.newest
                 persisted += self._evaluated(decoded, progress)
                 found, found_files = outcome(persisted[-1])
                 reports, files = reports + found, files + found_files
-                facts = [(number, sum(report.facts for report in found))]
-            of_kind(persisted[-1], shuffle_batches.FACT).write.mode("overwrite").parquet(self._checkpoint.facts(number))
+                new = sum(report.facts for report in found)
+                facts = [(number, new)] if new else []
+            if new:
+                of_kind(persisted[-1], shuffle_batches.FACT).write.mode("overwrite").parquet(self._checkpoint.facts(number))
         for frame in persisted:
             frame.unpersist()
         done = Commit(number, progress.files, facts, evaluated_to, final_names(files, f"{number:06}-"))
@@ -227,4 +233,4 @@ def are_due(counts: Sequence[int], elapsed: int) -> bool:
     zero after one whose clock was ahead.
     """
     left, *new = counts
-    return not new or sum(new) >= left * NEW_FACTS or abs(elapsed) > EVALUATION_NANOSECONDS
+    return not new or sum(new) >= left * NEW_FACTS or len(new) >= BATCHES_MAX or abs(elapsed) > EVALUATION_NANOSECONDS

@@ -82,7 +82,7 @@ class Commit(msgspec.Struct, frozen=True):
     files: int = 0
     """Number of entries of the list that are decoded."""
     facts: list[tuple[int, int]] = []
-    """Batches with pending facts, and their numbers: first what the latest evaluation left, and then those of each batch since."""
+    """Batches with pending facts, and their numbers: first what the latest evaluation left, and then those of each batch since with any."""
     evaluated: int = 0
     """Time up to which captures were read at the latest evaluation, nanoseconds since the epoch."""
     names: Names = []

@@ -79,7 +79,7 @@ class ShareState(msgspec.Struct):
     """Facts for rules across connections that later batches may add to."""
     secrets: list[Secret] = []
     newest: list[tuple[str | None, int]] = []
-    """Time of each vantage point: the latest end of its captures in the last batch with captures of it."""
+    """Time of each vantage point: the latest end of its captures in the last batch with packets of it."""
     lossy: int | None = None
     """First capture with a finding that packets are missing."""
 
@@ -169,7 +169,8 @@ class ShareDecoder:
             if not self._reports_files:
                 block.findings = []
             self.bytes += sum([len(segment[6]) for segments in block.flows.values() for segment in segments])
-            self._ended[source] = max(self._ended.get(source, block.last_time), block.last_time)
+            if block.last_time:  # else it has no packets
+                self._ended[source] = max(self._ended.get(source, 0), block.last_time)
             yield from (part.rows for part in engine.feed(block))
         if lossy and self.state.lossy is None:
             self.state.lossy = file

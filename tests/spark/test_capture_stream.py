@@ -23,7 +23,7 @@ from pulsarscope.model.records import ALL
 from pulsarscope.spark import table_files
 from pulsarscope.spark.checkpoint import Checkpoint, Commit
 from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
-from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.capturefile import write_pcap, write_pcapng
 from tests.scenarios.options import Options
 from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
@@ -109,8 +109,28 @@ def test_facts_are_evaluated_a_few_times_however_many_batches_come() -> None:
         if capture_stream.are_due(counts, 0):
             evaluated += sum(counts)
             counts = [100 * min(number + 1, 200)]
-    assert len(counts) <= 101
-    assert 1 <= evaluated / (2_000 * 100) <= 4
+    assert len(counts) <= 51
+    assert 1 <= evaluated / (2_000 * 100) <= 5
+
+
+def test_few_facts_wait_for_a_bounded_number_of_batches() -> None:
+    """Each of them is a part of Spark's plan."""
+    assert [capture_stream.are_due([5_000, *[1] * batches], 0) for batches in (0, 1, 49, 50)] == [True, False, False, True]
+
+
+def test_batches_without_facts_leave_none(spark: Any, captures: Path, tmp_path: Path) -> None:
+    watched = Watched(spark, tmp_path)
+    stream = watched.stream()
+    waiting = []
+    write_pcap(tmp_path / "none.pcap", [])
+    write_pcapng(tmp_path / "nothing.pcapng", [])
+    for path in (tmp_path / "none.pcap", captures / "errors.pcap", tmp_path / "nothing.pcapng"):
+        copy(path, watched.landing)
+        watched.advance(stream)
+        waiting.append(sorted(path.name for path in (tmp_path / "kept" / "facts").iterdir()))
+    stream.close()
+    assert waiting == [[], ["000001"], ["000001"]]
+    assert [batch.number for batch in watched.batches] == [0, 1, 2]
 
 
 def test_facts_are_evaluated_each_hour_also_after_a_capture_from_the_future() -> None:
@@ -187,12 +207,14 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
     assert not [path for path in watched.out.rglob("_*") if path.is_file()]
 
 
+@pytest.mark.parametrize("in_batch", [False, True])
 @pytest.mark.parametrize(
     ("why", "failures", "tries"), [("failed to connect back", 4, 5), ("failed to connect back", 99, 20), ("other", 1, 1)]
 )
 def test_a_query_that_starts_too_slowly_is_started_again(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, failures: int, tries: int
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, failures: int, tries: int, *, in_batch: bool
 ) -> None:
+    """The process may be that of the source, or of a task that decodes a batch."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - there may be no Spark
 
     watched = Watched(spark, tmp_path)
@@ -206,14 +228,17 @@ def test_a_query_that_starts_too_slowly_is_started_again(
             if len(starts) > failures:
                 stream._committed = Commit(0, 1)
                 return False
-            raise StreamingQueryException(message=f"Python worker {why}")
+            if in_batch:
+                stream._failure = OSError(f"Python worker {why}")
+            raise StreamingQueryException(message="error of a batch" if in_batch else f"Python worker {why}")
 
     monkeypatch.setattr(stream, "_started", Query)
     if failures in (tries, 99):
-        with pytest.raises(StreamingQueryException):
+        with pytest.raises(OSError if in_batch else StreamingQueryException, match=why):
             watched.advance(stream)
     else:
         watched.advance(stream)
+    assert stream._failure is None
     assert len(starts) == tries
 
 
