@@ -247,9 +247,9 @@ def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connection
     is_one_syn = len(failures) == 1 and _failure(first) == "unanswered"
     if is_one_syn and first.values["end"] - first.where.time < thresholds.ns("broker-unreachable-seconds"):
         return False
-    told = {fact.where.connection for fact in advertised}  # others of the host may be of another process
+    tellers = {fact.where.connection for fact in advertised}  # others of the host may be of another process
     later = [fact for fact in connections if fact.values["end"] > last.where.time]
-    has_given_up = any(fact.where.connection in told and fact.values["closed_by"] == CLIENT for fact in later)
+    has_given_up = any(fact.where.connection in tellers and fact.values["closed_by"] == CLIENT for fact in later)
     seen = max(fact.where.time if fact.what == OPEN else fact.values["end"] for fact in connections)
     return has_given_up or seen - first.where.time >= thresholds.ns("broker-unreachable-tries-seconds")
 
