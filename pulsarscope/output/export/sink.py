@@ -30,7 +30,8 @@ FileIdentity = tuple[int, int]
 def identity(path: str | int) -> FileIdentity | None:
     """Return the identity of the file at a path, links followed, or of an open one; None when there is none."""
     with suppress(OSError, ValueError):  # a NUL in the path is a ValueError
-        status = os.stat(path if isinstance(path, int) else Path(path))  # noqa: PTH116 - of a descriptor, too; as it is opened, without a last /
+        # As it is opened, without a last slash; but "" is no file, of which Path makes the current folder.
+        status = os.stat(Path(path) if isinstance(path, str) and path else path)  # noqa: PTH116 - of a descriptor, too
         return status.st_dev, status.st_ino
     return None
 
