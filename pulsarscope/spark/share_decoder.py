@@ -49,22 +49,23 @@ class ShareBatch(msgspec.Struct, frozen=True):
     """Empty for an entry of the list that closes all connections."""
     sources: list[str | None]
     """Vantage point of each capture."""
-    ends: bool = False
-    """True when no connection stays open."""
     start: int | None = None
     """Time of the first packet of the stream, nanoseconds since the epoch."""
 
+    @property
+    def ends(self) -> bool:
+        """True when no connection stays open."""
+        return bool(self.paths) and not self.paths[-1]
+
     def divided(self) -> list[ShareBatch]:
         """Return the batch in parts that end with each entry that closes all connections: what follows knows nothing of them."""
-        last = len(self.paths)
-        places = sorted({0, last, *(index + 1 for index, path in enumerate(self.paths) if not path)})
+        places = sorted({0, len(self.paths), *(index + 1 for index, path in enumerate(self.paths) if not path)})
         return [
             msgspec.structs.replace(
                 self,
                 first=self.first + start,
                 paths=self.paths[start:end],
                 sources=self.sources[start:end],
-                ends=not self.paths[end - 1] or (self.ends and end == last),
             )
             for start, end in pairwise(places)
         ]

@@ -97,10 +97,9 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             return [CapturePartition(capture) for capture in captures if not capture.closes]
         if not captures:
             return []
-        ends = captures[-1].closes
         paths, sources = [capture.path for capture in captures], [capture.source for capture in captures]
         shares, began = self._shares, self._captures.began
-        return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, ends, began)) for number in range(shares)]
+        return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, began)) for number in range(shares)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, and keep the state of its share."""

@@ -101,8 +101,8 @@ def test_shares_of_a_stream_give_what_one_run_gives(inputs: Inputs, want: Tables
     state, found = None, []
     cuts = (0, 5, 14, 30, 40, 50, len(inputs.paths))
     for first, end in pairwise(cuts):
-        paths = inputs.paths[first:end]
-        decoder = ShareDecoder(EVERYTHING, ShareBatch(0, 1, first, paths, [None] * len(paths), end == cuts[-1], START), state)
+        paths = [*inputs.paths[first:end], *([""] if end == cuts[-1] else [])]
+        decoder = ShareDecoder(EVERYTHING, ShareBatch(0, 1, first, paths, [None] * len(paths), START), state)
         found += [row for rows in decoder.rows() for row in rows if row.kind == "finding"]
         state = decoder.state
     assert texts([table("finding", found)]) == want["finding"]

@@ -161,7 +161,7 @@ class Streamed:
         paths = [*inputs.paths[first:end], *([""] if ends else [])]
         decoded: list[Any] = []
         for number in range(self._shares):
-            share = ShareBatch(number, self._shares, first, paths, [*sources, *([None] if ends else [])], ends)
+            share = ShareBatch(number, self._shares, first, paths, [*sources, *([None] if ends else [])])
             state = self._states.get(number)
             keep = partial(self._states.__setitem__, number)
             decoded += decode_share(

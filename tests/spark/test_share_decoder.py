@@ -29,7 +29,8 @@ def test_what_legs_say_of_a_path_is_found_as_in_one_run(tmp_path: FilePath, cuts
     files = [str(write_pcap(tmp_path / f"{start}.pcap", packets[start:stop])) for start, stop in pairwise(places)]
     state, found = None, []
     for number, file in enumerate(files):
-        decoder = ShareDecoder(OPTIONS, ShareBatch(0, 1, number, [file], [None], number == len(files) - 1, 1 * SECOND), state)
+        paths = [file, ""] if file == files[-1] else [file]
+        decoder = ShareDecoder(OPTIONS, ShareBatch(0, 1, number, paths, [None] * len(paths), 1 * SECOND), state)
         found += [msgspec.json.encode(row) for rows in decoder.rows() for row in rows]
         state = decoder.state
     rows = [row for batch in run(files, OPTIONS) for row in batch.rows if isinstance(row, FindingRow)]
