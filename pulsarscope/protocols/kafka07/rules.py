@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ONE_SIDED, SESSION, join_codes, table
 from pulsarscope.model.flow import SERVER
@@ -63,27 +64,9 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "slow-exchange-seconds",
-        5,
-        SECONDS,
-        "Time without an answer; operations time out after 30 s by default, and users notice long before.",
-        ("slow-exchange",),
-    ),
-    Threshold(
-        "request-unanswered-seconds",
-        1,
-        SECONDS,
-        "Time without an answer up to the end of the connection; an answer may still be on its way before that.",
-        ("request-unanswered",),
-    ),
-    Threshold(
-        "request-unanswered-open-seconds",
-        5,
-        SECONDS,
-        "Time without an answer when the capture ends before the connection; the answer may only be late.",
-        ("request-unanswered",),
-    ),
+    SLOW_EXCHANGE,
+    UNANSWERED,
+    UNANSWERED_OPEN,
     Threshold(
         "request-retried-seconds",
         10,

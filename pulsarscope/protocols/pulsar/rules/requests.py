@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
@@ -42,13 +43,7 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "slow-exchange-seconds",
-        5,
-        SECONDS,
-        "Time without an answer; operations time out after 30 s by default, and users notice long before.",
-        ("slow-exchange",),
-    ),
+    SLOW_EXCHANGE,
     Threshold(
         "slow-exchange-connect-seconds",
         1.5,
@@ -85,20 +80,8 @@ THRESHOLDS = (
         "Time after the start of a midstream capture; clients wait no longer for answers to earlier requests.",
         ("response-unrequested",),
     ),
-    Threshold(
-        "request-unanswered-seconds",
-        1,
-        SECONDS,
-        "Time without an answer up to the end of the connection; an answer may still be on its way before that.",
-        ("request-unanswered",),
-    ),
-    Threshold(
-        "request-unanswered-open-seconds",
-        5,
-        SECONDS,
-        "Time without an answer when the capture ends before the connection; the answer may only be late.",
-        ("request-unanswered",),
-    ),
+    UNANSWERED,
+    UNANSWERED_OPEN,
 )
 
 SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
