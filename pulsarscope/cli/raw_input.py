@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pulsarscope import __version__
 from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.rereadable import name_of
 from pulsarscope.inputs.hex_dumps import Turn, turns_in
 from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError, system_reason
@@ -44,7 +45,7 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
         what = (
             "empty" if request.raw_streams else "not a hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
         )
-        raise CaptureError(f"{_name(request.files[0])} is {what}")
+        raise CaptureError(f"{printable(name_of(request.files[0]))} is {what}")
     with ExitStack() as stack:
         try:
             place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "streams.pcapng"
@@ -54,18 +55,14 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
         yield [str(place)]
 
 
-def _name(file: str) -> str:
-    return "standard input" if file == "-" else printable(file)
-
-
 def _content(file: str) -> bytes:
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as stream:
             data = stream.read(RAW_INPUT_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise CaptureError(f"{_name(file)} cannot be read: {system_reason(error)}") from None
+        raise CaptureError(f"{printable(name_of(file))} cannot be read: {system_reason(error)}") from None
     if len(data) > RAW_INPUT_MAX_BYTES:
-        raise UsageError(f"{_name(file)} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
+        raise UsageError(f"{printable(name_of(file))} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
     return data
 
 

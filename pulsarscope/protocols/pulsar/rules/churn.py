@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from statistics import median
 from typing import Any, ClassVar
 
@@ -183,23 +183,24 @@ class ChurnRule(ConnectionRule):
         self._count_sends((row.fields or NOTHING).get("producer_id", -1), 1)
 
     def _count_sends(self, number: int, count: int) -> None:
-        if number not in self._sends and len(self._sends) >= OPEN_MAX:
-            self._is_known = False
-        else:
+        if number in self._sends or self._has_room(self._sends):
             self._sends[number] = self._sends.get(number, 0) + count
 
     def _work_of(self, row: FrameRow) -> ConsumerWork:
-        number = (row.fields or NOTHING).get("consumer_id", -1)
-        work = self._consumers.get(number)
-        if work is None:
-            if len(self._consumers) >= OPEN_MAX:
-                self._is_known = False
-                self._consumers.clear()
-            work = self._consumers[number] = ConsumerWork()
+        number = _consumer_id(row)
+        if (work := self._consumers.get(number)) is None:
+            work = ConsumerWork()
+            if self._has_room(self._consumers):
+                self._consumers[number] = work
         return work
 
+    def _has_room(self, table: Sized) -> bool:
+        """Return True unless so many are open that the work of some is not known."""
+        self._is_known = self._is_known and len(table) < OPEN_MAX
+        return self._is_known
+
     def _subscribe(self, row: FrameRow) -> None:
-        self._unsubscribed.pop((row.fields or NOTHING).get("consumer_id", -1), None)
+        self._unsubscribed.pop(_consumer_id(row), None)
         work = self._work_of(row)  # behind a SEEK it subscribes again
         work.first, work.has_flowed = None, False
 
@@ -221,21 +222,22 @@ class ChurnRule(ConnectionRule):
             work.acknowledged += len(message_ids)
             return
         for ledger, entry in map(position_of, message_ids):
-            before = work.first[1] - 1 if work.first is not None and work.first[0] == ledger else -1
-            work.acknowledged = max(work.acknowledged, entry - before if work.first is not None else 1)
+            first = work.first or (ledger, entry)  # of one whose messages are not in the capture, at least this one
+            covered = entry + 1 - (first[1] if first[0] == ledger else 0)
+            work.acknowledged = max(work.acknowledged, covered)
 
     def _close_producer(self, row: FrameRow) -> None:
         self._close("producer", row, self._sends.pop((row.fields or NOTHING).get("producer_id", -1), 0))
 
     def _close_consumer(self, row: FrameRow) -> None:
-        number = (row.fields or NOTHING).get("consumer_id", -1)
+        number = _consumer_id(row)
         if number in self._unsubscribed:
             del self._unsubscribed[number]  # some clients close what they unsubscribed
         else:
             self._end_consumer(number, row)
 
     def _unsubscribe(self, row: FrameRow) -> None:
-        number = (row.fields or NOTHING).get("consumer_id", -1)
+        number = _consumer_id(row)
         remember(self._unsubscribed, number, None, UNSUBSCRIBED_MAX)
         self._end_consumer(number, row)
 
@@ -280,7 +282,7 @@ class ChurnRule(ConnectionRule):
         consumers = self._consumers
         for index, row in enumerate(rows):
             if row.command == "MESSAGE":
-                work = consumers.get((row.fields or NOTHING).get("consumer_id", -1))
+                work = consumers.get(_consumer_id(row))
                 if work is not None and work.first is not None:
                     continue
             handle(index)
@@ -302,6 +304,11 @@ class ChurnRule(ConnectionRule):
         "CLOSE_CONSUMER": _close_consumer,
         "UNSUBSCRIBE": _unsubscribe,
     }
+
+
+def _consumer_id(row: FrameRow) -> int:
+    number: int = (row.fields or NOTHING).get("consumer_id", -1)
+    return number
 
 
 def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:

@@ -104,7 +104,8 @@ def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fa
     sent, got = _course(published, ledger), _course(delivered, ledger)
     if len(sent) < PARTS or len(got) < PARTS:
         return
-    begin, end = _begin_of_growth(sent, got), sent[-1][0]
+    began, end = max(sent[0][0], got[0][0]), sent[-1][0]
+    begin = _begin_of_growth(sent, got, began)
     if end - begin < thresholds.ns("backlog-growing-seconds") or end - got[-1][0] > thresholds.ns("backlog-growing-rest-seconds"):
         return
     lags = [_entry_at(sent, time) - _entry_at(got, time) for time in (begin + (end - begin) * part // PARTS for part in range(PARTS + 1))]
@@ -114,7 +115,7 @@ def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fa
         return
     if any(2 * PARTS * (after - before) < grown for before, after in pairwise(lags)):
         return
-    if end - begin < thresholds.ns("backlog-growing-burst-seconds") and _is_burst(sent, max(sent[0][0], got[0][0]), begin):
+    if end - begin < thresholds.ns("backlog-growing-burst-seconds") and _is_burst(sent, began, begin):
         return
     values, act = delivered[-1].values, _holder(delivered)
     text = f"The backlog of subscription {values['subscription']} on {topic} grew by {grown:,} entries in {duration(end - begin)}"
@@ -150,9 +151,8 @@ def _holder(delivered: Sequence[Fact]) -> str | None:
     return "client" if all(2 * lack >= span for lack, span in zip(lacks, spans, strict=True)) else None
 
 
-def _begin_of_growth(sent: Course, got: Course) -> int:
+def _begin_of_growth(sent: Course, got: Course, began: int) -> int:
     """Return the time up to which a subscription kept up: the queues of its consumers may fill before its backlog grows."""
-    began = max(sent[0][0], got[0][0])
     lags = [(time, _entry_at(sent, time) - _entry_at(got, time)) for time in (began, *(time for time, _ in sent if time > began))]
     low = min(lag for _, lag in lags)
     return max(time for time, lag in lags if lag <= low + _LEVEL * (lags[-1][1] - low))
