@@ -310,9 +310,9 @@ class StreamSplitter:
         self.synced = False
         largest = self._search.limit_at(position)
         if size > largest:
-            self._skip_notes += (("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"),)
+            self._skip_notes += (("frame-too-large", f"a frame of {size:,} bytes is announced, the limit is {largest:,}"),)
         else:
-            self._skip_notes += (("frame-malformed", f"a frame of {size} bytes is impossible"),)
+            self._skip_notes += (("frame-malformed", f"a frame of {size:,} bytes is impossible"),)
 
     # ---- out of sync
 
@@ -377,7 +377,7 @@ class StreamSplitter:
         packet, time, moment = self._skip_packets
         notes = [*self._skip_notes]
         if code is not None:
-            notes.append((code, f"{self._skip_size} bytes at stream offset {self._skip_start} are not framed"))
+            notes.append((code, f"{self._skip_size:,} bytes at stream offset {self._skip_start} are not framed"))
         skipped: Decoded = (None, None, None, None, None, None, SKIPPED, notes)
         self._append(out, (packet, time, max(moment, self._buffer.floor)), self._skip_start, self._skip_size, skipped)
         self._skip_start = -1
@@ -411,7 +411,8 @@ class StreamSplitter:
         if size >= dissector.framing.length.size:
             whole = self._search.size_at(0)
             self._search.expected = buffer.base + whole
-        text = f"{size} of {whole if whole is not None else 'at least ' + str(dissector.framing.smallest)} bytes are there"
+        expected = f"at least {dissector.framing.smallest:,}" if whole is None else f"{whole:,}"
+        text = f"{size:,} of {expected} bytes are there"
         if tail:
             self._tail += size
         else:

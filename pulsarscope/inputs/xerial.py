@@ -23,7 +23,7 @@ def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None
         start = position + SIZE_BYTES
         size = int.from_bytes(data[position:start], "big", signed=True)
         if size < 0:
-            return bytes(output), f"a block of {size} bytes is impossible"
+            return bytes(output), f"a block of {size:,} bytes is impossible"
         if start + size > len(data):
             return bytes(output), "it ends too soon"
         block = data[start : start + size]

@@ -165,11 +165,11 @@ class ConnectionTable:
         self._silent.pop(connection, None)
         for stream in connection.streams:
             if stream.late:
-                text = f"{stream.late} bytes from {stream.source} came after the end of its stream and are not decoded."
+                text = f"{stream.late:,} bytes from {stream.source} came after the end of its stream and are not decoded."
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
             if stream.early:
                 code = "sequence-jump" if connection.opened == "syn" else "midstream-start"
-                text = f"{stream.early} bytes from {stream.source} lie before the first byte of its stream and are not decoded."
+                text = f"{stream.early:,} bytes from {stream.source} lie before the first byte of its stream and are not decoded."
                 self._note(connection, code, text, {"direction": stream.index, "bytes": stream.early})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
@@ -240,7 +240,7 @@ class ConnectionTable:
         if connection.closed_by is None:
             connection.closed_by, connection.closing_how, connection.closing_time = index, "rst", where[2]
         waiting = sum(stream.buffer.size for stream in connection.streams if stream.buffer is not None)
-        more = f" while {waiting} bytes were waiting for missing segments" if waiting else ""
+        more = f" while {waiting:,} bytes were waiting for missing segments" if waiting else ""
         text = f"{connection.endpoint(index)} reset the connection{more}."
         self._note(connection, "connection-reset", text, {"direction": index, "waiting": waiting}, where)
 
@@ -308,7 +308,7 @@ class ConnectionTable:
         """Declare gaps in the longest-waiting connections until the buffered bytes are within the bound."""
         for connection in list(self._buffering):
             text = (
-                f"{self.buffered_bytes} bytes were waiting for missing segments in all connections: "
+                f"{self.buffered_bytes:,} bytes were waiting for missing segments in all connections: "
                 "those missing from this one, the longest-waiting, were declared gaps."
             )
             self._note(connection, "memory-cap", text, {"bytes": self.buffered_bytes, "freed": connection.buffered})

@@ -331,7 +331,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.snaplen_gaps += 1
             self.snaplen_bytes += size
             return
-        text = f"{size} bytes at offset {offset} of the stream from {self.source} are not in the capture."
+        text = f"{size:,} bytes at offset {offset} of the stream from {self.source} are not in the capture."
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
         self._report("stream-gap", text, evidence, where, behind)
 
@@ -407,14 +407,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.log.append((where[1], finding(code, text, evidence, place or where)))
 
     def _report_jump(self, distance: int, size: int, where: Where) -> None:
-        text = f"A segment from {self.source} lies {abs(distance)} bytes {'ahead of' if distance > 0 else 'behind'} its stream."
+        text = f"A segment from {self.source} lies {abs(distance):,} bytes {'ahead of' if distance > 0 else 'behind'} its stream."
         self._report("sequence-jump", text, {"direction": self.index, "distance": distance, "size": size}, where)
 
     def _report_overlaps(self, conflicts: list[Overlap], where: Where) -> None:
         for conflict in conflicts:
             size = sum(map(ne, conflict.first, conflict.second))
             text = (
-                f"Packet {where[1]} and packet {conflict.packet} differ in {size} bytes "
+                f"Packet {where[1]} and packet {conflict.packet} differ in {size:,} bytes "
                 f"at offset {conflict.offset} of the stream from {self.source}."
             )
             evidence = {
@@ -434,11 +434,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         for code, counted in (self.finding_counts or {}).items():
             if counted.count > STREAM_FINDINGS_MAX:
                 count, size = counted.count - STREAM_FINDINGS_MAX, counted.unreported_bytes
-                text = f"{count} more in the stream from {self.source}, {size} bytes in total."
+                text = f"{count:,} more in the stream from {self.source}, {size:,} bytes in total."
                 self.log.append((where[1], finding(code, text, {"direction": self.index, "count": count, "bytes": size}, where)))
         if self.snaplen_gaps:
             size, count = self.snaplen_bytes, self.snaplen_gaps
-            text = f"{size} bytes of the stream from {self.source} were cut off by the snap length, in {count} places."
+            text = f"{size:,} bytes of the stream from {self.source} were cut off by the snap length, in {count:,} places."
             evidence = {"direction": self.index, "count": count, "bytes": size, "reason": SNAPLEN}
             self.log.append((where[1], finding("stream-gap", text, evidence, where)))
         state = self.window

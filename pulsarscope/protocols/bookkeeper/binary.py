@@ -120,7 +120,7 @@ def _answer(operation: str, fields: dict[str, Any], data: bytes, at: int, end: i
         problem = None if (fields["status"] == EOK) == bool(entries) else "its size does not fit its status"
     for first, last in batch_entries(data, at, end, stop) if operation == BATCH_READ else ():
         if not first <= last <= stop:
-            problem = f"an entry of {last - first} bytes goes beyond the frame"
+            problem = f"an entry of {last - first:,} bytes goes beyond the frame"
         elif len(entries) < ENTRIES_MAX:
             entries.append((first, last))
     return Body(command, fields, entries, problem=problem)

@@ -57,7 +57,7 @@ class Cursor:
         """Read a string behind an int16 length; return None for the length -1. Raises ParseError for any other negative length."""
         size = self.int16()
         if size < -1:
-            raise ParseError(f"a string of {size} bytes is impossible")
+            raise ParseError(f"a string of {size:,} bytes is impossible")
         if size < 0:
             return None
         start = self.skip(size)

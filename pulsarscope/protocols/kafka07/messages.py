@@ -41,7 +41,7 @@ def decompress(codec: str, data: bytes, bound: int) -> Decompressed:
     except (zlib.error, ParseError, cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
         return Decompressed(None, ("decompress-failed", f"{codec}: {str(error) or type(error).__name__}"))
     if output is None:
-        return Decompressed(None, ("decompress-bomb", f"{codec} gives more than the {bound} bytes that are allowed"))
+        return Decompressed(None, ("decompress-bomb", f"{codec} gives more than the {bound:,} bytes that are allowed"))
     return Decompressed(output)
 
 
@@ -237,7 +237,7 @@ def _entries(data: bytes, start: int, end: int, totals: MessageTotals, inside: s
     while end - position >= SIZE_BYTES:
         size = int.from_bytes(data[position : position + SIZE_BYTES], "big", signed=True)
         if size < LEAST_MESSAGE_BYTES:
-            totals.note("message-set-corrupt", f"a message of {size} bytes at offset {position - start} of the set{inside} is impossible")
+            totals.note("message-set-corrupt", f"a message of {size:,} bytes at offset {position - start} of the set{inside} is impossible")
             return
         stop = position + SIZE_BYTES + size
         suspect = stop > end or (totals.stored and data[position + SIZE_BYTES] not in CRC_AT)

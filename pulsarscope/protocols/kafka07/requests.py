@@ -83,7 +83,7 @@ def _read_part(command: str, cursor: Cursor, part: dict[str, Any], sets: list[Me
     if command == PRODUCE:
         part["messages_size"] = size = cursor.int32()
         if size < 0:
-            raise ParseError(f"{size} bytes of messages are impossible")
+            raise ParseError(f"{size:,} bytes of messages are impossible")
         sets.append(MessageSet(cursor.position, min(cursor.position + size, cursor.end), topic, partition))
         cursor.skip(size)
     elif command == OFFSETS:

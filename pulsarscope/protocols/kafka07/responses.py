@@ -60,7 +60,7 @@ def read_response(
     except ShortError:
         return ParsedResponse(command, fields, sets, short=True)
     if cursor.position < end:
-        notes.append(("trailing-bytes", f"{end - cursor.position} bytes follow the response"))
+        notes.append(("trailing-bytes", f"{end - cursor.position:,} bytes follow the response"))
     return ParsedResponse(command, fields, sets)
 
 
@@ -85,7 +85,7 @@ def _read_parts(
         parts.append(part)
         size = cursor.int32()
         if size < ERROR_BYTES:
-            raise ParseError(f"a part of {size} bytes is impossible")
+            raise ParseError(f"a part of {size:,} bytes is impossible")
         part["error"] = _error(cursor, notes)
         part["messages_size"] = size - ERROR_BYTES
         index = len(parts) - 1

@@ -157,7 +157,7 @@ class Kafka07Session(Session):
         if whole and request.short:
             _malformed(frame, notes, TOO_LONG)
         elif whole and request.end < len(data):
-            notes.append(("trailing-bytes", f"{len(data) - request.end} bytes follow the request"))
+            notes.append(("trailing-bytes", f"{len(data) - request.end:,} bytes follow the request"))
         parts = parts_of(request.command, request.fields)
         if len(parts) == 1:
             frame.extra = {name: value for name, value in parts[0].items() if name in LOCATING} or None

@@ -137,7 +137,7 @@ class BatchReader:
             elif batch.count != claimed:
                 notes.append(("batch-corrupt", f"{batch.count} messages are there, num_messages_in_batch says {claimed}"))
             elif batch.position != end:
-                notes.append(("batch-corrupt", f"{end - batch.position} bytes follow the last of {claimed} messages"))
+                notes.append(("batch-corrupt", f"{end - batch.position:,} bytes follow the last of {claimed} messages"))
         return batch.count, self._columns(batch, claimed, entry)
 
     def _read_compiled(self, data: bytes, claimed: int, entry: MessageRow) -> Columns | None:
@@ -202,7 +202,7 @@ class BatchReader:
         size = fields.get("payload_size", -1)
         after = stop + size
         if size < 0 or after > end:
-            raise WireError(f"message {batch.count} of {size} bytes ends behind the batch")
+            raise WireError(f"message {batch.count} of {size:,} bytes ends behind the batch")
         batch.sizes.append(size)
         batch.keys.append(fields.get("partition_key"))
         batch.sequence_ids.append(fields.get("sequence_id", sequence_id))

@@ -35,7 +35,7 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
     if codec == "NONE":
         return Opened(data, None)
     if uncompressed_size > DECOMPRESSED_MAX_BYTES:
-        return Opened(None, ("decompress-bomb", f"{codec} claims {uncompressed_size} bytes, the bound is {DECOMPRESSED_MAX_BYTES}"))
+        return Opened(None, ("decompress-bomb", f"{codec} claims {uncompressed_size:,} bytes, the bound is {DECOMPRESSED_MAX_BYTES:,}"))
     opener = _CODECS.get(codec)
     if opener is None:
         return _failed(f"no codec is named {codec}")
@@ -45,9 +45,9 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
     except _library_errors() as error:
         return _failed(f"{codec}: {str(error) or type(error).__name__}")
     if opened.data is not None and len(opened.data) > bound:
-        return Opened(None, ("decompress-bomb", f"{codec} gives more than {bound} bytes"), bound)
+        return Opened(None, ("decompress-bomb", f"{codec} gives more than {bound:,} bytes"), bound)
     if opened.data is not None and uncompressed_size and len(opened.data) != uncompressed_size:
-        text = f"{codec} gives {len(opened.data)} bytes, uncompressed_size says {uncompressed_size}"
+        text = f"{codec} gives {len(opened.data):,} bytes, uncompressed_size says {uncompressed_size:,}"
         return Opened(opened.data, ("size-mismatch", text))
     return opened
 
@@ -90,12 +90,12 @@ def _zstd(data: bytes, bound: int) -> Opened:
 
     declared = zstandard.frame_content_size(data)  # −1 when the header does not say
     if declared > bound:
-        return Opened(None, ("decompress-bomb", f"ZSTD announces {declared} bytes, the bound is {bound}"))
+        return Opened(None, ("decompress-bomb", f"ZSTD announces {declared:,} bytes, the bound is {bound:,}"))
     # The stream reader counts; the one-shot call trusts the size that the frame header declares.
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data, read_across_frames=True) as reader:
         out = reader.read(bound + 1)
     # The reader ends in silence where the data do.
-    return Opened(out, None) if len(out) >= declared else _failed(f"ZSTD: {len(out)} of {declared} bytes are there")
+    return Opened(out, None) if len(out) >= declared else _failed(f"ZSTD: {len(out):,} of {declared:,} bytes are there")
 
 
 def _snappy(data: bytes, bound: int) -> Opened:
@@ -107,7 +107,7 @@ def _snappy(data: bytes, bound: int) -> Opened:
         return Opened(bytes(out), ("snappy-framed", "the payload is a framed Snappy stream"))
     size = cramjam.snappy.decompress_raw_len(data)
     if size > bound:
-        return Opened(None, ("decompress-bomb", f"SNAPPY announces {size} bytes, the bound is {bound}"))
+        return Opened(None, ("decompress-bomb", f"SNAPPY announces {size:,} bytes, the bound is {bound:,}"))
     return Opened(bytes(cramjam.snappy.decompress_raw(data)), None)
 
 

@@ -46,7 +46,8 @@ class Decryption:
             reason = "ciphertext, nonce and tag do not fit together"
         except ValueError as error:  # sizes that AES or GCM do not have
             reason = str(error)
-        return Opened(None, ("decrypt-failed", f"{len(payload)} bytes do not decrypt, though a private key opens their data key: {reason}"))
+        text = f"{len(payload):,} bytes do not decrypt, though a private key opens their data key: {reason}"
+        return Opened(None, ("decrypt-failed", text))
 
     def _data_key(self, encrypted: bytes) -> bytes | None:
         if encrypted in self._data_keys:
@@ -68,7 +69,7 @@ class Decryption:
         which = "the private key" if len(keys) == 1 else "any of their private keys"
         keys_tried = len(self._private_keys)
         tried = "" if not keys_tried else ", the one given does not" if keys_tried == 1 else f", none of the {keys_tried} given does"
-        return f"{size} bytes are encrypted for {names}{more}: {which} opens them{tried}"
+        return f"{size:,} bytes are encrypted for {names}{more}: {which} opens them{tried}"
 
 
 def _decrypted(private: RSAPrivateKey, encrypted: bytes) -> bytes | None:

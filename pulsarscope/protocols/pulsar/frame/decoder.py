@@ -187,7 +187,7 @@ class FrameDecoder:
             return None, None, None, None, None, None, MALFORMED, [("frame-malformed", str(error))]
         if not payload:
             if command_end != end and name is not None:
-                notes.append(("trailing-bytes", f"{end - command_end} bytes follow the command"))
+                notes.append(("trailing-bytes", f"{end - command_end:,} bytes follow the command"))
             return name, fields, None, None, None, None, status, notes or None
         entry, checksum, metadata, payload_at = self.payload_heads.read(data, command_end, end, notes)
         if payload_at < 0:

@@ -109,5 +109,5 @@ def _read_sized(data: bytes, position: int, end: int, what: str, plan: Plan, not
     size: int = _U32.unpack_from(data, position)[0]
     position += 4
     if size > end - position:
-        raise WireError(f"{what} size {size} is larger than the {end - position} bytes left")
+        raise WireError(f"{what} size {size:,} is larger than the {end - position:,} bytes left")
     return walk(data, position, position + size, plan, notes), position + size

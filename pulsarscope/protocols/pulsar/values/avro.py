@@ -66,11 +66,11 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
         try:
             value = read(source)
         except IndexError:
-            raise UndecodableError(f"the {len(data)} bytes end within a value") from None
+            raise UndecodableError(f"the {len(data):,} bytes end within a value") from None
         except RecursionError:  # the caller was deep in the stack already
             raise UndecodableError("values are nested too deeply") from None
         if source.position != len(data):
-            raise UndecodableError(f"{len(data) - source.position} bytes follow the value")
+            raise UndecodableError(f"{len(data) - source.position:,} bytes follow the value")
         return value
 
     return read_all
@@ -104,7 +104,7 @@ def _read_bytes(source: AvroInput, size: int) -> bytes:
     start = source.position
     end = start + size
     if size < 0 or end > len(source.data):
-        raise UndecodableError(f"{size} bytes are claimed at byte {start}, {len(source.data) - start} are left")
+        raise UndecodableError(f"{size:,} bytes are claimed at byte {start}, {len(source.data) - start:,} are left")
     source.position = end
     return source.data[start:end]
 

@@ -27,7 +27,7 @@ def _fixed(name: str, form: str, make: Callable[..., Any]) -> Callable[[bytes], 
 
     def read(payload: bytes) -> Any:
         if len(payload) != packed.size:
-            raise UndecodableError(f"{len(payload)} bytes are there, {name} has {packed.size}")
+            raise UndecodableError(f"{len(payload):,} bytes are there, {name} has {packed.size:,}")
         return make(*packed.unpack(payload))
 
     return read

@@ -129,11 +129,11 @@ def _reader(message_class: type[Message], sizes: Mapping[int, int]) -> Reader:
     def read(data: bytes, budget: Budget) -> dict[str, Any]:
         # Every byte is counted only where it is needed: each nested message takes at least two bytes.
         if len(data) * largest > 2 * MESSAGES_MAX_BYTES and sum(data.count(tag) * size for tag, size in sizes.items()) > MESSAGES_MAX_BYTES:
-            raise UndecodableError(f"the messages in {len(data)} bytes may take more than {MESSAGES_MAX_BYTES:,} bytes of memory")
+            raise UndecodableError(f"the messages in {len(data):,} bytes may take more than {MESSAGES_MAX_BYTES:,} bytes of memory")
         try:
             return _object(message_class.FromString(data), budget)
         except (DecodeError, UnicodeDecodeError):
-            raise UndecodableError(f"the {len(data)} bytes are not a {message_class.DESCRIPTOR.full_name}") from None
+            raise UndecodableError(f"the {len(data):,} bytes are not a {message_class.DESCRIPTOR.full_name}") from None
 
     return read
 

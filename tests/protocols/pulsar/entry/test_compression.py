@@ -89,8 +89,8 @@ class TestLies:
         opened = decompress(codec, compress(codec, TEXT), size)
         assert opened.note is not None
         assert opened.note[0] == "size-mismatch"
-        assert str(len(TEXT)) in opened.note[1]
-        assert str(size) in opened.note[1]
+        assert f"{len(TEXT):,}" in opened.note[1]
+        assert f"{size:,}" in opened.note[1]
         assert opened.data == TEXT
 
     @pytest.mark.parametrize("codec", CODECS)
@@ -106,7 +106,7 @@ class TestLies:
     def test_a_size_above_the_bound_is_not_tried(self, codec: str, size: int) -> None:
         opened = decompress(codec, b"", size)
         assert opened.data is None
-        assert opened.note == ("decompress-bomb", f"{codec} claims {size} bytes, the bound is {DECOMPRESSED_MAX_BYTES}")
+        assert opened.note == ("decompress-bomb", f"{codec} claims {size:,} bytes, the bound is {DECOMPRESSED_MAX_BYTES:,}")
 
     @pytest.mark.parametrize("codec", CODECS)
     @pytest.mark.parametrize("other", [codec for codec in ("NONE", *CODECS) if codec != "LZ4"])

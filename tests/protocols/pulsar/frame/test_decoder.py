@@ -104,7 +104,7 @@ class TestPayloadFrames:
         assert (decoded[0], decoded[3]) == ("SEND", Checksum("good", *[f"{crc32c(rest):08x}"] * 2))
         if size > len(METADATA) + 7:
             assert decoded[6] == MALFORMED
-            assert f"metadata size {size} is larger" in (decoded[7] or [("", "")])[0][1]
+            assert f"metadata size {size:,} is larger" in (decoded[7] or [("", "")])[0][1]
         if size == 0:
             assert decoded[4] == {}
             assert codes(decoded) == ["required-field-missing"] * 3
@@ -117,7 +117,7 @@ class TestPayloadFrames:
         assert decoded[0] == "SEND"
         assert decoded[6] in (OK, MALFORMED)
         if size > len(entry) + len(rest):
-            assert f"broker entry metadata size {size} is larger" in (decoded[7] or [("", "")])[0][1]
+            assert f"broker entry metadata size {size:,} is larger" in (decoded[7] or [("", "")])[0][1]
 
     def test_metadata_to_the_very_end_is_an_empty_payload(self) -> None:
         decoded = decode(send(checked(sized(METADATA))))

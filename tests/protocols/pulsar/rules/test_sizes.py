@@ -29,7 +29,7 @@ def test_a_send_of_just_the_limit_is_none(tmp_path: Path) -> None:
 
 def test_a_frame_beyond_the_limit_and_its_padding_is_too_large(tmp_path: Path) -> None:
     rows = findings_of(tmp_path, sending(LIMIT + 20_000))
-    assert "the limit is 75776" in only(rows, "frame-too-large")[0]
+    assert "the limit is 75,776" in only(rows, "frame-too-large")[0]
 
 
 def test_without_a_limit_announced_nothing_is_judged(tmp_path: Path) -> None:
