@@ -13,8 +13,11 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.spark_session import installed_version, missing_distributions, session
 
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Option of a Java that does not run long enough for its second compiler to pay."""
+HEAP = "512m"
+"""Heap of each Java: several run beside other tests, and where memory is scarce, the kernel kills the largest process."""
+
+SHORT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a Java that does not run long enough for its second compiler to pay, nor has memory and cores for the collector of servers."""
 
 MASTER = "local[2]"
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
@@ -51,7 +54,8 @@ def spark(can_run: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     settings = {
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": HEAP,
+        "spark.driver.extraJavaOptions": SHORT_JAVA,
         **SETTINGS,
     }
     with session(MASTER, settings) as started:

@@ -25,6 +25,7 @@ from pulsarscope.spark.checkpoint import Checkpoint, Commit
 from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
 from tests.scenarios.capturefile import write_pcap, write_pcapng
 from tests.scenarios.options import Options
+from tests.spark.conftest import HEAP
 from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
 capture_stream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'")
@@ -264,7 +265,7 @@ class Command:
 
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         places: list[str | Path] = ["--watch", self._folder / "in", "--checkpoint", self._folder / "kept", "-o", self._folder / "out"]
-        timing = ["--every", "0.1", "--settle", "0.2", "--master", "local[2]", "--conf", "spark.driver.memory=1g", "--partitions", "2"]
+        timing = ["--every", "0.1", "--settle", "0.2", "--master", "local[2]", "--conf", f"spark.driver.memory={HEAP}", "--partitions", "2"]
         command: list[str | Path] = [sys.executable, "-m", "pulsarscope", "pipeline", *places, *timing, *more]
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
         return self.process

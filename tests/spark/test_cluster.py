@@ -20,7 +20,7 @@ from pulsarscope.model.errors import OutputError
 from pulsarscope.spark.cluster import require_answer
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.spark_session import installed_version, missing_distributions
-from tests.spark.conftest import FIRST_COMPILER
+from tests.spark.conftest import HEAP, SHORT_JAVA
 from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, local, written
 
 NAMES = ("errors.pcap", "raw-not-pulsar.pcap", "shared-nack-dlq.pcap", "go-tls13-dsb.pcapng")
@@ -75,7 +75,7 @@ def server(can_run: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "spark.sql.shuffle.partitions": 2,
     }
     command: list[str | Path] = [Path(spark) / "bin" / "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    command += ["--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", FIRST_COMPILER]
+    command += ["--master", "local[2]", "--driver-memory", HEAP, "--driver-java-options", SHORT_JAVA]
     command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "spark-internal"], env=environment, stdout=log, stderr=log, cwd=folder)

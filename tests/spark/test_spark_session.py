@@ -25,7 +25,7 @@ from pulsarscope.spark import spark_session as module
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.spark_session import SparkLog, error_line, installed_version, is_spark_error, job_error, session, zip_package
 from tests.places import CAPTURES, PACKAGE
-from tests.spark.conftest import FIRST_COMPILER, MASTER, SETTINGS
+from tests.spark.conftest import MASTER, SETTINGS, SHORT_JAVA
 from tests.spark.inside import EVERYTHING, local, ring, written
 
 
@@ -120,6 +120,11 @@ def test_what_java_ended_with_is_found() -> None:
     log.close()
 
 
+TRIES = 3
+"""After an interrupt, py4j asks Java on the connections of other threads to close the interrupted one; Java then closes all that there
+are, also one that was opened a moment before."""
+
+
 def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     sleep = spark.sparkContext._jvm.java.lang.Thread.sleep  # found by calls of Java, too, but those are no part of this
     timer = Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -128,17 +133,27 @@ def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pyt
         sleep(60_000)
     timer.join()
     assert not caplog.records
-    assert spark.range(3).count() == 3
+    for _ in range(TRIES):
+        with suppress(pytest.importorskip("py4j.protocol").Py4JNetworkError):
+            assert spark.range(3).count() == 3
+            return
+    raise AssertionError("Java answers no call after the interrupt")
 
 
 @pytest.mark.parametrize("name", ["clientserver", "java_gateway"])
 def test_a_connection_to_java_that_breaks_while_it_is_closed_is_not_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
     record = logging.makeLogRecord({"name": f"py4j.{name}", "module": name, "levelno": logging.ERROR, "msg": "shutting down"})
-    logging.getLogger(record.name).handle(record)
-    assert caplog.records.pop() is record
-    with module._failed_calls_unlogged():
-        logging.getLogger(record.name).handle(record)
-    assert not caplog.records
+    logger = logging.getLogger(record.name)
+    logger.filters, before = [], logger.filters  # a session of other tests may have some
+    try:
+        logger.handle(record)
+        assert caplog.records.pop() is record
+        with module._failed_calls_unlogged():
+            logger.handle(record)
+        assert not caplog.records
+        assert not logger.filters
+    finally:
+        logger.filters = before
 
 
 def test_a_first_signal_waits_until_spark_has_started() -> None:
@@ -201,7 +216,7 @@ class Machines:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(folder / "work"),
             "SPARK_LOCAL_DIRS": str(folder / "local"),
-            "SPARK_DAEMON_JAVA_OPTS": FIRST_COMPILER,
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_JAVA,
         }
         deploy = "org.apache.spark.deploy"
         commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
@@ -294,8 +309,8 @@ def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path:
     settings = {
         "spark.pyspark.python": sys.executable,
         "spark.executor.memory": "600m",
-        "spark.executor.extraJavaOptions": FIRST_COMPILER,
-        "spark.driver.extraJavaOptions": FIRST_COMPILER,
+        "spark.executor.extraJavaOptions": SHORT_JAVA,
+        "spark.driver.extraJavaOptions": SHORT_JAVA,
         "spark.sql.shuffle.partitions": "4",
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
