@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_local
+from pulsarscope.capture.reader import BlockReader, Opener, open_local
 from pulsarscope.model.errors import CaptureError, UsageError, system_reason
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
-from pulsarscope.model.text import plural, printable
+from pulsarscope.model.text import STANDARD_INPUT, plural, printable
 
 ONE_SOURCE = "none"
 SOURCE_BY_FOLDER = "dir"

@@ -24,9 +24,8 @@ from pulsarscope.model.limits import (
     READ_BLOCK_MAX_BYTES,
     READ_BLOCK_PACKETS,
 )
-from pulsarscope.model.text import plural, printable
+from pulsarscope.model.text import STANDARD_INPUT, input_name, plural
 
-STANDARD_INPUT = "-"
 Opener = Callable[[str], AbstractContextManager["ByteStream"]]
 """Function that opens a path; raises OSError."""
 
@@ -93,7 +92,7 @@ class BlockReader:
     def name(self) -> str:
         """Return the name of the input for messages: its path with control characters escaped, or "standard input"."""
         source = self._source if isinstance(self._source, str) else str(getattr(self._source, "name", "the stream"))
-        return "standard input" if source == STANDARD_INPUT else printable(source)
+        return input_name(source)
 
     @property
     def recognised(self) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce, Fingerprint, mark_of
-from pulsarscope.cli.rereadable import name_of
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.model.findings import ERROR
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import FindingRow
+from pulsarscope.model.text import input_name
 from pulsarscope.output.registry import encoder
 
 Warned = tuple[int | None, str]
@@ -129,4 +129,4 @@ def damage(rows: Iterable[Any]) -> list[Warned]:
 def warn_of(lines: Iterable[Warned], paths: Sequence[str], *, always: bool = False) -> None:
     """Warn of damage in captures, by name where there are several, or `always`."""
     for file, line in lines:
-        warn(line if file is None or (len(paths) < 2 and not always) else f"{name_of(paths[file])}: {line}")
+        warn(line if file is None or (len(paths) < 2 and not always) else f"{input_name(paths[file])}: {line}")

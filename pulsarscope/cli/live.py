@@ -29,7 +29,7 @@ from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from pulsarscope.model.text import escape, hint_for
+from pulsarscope.model.text import STANDARD_INPUT, escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
 from pulsarscope.output.export.sink import Sink, identity, open_sink
 from pulsarscope.output.registry import Output, output
@@ -247,7 +247,6 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
 
 def _screen(top: Top, request: LiveRequest) -> Screen:
     from pulsarscope.cli.screen import Screen
-    from pulsarscope.live.sources_by_name import STANDARD_INPUT  # only for the screen
 
     # q is what Ctrl-C is: the first stops the capture, another one ends the decoding of what waits.
     return Screen(top, partial(os.kill, os.getpid(), signal.SIGINT), keyboard=request.interface != STANDARD_INPUT)

@@ -15,9 +15,9 @@ from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.live_capture import LiveCapture
 from pulsarscope.cli.reports import diagnosis_of, run_options
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.live.sources_by_name import STANDARD_INPUT
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.model.text import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from pulsarscope.browse.app import BrowseApp

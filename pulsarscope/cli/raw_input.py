@@ -11,11 +11,10 @@ from tempfile import TemporaryDirectory
 
 from pulsarscope import __version__
 from pulsarscope.cli.options import CommandRequest
-from pulsarscope.cli.rereadable import name_of
 from pulsarscope.inputs.hex_dumps import Turn, turns_in
 from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError, system_reason
-from pulsarscope.model.text import printable
+from pulsarscope.model.text import STANDARD_INPUT, input_name
 from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW, SegmentHead, plain_packet
 
@@ -45,7 +44,7 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
         what = (
             "empty" if request.raw_streams else "not a hex dump: Wireshark's Follow TCP Stream, xxd, hexdump -C and Netty's logs are known"
         )
-        raise CaptureError(f"{printable(name_of(request.files[0]))} is {what}")
+        raise CaptureError(f"{input_name(request.files[0])} is {what}")
     with ExitStack() as stack:
         try:
             place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "streams.pcapng"
@@ -57,12 +56,12 @@ def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
 
 def _content(file: str) -> bytes:
     try:
-        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as stream:
+        with sys.stdin.buffer if file == STANDARD_INPUT else Path(file).open("rb") as stream:
             data = stream.read(RAW_INPUT_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise CaptureError(f"{printable(name_of(file))} cannot be read: {system_reason(error)}") from None
+        raise CaptureError(f"{input_name(file)} cannot be read: {system_reason(error)}") from None
     if len(data) > RAW_INPUT_MAX_BYTES:
-        raise UsageError(f"{printable(name_of(file))} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
+        raise UsageError(f"{input_name(file)} is larger than {RAW_INPUT_MAX_BYTES >> 20} MiB")
     return data
 
 

@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.model.errors import CaptureError, system_reason
-
-_STANDARD_INPUT = "-"
+from pulsarscope.model.text import STANDARD_INPUT, input_name, printable
 
 
 @contextmanager
@@ -26,25 +25,20 @@ def rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[st
         except CaptureError as error:  # of what the user named, rather than of its copy
             text = str(error)
             for file, copy in copies.items():
-                text = text.replace(copy, name_of(file))
+                text = text.replace(printable(copy), input_name(file))
             raise CaptureError(text) from error
-
-
-def name_of(file: str) -> str:
-    """Return the name of an input for messages."""
-    return "standard input" if file == _STANDARD_INPUT else file
 
 
 def _reads_once(file: str) -> bool:
     try:
-        return file == _STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
+        return file == STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
     except (OSError, ValueError):
         return False  # its reader raises the error
 
 
 def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
     """Return the path of a copy that lives as long as the stack. Raises CaptureError when the file cannot be copied."""
-    standard = file == _STANDARD_INPUT
+    standard = file == STANDARD_INPUT
     try:
         with interrupts.deferred():  # a folder that nobody knows of yet is not removed
             folder = stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))
@@ -53,6 +47,6 @@ def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
             shutil.copyfileobj(stream, copy)
     except OSError as error:
         raise CaptureError(
-            f"{name_of(file)} must be read twice, and a temporary copy of it cannot be made: {system_reason(error)}"
+            f"{input_name(file)} must be read twice, and a temporary copy of it cannot be made: {system_reason(error)}"
         ) from error
     return str(place)

@@ -29,8 +29,7 @@ from pulsarscope.inputs.zookeeper_files import LOG_MAGIC, SNAPSHOT_MAGIC, Change
 from pulsarscope.model.errors import CaptureError, system_reason
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
-
-_STANDARD_INPUT = "-"
+from pulsarscope.model.text import STANDARD_INPUT, input_name
 
 _GET = re.compile(r"(?:\[zk: [^\]]*\] )?get (?:-s )?(/\S*)\s*")
 _PROMPT = re.compile(r"\[zk: [^\]]*\]")
@@ -98,7 +97,7 @@ def read_dump(paths: Sequence[str], decompress: Decompress) -> Dump:
         if damage is not None:
             dump.damage("the file", damage.text)
     if not dump.nodes:
-        name = ", ".join(map(_name_of, files or paths))
+        name = ", ".join(map(input_name, files or paths))
         why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
         raise CaptureError(f"{name} is not a dump of ZooKeeper: {why}")
     return dump
@@ -107,7 +106,7 @@ def read_dump(paths: Sequence[str], decompress: Decompress) -> Dump:
 def _files_of(path: str) -> list[str]:
     """Return the latest snapshot and the logs of a folder, or the file itself."""
     try:
-        names = [str(file) for file in Path(path).iterdir()] if path != _STANDARD_INPUT and Path(path).is_dir() else [path]
+        names = [str(file) for file in Path(path).iterdir()] if path != STANDARD_INPUT and Path(path).is_dir() else [path]
     except (OSError, ValueError):  # reading it tells
         return [path]
     if names == [path]:
@@ -130,22 +129,18 @@ def _log_number(path: str) -> int:
     return -1 if number is None else number
 
 
-def _name_of(path: str) -> str:
-    return "standard input" if path == _STANDARD_INPUT else path
-
-
 def _read(path: str, decompress: Decompress) -> tuple[bytes, Finding | None]:
-    too_large = CaptureError(f"{_name_of(path)} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read")
+    too_large = CaptureError(f"{input_name(path)} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read")
     data = bytearray()
     try:
-        with nullcontext(sys.stdin.buffer) if path == _STANDARD_INPUT else Path(path).open("rb") as stream:
+        with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else Path(path).open("rb") as stream:
             pieces, decompression = decompress(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b""))
             for piece in pieces:
                 data += piece
                 if len(data) > REGISTRY_MAX_BYTES:
                     raise too_large
     except (OSError, ValueError) as error:
-        raise CaptureError(f"{_name_of(path)} cannot be read: {system_reason(error)}") from None
+        raise CaptureError(f"{input_name(path)} cannot be read: {system_reason(error)}") from None
     return bytes(data), decompression.damage
 
 

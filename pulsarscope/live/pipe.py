@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketRecord
-from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.live.capture_loop import KeyLogFollower
 from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.packet_source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
+from pulsarscope.model.text import STANDARD_INPUT, input_name
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.pcapng import interface_block, packet_block, secrets_block
 
@@ -66,7 +66,7 @@ class PipeFeed:
     @property
     def name(self) -> str:
         """Return the name for messages."""
-        return "standard input" if self._path == STANDARD_INPUT else self._path
+        return input_name(self._path)
 
     @property
     def recognised(self) -> bool:

@@ -20,8 +20,7 @@ from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.live_limits import LIVE_RING_BYTES
-
-STANDARD_INPUT = "-"
+from pulsarscope.model.text import STANDARD_INPUT
 
 NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of a kernel that does not know packet rings."""

@@ -18,6 +18,9 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066
 # Those of them that JSON does not escape, in UTF-8. A set of first bytes is searched for many times as fast as alternatives.
 _JSON_CONTROLS = re.compile(rb"[\x7f\xc2\xe2](?:(?<=\x7f)|(?<=\xc2)[\x80-\x9f]|(?<=\xe2)(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]))")
 
+STANDARD_INPUT = "-"
+"""Name of an input on the command line."""
+
 _WORD_MATCHES_MAX = 3
 """Most names that are suggested for one of their words."""
 
@@ -60,6 +63,11 @@ def _visible_marks(match: re.Match[str]) -> str:
 def printable(name: str) -> str:
     """Return a file name with its controls, bidirectional marks and surrogates escaped."""
     return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in name)
+
+
+def input_name(path: str) -> str:
+    """Return the name of an input for messages: its path, printable, or "standard input"."""
+    return "standard input" if path == STANDARD_INPUT else printable(path)
 
 
 def plural(number: int, noun: str) -> str:
