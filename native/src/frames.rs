@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::caught;
+use crate::opening::Opening;
 use crate::pieces::{Pieces, Places};
 use crate::reader::Reader;
 use crate::session::Known;
@@ -198,6 +199,25 @@ impl Frames {
     /// how many more SENDs wait. `opens`: payloads are opened, so that frames with something to open are for Python.
     fn observe<'py>(&mut self, py: Python<'py>, place: usize, known: Known<'py>, room: i64, opens: bool) -> PyResult<(usize, i64)> {
         crate::session::observe(py, self, place, known, room, opens)
+    }
+
+    /// Open the batches of frames in a range of places until one that Python must deal with, or until more than `messages_max` messages
+    /// were opened. `known`, `room`: see `observe`; `opening`: see `opening::Opening`. Returns what `observe` does.
+    fn open<'py>(
+        &mut self,
+        py: Python<'py>,
+        range: (usize, usize),
+        known: Known<'py>,
+        room: i64,
+        opening: Opening<'py>,
+        messages_max: i64,
+    ) -> PyResult<(usize, i64)> {
+        crate::opening::open(py, self, range, known, room, &opening, messages_max)
+    }
+
+    /// Return the moments of all frames.
+    fn moments(&self) -> Vec<i64> {
+        self.entries.iter().map(Entry::moment).collect()
     }
 }
 

@@ -48,9 +48,18 @@ pub fn bytes(data: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Append true or false.
+pub fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
 /// Append two hexadecimal digits of each byte.
 pub fn digits(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
+    let start = out.len();
+    out.resize(start + 2 * bytes.len(), 0);
+    for (pair, byte) in out[start..].chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
 }
 
 /// Append eight hexadecimal digits in quotes.

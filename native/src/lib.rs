@@ -14,8 +14,10 @@ mod frame_lines;
 mod frames;
 mod json;
 mod mask;
+mod message_lines;
 mod messages;
 mod numbers;
+mod opening;
 mod ordered;
 mod pack;
 mod packets;
@@ -40,7 +42,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 13;
+const CONTRACT: u32 = 14;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -64,7 +66,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<frames::Frames>()?;
     module.add_class::<messages::BatchReader>()?;
     module.add_class::<messages::MessageColumn>()?;
-    module.add_function(wrap_pyfunction!(messages::message_lines, module)?)?;
+    module.add_class::<message_lines::MessageLines>()?;
     module.add_class::<rows::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;

@@ -1,10 +1,10 @@
-//! Messages of a batch in columns, and their lines of NDJSON.
+//! Messages of a batch in columns.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyIterator, PyList, PyString, PyType};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyType};
 use pyo3::IntoPyObjectExt;
 use sha2::{Digest, Sha256};
 
@@ -19,8 +19,11 @@ const NAMES_MAX: usize = 1024;
 const NAME_MAX_BYTES: usize = 64;
 /// Properties of a message, at most: of more the reference knows which are the same.
 const PROPERTIES_MAX: usize = 32;
-/// What stands for the value of a column in the JSON of what messages share: no text has it as it is.
-const MARK: u8 = 1;
+/// Room for texts of a batch that is made at once, and the least bytes that a message has in it.
+const TEXTS_MAX_BYTES: usize = 4096;
+const MESSAGE_MIN_BYTES: usize = 6;
+/// Names of a batch that are known to be plain without a look into the table.
+const BATCH_NAMES_MAX: usize = 8;
 
 /// Tags of SingleMessageMetadata, in the order of their numbers, and of KeyValue.
 const PROPERTIES: u64 = 10;
@@ -53,6 +56,7 @@ struct Batch {
     pairs: Vec<(Range, Range)>,
     messages: Vec<Message>,
     digests: Vec<[u8; 32]>,
+    plain_names: Vec<String>,
 }
 
 impl Batch {
@@ -89,7 +93,8 @@ macro_rules! plain {
 impl BatchReader {
     /// Read so many messages. None of what is left to the reference: other fields, another order, bytes too few or too many.
     fn batch(&self, py: Python<'_>, data: &[u8], count: usize, sequence_id: Option<i64>) -> PyResult<Option<Batch>> {
-        let mut batch = Batch::default();
+        let mut batch = Batch { texts: String::with_capacity(data.len().min(TEXTS_MAX_BYTES)), ..Batch::default() };
+        batch.messages.reserve(count.min(data.len() / MESSAGE_MIN_BYTES));
         let mut rest = Bytes(data);
         for _ in 0..count {
             let size = plain!(rest.u32());
@@ -148,8 +153,16 @@ impl BatchReader {
         };
         let (name, value) = (plain!(text(KEY)), plain!(text(VALUE)));
         let known = batch.pairs.len() - first;
-        if !rest.0.is_empty() || known >= PROPERTIES_MAX || !self.is_plain(py, name)? {
+        if !rest.0.is_empty() || known >= PROPERTIES_MAX {
             return Ok(None);
+        }
+        if !batch.plain_names.iter().any(|plain| plain == name) {
+            if !self.is_plain(py, name)? {
+                return Ok(None);
+            }
+            if batch.plain_names.len() < BATCH_NAMES_MAX {
+                batch.plain_names.push(name.to_owned());
+            }
         }
         if batch.pairs[first..].iter().any(|(other, _)| batch.text(*other) == name) {
             return Ok(None);
@@ -264,9 +277,9 @@ impl MessageColumn {
     }
 
     /// Append a value as JSON and return true; false of one that is absent.
-    fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> bool {
         let Some(message) = self.batch.messages.get(index) else { return false };
-        let put_bool = |value: Option<bool>, out: &mut Vec<u8>| value.map(|value| boolean(value, out)).is_some();
+        let put_bool = |value: Option<bool>, out: &mut Vec<u8>| value.map(|value| json::boolean(value, out)).is_some();
         match self.kind {
             Kind::Index => json::number(index as i64, out),
             Kind::Size => json::number(i64::from(message.size), out),
@@ -320,75 +333,4 @@ impl MessageColumn {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyList>,))> {
         Ok((py.get_type::<PyList>(), (self.list(py)?,)))
     }
-}
-
-fn boolean(value: bool, out: &mut Vec<u8>) {
-    out.extend_from_slice(if value { b"true" } else { b"false" });
-}
-
-/// A column of an entry: of a compiled batch, or values of Python.
-enum Column<'py> {
-    Compiled(Bound<'py, MessageColumn>),
-    Python(Vec<Bound<'py, PyAny>>),
-}
-
-impl<'py> Column<'py> {
-    fn of(column: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match column.cast::<MessageColumn>() {
-            Ok(compiled) => Ok(Column::Compiled(compiled.clone())),
-            Err(_) => Ok(Column::Python(column.try_iter()?.collect::<PyResult<_>>()?)),
-        }
-    }
-
-    fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> PyResult<bool> {
-        match self {
-            Column::Compiled(column) => Ok(column.get().write(index, times, out)),
-            Column::Python(values) => match values.get(index) {
-                Some(value) if !value.is_none() => write_value(value, out).map(|()| true),
-                _ => Ok(false),
-            },
-        }
-    }
-}
-
-/// Append a value of Python; bytes are JSON already.
-fn write_value(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
-    if let Ok(text) = value.cast::<PyString>() {
-        json::string(&text.to_cow()?, out);
-    } else if let Ok(value) = value.cast::<PyBool>() {
-        boolean(value.is_true(), out);
-    } else if value.is_instance_of::<PyInt>() {
-        json::number(value.extract()?, out);
-    } else {
-        out.extend_from_slice(value.cast::<PyBytes>()?.as_bytes());
-    }
-    Ok(())
-}
-
-/// Return the lines of the messages of an entry.
-///
-/// `shared`: the line of what they share, with a mark for the value of each column; `columns`: those, in the order of their marks, of `count`
-/// values, None for one that is absent; times and other values that are neither texts nor numbers as JSON in bytes.
-#[pyfunction]
-pub fn message_lines<'py>(py: Python<'py>, shared: &[u8], columns: Vec<Bound<'py, PyAny>>, count: usize) -> PyResult<Bound<'py, PyBytes>> {
-    caught(|| {
-        let parts: Vec<&[u8]> = shared.split(|byte| *byte == MARK).collect();
-        let columns = columns.iter().map(Column::of).collect::<PyResult<Vec<_>>>()?;
-        // A name stands behind the last comma before its mark, and is left out with an absent value.
-        let heads: Vec<(&[u8], &[u8])> =
-            parts.iter().map(|part| part.split_at(part.iter().rposition(|byte| *byte == b',').unwrap_or(0))).collect();
-        let (mut times, mut out) = (Times::default(), Vec::with_capacity(count * (shared.len() + 256)));
-        for index in 0..count {
-            for ((before, name), column) in heads.iter().zip(&columns) {
-                out.extend_from_slice(before);
-                let end = out.len();
-                out.extend_from_slice(name);
-                if !column.write(index, &mut times, &mut out)? {
-                    out.truncate(end);
-                }
-            }
-            out.extend_from_slice(parts.last().copied().unwrap_or_default());
-        }
-        Ok(PyBytes::new(py, &out))
-    })
 }

@@ -17,6 +17,20 @@ pub struct Sent {
     pub sequence: i64,
 }
 
+impl Sent {
+    fn of(sent: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = sent.py();
+        let number = |name| sent.getattr(name)?.extract::<i64>();
+        Ok(Sent {
+            file: number(intern!(py, "file"))?,
+            packet: number(intern!(py, "packet"))?,
+            sub: number(intern!(py, "sub"))?,
+            time: number(intern!(py, "time"))?,
+            sequence: number(intern!(py, "sequence_id"))?,
+        })
+    }
+}
+
 #[derive(Debug)]
 pub enum Waiting {
     Plain(Sent),
@@ -30,14 +44,15 @@ impl Waiting {
         if !sent.getattr(intern!(py, "entry"))?.is_none() {
             return Ok(Waiting::Python(sent.clone().unbind()));
         }
-        let number = |name| sent.getattr(name)?.extract::<i64>();
-        Ok(Waiting::Plain(Sent {
-            file: number(intern!(py, "file"))?,
-            packet: number(intern!(py, "packet"))?,
-            sub: number(intern!(py, "sub"))?,
-            time: number(intern!(py, "time"))?,
-            sequence: number(intern!(py, "sequence_id"))?,
-        }))
+        Ok(Waiting::Plain(Sent::of(sent)?))
+    }
+
+    /// Return what all SENDs have.
+    pub fn sent(&self, py: Python<'_>) -> PyResult<Sent> {
+        match self {
+            Waiting::Plain(sent) => Ok(*sent),
+            Waiting::Python(sent) => Sent::of(sent.bind(py)),
+        }
     }
 }
 

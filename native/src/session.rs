@@ -10,36 +10,38 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames, Named};
+use crate::reader::Reader;
 use crate::sent_queue::{Sent, SentQueue, Waiting};
 use crate::tables::{CommandKind, Numbers, Tables, Text};
 
 /// A producer of the Python session.
-struct Producer<'py> {
-    waiting: PyRefMut<'py, SentQueue>,
-    topic: u32,
+pub struct Producer<'py> {
+    pub waiting: PyRefMut<'py, SentQueue>,
+    pub topic: u32,
     name: u32,
     /// Its name is that of the first metadata that has one.
-    unnamed: bool,
+    pub unnamed: bool,
 }
 
-struct State<'a, 'py> {
-    py: Python<'py>,
-    tables: &'a Tables,
-    sent_type: &'a Py<PyAny>,
+/// What a call knows of the Python session.
+pub struct State<'a, 'py> {
+    pub py: Python<'py>,
+    pub tables: &'a Tables,
+    pub sent_type: &'a Py<PyAny>,
     producers: Bound<'py, PyDict>,
     consumers: Bound<'py, PyDict>,
     /// Responses that came before their requests, if there are any.
     early: Option<Bound<'py, PyDict>>,
     delivered: Bound<'py, PyAny>,
     /// Commands that are for Python.
-    left: [bool; 256],
+    pub left: [bool; 256],
     /// Payloads are opened, if there is anything to open.
     opens: bool,
     known_producers: HashMap<i64, Option<Producer<'py>>>,
     known_consumers: HashMap<i64, Option<(u32, u32)>>,
     /// SENDs that may wait yet.
-    room: i64,
-    waiting: i64,
+    pub room: i64,
+    pub waiting: i64,
 }
 
 /// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
@@ -55,24 +57,8 @@ pub fn observe<'py>(
     room: i64,
     opens: bool,
 ) -> PyResult<(usize, i64)> {
-    let (producers, consumers, early, delivered, left) = known;
     let reader = frames.reader.clone_ref(py);
-    let reader = reader.get();
-    let mut state = State {
-        py,
-        tables: &reader.tables,
-        sent_type: &reader.sent,
-        producers,
-        consumers,
-        early: (!early.is_empty()).then_some(early),
-        delivered,
-        left: reader.tables.chosen(&left),
-        opens,
-        known_producers: HashMap::new(),
-        known_consumers: HashMap::new(),
-        room,
-        waiting: 0,
-    };
+    let mut state = State::of(py, reader.get(), known, room, opens);
     let mut entries = std::mem::take(&mut frames.entries);
     let result = caught(|| {
         while let Some(Entry::Frame(frame)) = entries.get_mut(place) {
@@ -86,7 +72,27 @@ pub fn observe<'py>(
     result.map(|()| (place, state.waiting))
 }
 
-impl<'py> State<'_, 'py> {
+impl<'a, 'py> State<'a, 'py> {
+    /// `room`: SENDs that may begin to wait; `opens`: payloads are opened, if there is anything to open.
+    pub fn of(py: Python<'py>, reader: &'a Reader, known: Known<'py>, room: i64, opens: bool) -> Self {
+        let (producers, consumers, early, delivered, left) = known;
+        State {
+            py,
+            tables: &reader.tables,
+            sent_type: &reader.sent,
+            producers,
+            consumers,
+            early: (!early.is_empty()).then_some(early),
+            delivered,
+            left: reader.tables.chosen(&left),
+            opens,
+            known_producers: HashMap::new(),
+            known_consumers: HashMap::new(),
+            room,
+            waiting: 0,
+        }
+    }
+
     fn observe(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<Named>> {
         let command = frames.command(self.tables, frame)?;
         let parts = frame.parts();
@@ -129,16 +135,26 @@ impl<'py> State<'_, 'py> {
                 Ok(Some(Named { topic, subscription, messages: Some(messages), ..Named::default() }))
             }
             CommandKind::Ack | CommandKind::Flow => {
-                let plain = frames.is_client(frame) && !parts.numbers.ack_set && !parts.numbers.has_request;
-                let consumer = if plain { self.consumer(frames, parts.numbers.id)? } else { None };
+                let consumer = self.plain_consumer(frames, frame)?;
                 Ok(consumer.map(|(topic, subscription)| Named { topic, subscription, ..Named::default() }))
             }
             CommandKind::Other => Ok(None),
         }
     }
 
+    /// Return the consumer of an ACK or FLOW that says no more than usual.
+    pub fn plain_consumer(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<(u32, u32)>> {
+        let numbers = &frame.parts().numbers;
+        let plain = frames.is_client(frame) && !numbers.ack_set && !numbers.has_request;
+        if plain {
+            self.consumer(frames, numbers.id)
+        } else {
+            Ok(None)
+        }
+    }
+
     /// Return true if the receipt of a SEND came before it.
-    fn is_answered(&self, numbers: &Numbers) -> PyResult<bool> {
+    pub fn is_answered(&self, numbers: &Numbers) -> PyResult<bool> {
         match &self.early {
             None => Ok(false),
             Some(early) => early.contains((intern!(self.py, "SEND"), numbers.id, numbers.sequence)),
@@ -146,7 +162,7 @@ impl<'py> State<'_, 'py> {
     }
 
     /// Tell the session how many messages a delivered batch has.
-    fn remember_batch(&self, frames: &Frames, frame: &Frame, messages: i64) -> PyResult<()> {
+    pub fn remember_batch(&self, frames: &Frames, frame: &Frame, messages: i64) -> PyResult<()> {
         let id = match frames.fields(self.py, self.tables, frame)?.get_item(intern!(self.py, "message_id"))? {
             Some(id) => id,
             None => PyDict::new(self.py).into_any(),
@@ -170,7 +186,7 @@ impl<'py> State<'_, 'py> {
     }
 
     /// Return a producer of which no sequence ids must be compared.
-    fn producer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<&mut Producer<'py>>> {
+    pub fn producer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<&mut Producer<'py>>> {
         let py = self.py;
         if !self.known_producers.contains_key(&id) {
             let known = match self.producers.get_item(id)? {
@@ -199,7 +215,7 @@ impl<'py> State<'_, 'py> {
         Ok(queue)
     }
 
-    fn consumer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<(u32, u32)>> {
+    pub fn consumer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<(u32, u32)>> {
         let py = self.py;
         if let Some(known) = self.known_consumers.get(&id) {
             return Ok(*known);

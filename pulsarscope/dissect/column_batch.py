@@ -11,12 +11,13 @@ from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 class ColumnBatch(FrameBatch):
     """Frames of a connection whose client is known. The rows and attachments are those that Python has read since the last columns."""
 
-    __slots__ = ("columns",)
+    __slots__ = ("_places", "columns")
 
     def __init__(self, columns: Any) -> None:
         """Begin with the empty `Frames` of the compiled reader."""
         super().__init__()
         self.columns = columns
+        self._places: tuple[int, int] | None = None  # of a part
 
     def __len__(self) -> int:
         return len(self.columns) + len(self.rows)
@@ -35,6 +36,22 @@ class ColumnBatch(FrameBatch):
         if ranks:
             raise NotImplementedError
         self.settle().sort()
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Places of the first frame and behind the last one in the columns."""
+        return self._places or (0, len(self.settle()))
+
+    def all_moments(self) -> Sequence[int]:
+        """See `FrameBatch`."""
+        moments: list[int] = self.settle().moments()
+        return moments
+
+    def part(self, start: int, stop: int) -> ColumnBatch:
+        """See `FrameBatch`; a part has the columns of all frames, and places of its own."""
+        batch = ColumnBatch(self.settle())
+        batch._places = start, stop
+        return batch
 
     def in_rows(self, kept: KeptBytes) -> FrameBatch:
         """Return the frames as rows, with the bytes that are kept beside them."""

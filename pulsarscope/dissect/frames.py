@@ -110,6 +110,10 @@ class FrameBatch:
         for position, attachment in other.attachments.items():
             self.attachments[before + position] = attachment
 
+    def all_moments(self) -> Sequence[int]:
+        """Return the moments of all frames, wherever they are kept."""
+        return self.moments
+
     def part(self, start: int, stop: int) -> FrameBatch:
         """Return the frames at these positions."""
         if not start and stop >= len(self.rows):

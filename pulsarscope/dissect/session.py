@@ -55,6 +55,13 @@ class Session:
         """
         return place
 
+    def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:  # noqa: ARG002 - a capability
+        """Open the messages of frames in columns from one place up to another; return the place of the first one that needs a row.
+
+        It may return before, when there are many messages. `entries` receives the `MessageEntry`s, and nothing else may come of the frames.
+        """
+        return places[0]
+
     def ask(self, frame: FrameRow, key: Hashable, events: list[Event]) -> None:
         """Let a frame wait for its answer under a key."""
         events += [Exchange(given_up) for given_up in self.context.pairing.ask(key, request_of(frame, str(key)))]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import KeptBytes
+from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.engine.ordering import FILE_SHIFT, Step, orders_of, spread
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ExchangeRow, JourneyRow, MessageRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
@@ -26,6 +27,18 @@ def ordered_rows_type(options: Options, kinds: AbstractSet[str]) -> Any:
     if native is None or not options.columns or not kinds.isdisjoint({MessageRow.kind, JourneyRow.kind}):
         return None
     return partial(native.OrderedRows, exchanges=ExchangeRow.kind in kinds)
+
+
+def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
+    """Return True when all that is asked for of frames are the messages in them, and these stay together: the compiled reader opens them.
+
+    `kinds` as before.
+    """
+    native, _ = load_native()
+    looked_into = options.message_columns is not None or options.payload is not None or options.raw or options.places
+    if native is None or not options.together or looked_into:
+        return False
+    return MessageRow.kind in kinds and kinds <= {MessageRow.kind, FindingRow.kind, ConnectionRow.kind, ANCHOR}
 
 
 def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., None], carry_out: Callable[..., None]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -270,6 +270,10 @@ class Timeline:
         """Complete frames in columns."""
         if self._rows is not None:
             self._rows.observe_columns(batch, self._settings.kept())
+
+    def open_columns(self, batch: ColumnBatch, out: list[Row | RawFrame]) -> Iterator[None]:
+        """Append the rows of the messages in columns of frames; give way whenever there may be many."""
+        return iter(()) if self._rows is None else self._rows.open_columns(batch, self._settings.kept(), out)
 
     def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
         """Append the rows of all that still waits; return the rest of the connection, for which late packets are counted."""

@@ -19,7 +19,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.dissect.session import SessionSettings
-from pulsarscope.engine.column_rows import ordered_rows_type, steps_in_rows
+from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
@@ -111,7 +111,7 @@ class Engine:
             options.names,
         )
         codes = finding_codes(made, rules=False)
-        columns = select is None and ordered_rows_type(options, kinds) is not None
+        columns = select is None and (ordered_rows_type(options, kinds) is not None or opens_messages(options, kinds))
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, messages_evaluated=messages_evaluated)

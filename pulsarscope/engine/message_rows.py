@@ -54,8 +54,9 @@ class MessageRows:
         else:
             large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
             if not large and isinstance(out, RowList) and out.together:
-                kept = {name: [*values] if isinstance(values, Iterator) else values for name, values in columns.items()}
-                out.append_together(EntryMessages(base, entry.count, kept))
+                if isinstance(properties := columns.get("properties"), Iterator):  # they can be taken once
+                    columns["properties"] = [*properties]
+                out.append_together(EntryMessages(base, entry.count, columns))
             elif large and isinstance(out, RowList):
                 out.extend_later(self._rows(entry))
             else:

@@ -28,7 +28,7 @@ def orders_of(order: int, frames: FrameBatch) -> list[int]:
     """Return the order of each frame of a step."""
     file = order >> FILE_SHIFT << FILE_SHIFT
     # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
-    return [at if (at := file | moment) < order else order for moment in frames.moments]
+    return [at if (at := file | moment) < order else order for moment in frames.all_moments()]
 
 
 def spread(orders: list[int], frames: FrameBatch, rows: Sequence[Row | RawFrame]) -> None:

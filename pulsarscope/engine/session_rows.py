@@ -114,6 +114,28 @@ class SessionRows:
                 self.observe(frames, rows)
                 place = columns.replace(place, frames.rows, rows)
 
+    def open_columns(self, batch: ColumnBatch, kept: KeptBytes, out: list[Any]) -> Iterator[None]:
+        """Append the rows of the messages in a batch of frames in columns; give way whenever there may be many."""
+        columns = batch.settle()
+        (place, stop), count = batch.places, 1
+        while place < stop:
+            before = place
+            entries: list[Event] = []
+            try:
+                place = self._session.open_columns(columns, (place, stop), entries)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._let_go(error)
+            if place > before:
+                self.write(entries, None, out)
+                count = 1
+                yield
+                continue
+            frames = batch.part_in_rows(place, min(place + count, stop), kept)
+            place, count = place + len(frames), min(2 * count, FRAMES_TOGETHER)  # such frames seldom come alone
+            for frame in frames.each():
+                self.observe(frame, out)
+                yield
+
     def waits(self) -> int:
         """Return how many bytes the session keeps for what may follow."""
         try:

@@ -224,12 +224,11 @@ class Timelines:
                 if rows.later:
                     yield from self._taken(rows, keys, key, keyed=keyed)
             else:
-                for some in self._pieces(frames):
-                    before = len(rows)
-                    timeline.observe(some, rows)
+                before = len(rows)
+                for _ in self._observed(timeline, frames, rows):
                     if rows.later:
                         yield from self._taken(rows, keys, key, keyed=keyed)
-                        payload_bytes = 0
+                        payload_bytes = before = 0
                         continue
                     if keyed:
                         keys += repeat(key, len(rows) - len(keys))
@@ -239,6 +238,7 @@ class Timelines:
                         yield rows[: self._rows_max], keys[: self._rows_max]
                         del rows[: self._rows_max], keys[: self._rows_max]
                         payload_bytes = 0
+                    before = len(rows)
             if keyed:
                 keys += repeat(key, len(rows) - len(keys))
         if rows:
@@ -301,11 +301,17 @@ class Timelines:
         if row is not None:
             rows.append(Closed(row, ended.closing))
 
-    def _pieces(self, frames: FrameBatch) -> Iterable[FrameBatch]:
-        """Return the frames one by one where each may give very many rows."""
-        if self._rows_max < sys.maxsize and self._gives_messages:
-            return frames.each()
-        return (frames,)
+    def _observed(self, timeline: Timeline, frames: FrameBatch, rows: list[Any]) -> Iterator[None]:
+        """Append the rows of frames; give way behind each one that may give very many."""
+        if isinstance(frames, ColumnBatch):
+            yield from timeline.open_columns(frames, rows)
+        elif self._rows_max < sys.maxsize and self._gives_messages:
+            for frame in frames.each():
+                timeline.observe(frame, rows)
+                yield
+        else:
+            timeline.observe(frames, rows)
+            yield
 
     def payload_bytes(self, rows: list[Any]) -> int:
         """Return how much payload text the rows hold."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +22,9 @@ from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run
 from pulsarscope.model import ordered_rows
 from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import NATIVE, load_native
+from pulsarscope.model.records import EntryMessages
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Piece
@@ -69,11 +72,17 @@ class BothReaders:
         in_columns = msgspec.structs.replace(quick, records=frozenset(counted), raw=False, columns=True)
         kinds = frozenset({"frame", "finding"})
         whole = msgspec.structs.replace(in_columns, records=kinds, rules=False, payloads=False, every_command=True)
-        self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole]
+        told = frozenset({"message", "finding"})
+        alone = msgspec.structs.replace(quick, records=told, raw=False, rules=False, payload=None, message_columns=None, places=False)
+        messages = msgspec.structs.replace(alone, rows_max=ROWS_MAX, together=True, anchors=True)
+        self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages]
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 
     def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None) -> None:
-        """Require equal rows. `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more."""
+        """Require equal rows.
+
+        `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more, of 4 messages.
+        """
         del good_checksums_max
         self._path.write_bytes(data)
         options = self._options[(len(data) if other in (None, NONE) else other) % len(self._options)]
@@ -102,9 +111,18 @@ def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
 
 
 def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
-    """Return rows, made of ordered rows of the compiled reader, too."""
+    """Return rows, made of ordered rows of the compiled reader, too, and of messages that stay together."""
     ordered, following = ordered_rows.split(rows)
-    return rows if ordered is None else [*ordered.all(), *following]
+    return [*chain.from_iterable(map(_each, rows if ordered is None else [*ordered.all(), *following]))]
+
+
+def _each(row: Any) -> Iterable[Any]:
+    """Return a row, or those of the messages of an entry."""
+    if not isinstance(row, EntryMessages):
+        return (row,)
+    columns = {name: [*values] for name, values in row.columns.items()}
+    own = ({name: values[index] for name, values in columns.items()} for index in range(row.count))
+    return (msgspec.structs.replace(row.shared, **values) for values in own)
 
 
 class BothSplitters:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Any
@@ -46,9 +47,6 @@ TEXTS_MAX = 4096
 """Times whose text is cached: the messages of a batch share them."""
 
 
-_MARK = msgspec.Raw(b"\x01")
-"""Placeholder that the compiled reader replaces by the values of a column; no text has it unescaped."""
-
 _MESSAGE_TIMES = frozenset(TIME_COLUMNS[MessageRow.kind])
 _AS_JSON = frozenset({"properties", "value", "ordering_key"})
 """Columns of messages that are neither texts nor numbers, nor times."""
@@ -87,7 +85,7 @@ class JsonLines:
         """Return the lines of rows, or `EntryMessages` among them, with line ends. The times in the rows become text."""
         if self._has_entries(rows):
             parts = groupby(rows, lambda row: type(row) is EntryMessages)
-            return b"".join([b"".join(map(self._entry, part)) if together else self.encode([*part]) for together, part in parts])
+            return b"".join([self._entries(part) if together else self.encode([*part]) for together, part in parts])
         if self._subsets:
             rows = self._subset(rows)
         else:
@@ -140,25 +138,29 @@ class JsonLines:
     def _has_entries(self, rows: list[Any]) -> bool:
         return self._together and EntryMessages in set(map(type, rows))
 
-    def _entry(self, entry: EntryMessages) -> bytes:
-        """Return the lines of the messages of an entry, of which the compiled reader makes one after the other."""
-        native, _ = load_native()
-        shared, own = entry.shared, [name for name in MessageRow.__struct_fields__ if name in entry.columns]
-        self._write_times([shared])
-        for name in own:
-            setattr(shared, name, _MARK)
-        values = [self._values(name, entry.columns[name]) for name in own]
-        lines: bytes = native.message_lines(escape_json(self._encode([shared])), values, entry.count)
+    def _entries(self, entries: Iterable[EntryMessages]) -> bytes:
+        """Return the lines of the messages of entries, of which the compiled reader makes one after the other."""
+        lines: bytes = self._message_lines.lines([(entry.shared, entry.count, entry.columns) for entry in entries])
         return lines
 
-    def _values(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values of a column of messages as the compiled reader takes them."""
-        if isinstance(values, list) and name in _MESSAGE_TIMES:
-            return [*map(self._texts.__getitem__, values)]
-        if not isinstance(values, list) or name not in _AS_JSON:
+    @cached_property
+    def _message_lines(self) -> Any:
+        native, _ = load_native()
+        return native.MessageLines(MessageRow.kind, MessageRow.__struct_fields__, {"time", *_MESSAGE_TIMES}, self._own_json, self._json)
+
+    def _own_json(self, name: str, values: Sequence[Any]) -> Iterable[Any]:
+        """Return the values of a column of messages as the compiled reader takes them: texts, numbers, and JSON in bytes."""
+        if name in _MESSAGE_TIMES:
+            return [None if text is None else b'"%s"' % text.encode() for text in map(self._texts.__getitem__, values)]
+        if name not in _AS_JSON:
             return values
+        values = [*values]
         lines = escape_json(self._encode(values)).split(b"\n")  # JSON text has no raw line end
         return [None if value is None else line for value, line in zip(values, lines, strict=False)]
+
+    def _json(self, value: Any) -> bytes:
+        """Return the JSON of a value."""
+        return escape_json(self._encode([value]))[:-1]
 
     def _subset(self, rows: list[Any]) -> list[Any]:
         """Return rows of the chosen columns; rows that have only these already are taken as they are."""

@@ -113,7 +113,7 @@ class BatchReader:
         Returns:
             Number of messages, and their own columns; a column that is not there is the entry's for all.
         """
-        if (columns := self._read_compiled(data, claimed, entry)) is not None:
+        if (columns := self.read_compiled(data, claimed, entry.sequence_id, entry.index)) is not None:
             return claimed, columns
         batch = BatchColumns()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
@@ -140,14 +140,14 @@ class BatchReader:
                 notes.append(("batch-corrupt", f"{end - batch.position:,} bytes follow the last of {claimed} messages"))
         return batch.count, self._columns(batch, claimed, entry)
 
-    def _read_compiled(self, data: bytes, claimed: int, entry: MessageRow) -> Columns | None:
-        """Read all messages by the compiled reader, where it is installed and finds them plain."""
+    def read_compiled(self, data: bytes, claimed: int, sequence_id: int | None, index: int | None) -> Columns | None:
+        """Read all messages by the compiled reader, where it is installed and finds them plain; those numbers are the entry's."""
         native, _ = load_native()
         if native is None or self._form is not None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > BATCH_METADATA_MAX_BYTES:
             return None
-        columns: Columns | None = compiled_reader(native, self._properties, self._sha256).read(data, claimed, entry.sequence_id)
-        if columns is not None and entry.index is not None:
-            columns["index"] = _indexes(entry.index, claimed, claimed)
+        columns: Columns | None = compiled_reader(native, self._properties, self._sha256).read(data, claimed, sequence_id)
+        if columns is not None and index is not None:
+            columns["index"] = _indexes(index, claimed, claimed)
         return columns
 
     def _columns(self, batch: BatchColumns, claimed: int, entry: MessageRow) -> Columns:

@@ -171,9 +171,23 @@ class EntryOpener:
             return Entry(base)
         for name in OWN_COLUMNS:
             setattr(base, name, None)
-        more = len(data) - METADATA_COMMON_BYTES * count
-        entry = Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
+        entry = Entry(base, count, columns, _large_metadata_bytes(data, count, columns))
         return self._with_values(entry, data, owner, frame, notes)
+
+    def open_plain_batch(
+        self, payload: bytes, codec: str, uncompressed_size: int, claimed: int, sequence_id: int | None, index: int | None
+    ) -> tuple[dict[str, Any], int] | None:
+        """Return the columns of a batch, and the size of unusually large metadata; None when it is not plain to the compiled reader.
+
+        `claimed`, `sequence_id` and `index` are those of the entry.
+        """
+        allowed = self._allowed
+        data, note, _ = self._decompressed(codec, payload, uncompressed_size)
+        columns = None if data is None or note is not None else self._batches.read_compiled(data, claimed, sequence_id, index)
+        if data is None or columns is None:
+            self._allowed = allowed  # it is opened again
+            return None
+        return columns, _large_metadata_bytes(data, claimed, columns)
 
     def _with_values(self, entry: Entry, data: bytes, owner: Owner, frame: FrameRow, notes: list[Note]) -> Entry:
         if self._values is not None:
@@ -221,3 +235,9 @@ class EntryOpener:
     def rest(self) -> list[tuple[Owner, MessageRow]]:
         """Return owner and row of the last chunk seen, for each chunked message that is not complete at the end."""
         return self._chunks.rest()
+
+
+def _large_metadata_bytes(data: bytes, count: int, columns: dict[str, Any]) -> int:
+    """Return the size of the metadata of the messages of a batch beyond what is common."""
+    more = len(data) - METADATA_COMMON_BYTES * count
+    return max(more - sum(columns["payload_size"]), 0) if more > 0 else 0

@@ -99,7 +99,7 @@ class Sends:
                 # So many SENDs pay for the next look at all that wait. A compiled reader may go on, but knows sequence ids alone.
                 producer.known = None if producer.copied is None else {waiting.sequence_id for waiting in producer.waiting}
         if sent.entry is not None:
-            self._hold(sent, sent.entry, events)
+            self.hold(sent, sent.entry, events)
         if self.waiting > PENDING_REQUESTS_MAX:
             self._bound_count(events)
 
@@ -131,7 +131,7 @@ class Sends:
         self._give_up_oldest(producer_id, producer, index, events)
         return True
 
-    def _hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
+    def hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
         """Let the messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
         self._tickets = sent.ticket = self._tickets + 1
         self._holding = self._holding or {}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
-
-import msgspec
 
 from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Remark
 from pulsarscope.dissect.exchange import Request, elapsed, response_of
@@ -14,43 +11,23 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX, ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
-from pulsarscope.protocols.pulsar.frame.commands import commands_with
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.metadata_fields import WRAPPED
 from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
 from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.description import shared
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
+from pulsarscope.protocols.pulsar.session.names import NAMING_COMMANDS, NO_NAMES, TOPICS_OF, Consumer, Names
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.remarks import incomplete, report_notes
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, early_key, opened, receipt_key, request_of
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
-
-Names = tuple[str | None, str | None, str | None]
-_NO_NAMES: Names = (None, None, None)
-"""Topic, name of the producer, subscription."""
-
-
-class Consumer(msgspec.Struct):
-    """A SUBSCRIBE."""
-
-    topic: str | None = None
-    subscription: str | None = None
-
-
-_NAMING_COMMANDS = commands_with("topic", "producer_name", "subscription", "consumer_id", "producer_id")
-
-_TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "ADD_PARTITION_TO_TXN": lambda fields: list(fields.get("partitions") or ()),
-    "ADD_SUBSCRIPTION_TO_TXN": lambda fields: [part["topic"] for part in fields.get("subscription") or () if "topic" in part],
-}
-"""Commands about any number of topics, and their readers."""
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -176,14 +153,30 @@ class PulsarSession(Session):
 
     def observe_columns(self, columns: Any, place: int) -> int:
         """See the contract."""
-        requests, sends = self._requests, self._sends
-        known = self._opens_payloads and self._values is not None and self._values.are_known
-        if known or self._wants_messages or self._awaits_schemas:
+        if self._wants_messages or self._meets_values():
             return place
-        state = sends.producers, self._consumers, requests.early, self._remember_batch, requests.anchors.commands
-        place, waiting = columns.observe(place, state, PENDING_REQUESTS_MAX - sends.waiting, self._opens_payloads)
-        sends.waiting += waiting
+        place, waiting = columns.observe(place, self._known(), PENDING_REQUESTS_MAX - self._sends.waiting, self._opens_payloads)
+        self._sends.waiting += waiting
         return place
+
+    def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:
+        """See the contract."""
+        sends = self._sends
+        if not self._wants_messages or self._meets_values():
+            return places[0]
+        opening = self._opener.open_plain_batch, sends.hold, sends.release, Entry, MessageRow, entries
+        place, waiting = columns.open(places, self._known(), PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
+        sends.waiting += waiting
+        return int(place)
+
+    def _meets_values(self) -> bool:
+        """Return True when messages may have values, or wait for the schema of them."""
+        return self._awaits_schemas or (self._opens_payloads and self._values is not None and self._values.are_known)
+
+    def _known(self) -> tuple[Any, ...]:
+        """Return what the compiled reader must know of the session."""
+        requests = self._requests
+        return self._sends.producers, self._consumers, requests.early, self._remember_batch, requests.anchors.commands
 
     def finish(self, events: list[Event]) -> None:
         """See the contract: unanswered requests, unrequested responses, messages without a receipt."""
@@ -337,9 +330,9 @@ class PulsarSession(Session):
             self._requests.anchors.acknowledged(frame, fields, events)
         elif command == "CLOSE_PRODUCER":
             self._close_producer(fields.get("producer_id", -1))
-        names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES
-        if command in _TOPICS_OF:
-            topics = _TOPICS_OF[command](fields)
+        names = topic, name, subscription = self._names(command, fields) if command in NAMING_COMMANDS else NO_NAMES
+        if command in TOPICS_OF:
+            topics = TOPICS_OF[command](fields)
             if len(topics) > 1:
                 frame.topics = {several: {"messages": 0, "bytes": 0} for several in topics}
             topic = topics[0] if len(topics) == 1 else None

@@ -31,7 +31,7 @@ Answer = tuple[int, dict[str, list[Any]], list[Note]]
 class ReferenceReader(BatchReader):
     """Leaves every message to the reference, and so meets no shape."""
 
-    def _read_compiled(self, *_: object) -> None:
+    def read_compiled(self, *_: object) -> None:
         return None
 
     def _read_common(self, *_: object) -> int:

@@ -1,0 +1,156 @@
+//! Messages of entries as lines of NDJSON.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyString, PyTuple};
+
+use crate::caught;
+use crate::json::{self, Times};
+use crate::messages::MessageColumn;
+
+/// Estimated size of a line beside what its entry shares.
+const OWN_BYTES: usize = 256;
+/// Memory that is kept for the lines to come: making room anew for each batch of rows takes a tenth of the time.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// A column of an entry: of a compiled batch, or values of Python.
+enum Column<'py> {
+    Compiled(Bound<'py, MessageColumn>),
+    Python(Vec<Bound<'py, PyAny>>),
+}
+
+impl Column<'_> {
+    fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> PyResult<bool> {
+        match self {
+            Column::Compiled(column) => Ok(column.get().write(index, times, out)),
+            Column::Python(values) => match values.get(index) {
+                Some(value) if !value.is_none() => write_value(value, out).map(|()| true),
+                _ => Ok(false),
+            },
+        }
+    }
+}
+
+/// Append a value of Python; bytes are JSON already.
+fn write_value(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    if let Ok(text) = value.cast::<PyString>() {
+        json::string(&text.to_cow()?, out);
+    } else if let Ok(value) = value.cast::<PyBool>() {
+        json::boolean(value.is_true(), out);
+    } else if value.is_instance_of::<PyInt>() {
+        json::number(value.extract()?, out);
+    } else {
+        out.extend_from_slice(value.cast::<PyBytes>()?.as_bytes());
+    }
+    Ok(())
+}
+
+/// Writer of the lines of messages.
+#[pyclass(frozen, module = "pulsarscope_native")]
+pub struct MessageLines {
+    /// Names of columns, each as it stands in JSON, and whether it holds times.
+    columns: Vec<(Py<PyString>, Vec<u8>, bool)>,
+    head: Vec<u8>,
+    own_json: Py<PyAny>,
+    shared_json: Py<PyAny>,
+    out: Mutex<Vec<u8>>,
+}
+
+#[pymethods]
+impl MessageLines {
+    /// `kind`: tag of rows of messages; `names`: of their columns; `times`: those that hold times; `own_json`: returns the values of a
+    /// column, given its name and its values, as texts, numbers and JSON in bytes; `shared_json`: returns the JSON of a value.
+    #[new]
+    fn new(kind: &str, names: &Bound<'_, PyTuple>, times: HashSet<String>, own_json: Py<PyAny>, shared_json: Py<PyAny>) -> PyResult<Self> {
+        let mut head = b"{\"record\":".to_vec();
+        json::string(kind, &mut head);
+        let mut columns = Vec::new();
+        for name in names {
+            let name = name.cast_into::<PyString>()?;
+            let text = name.to_cow()?;
+            let mut quoted = b",".to_vec();
+            json::string(&text, &mut quoted);
+            quoted.push(b':');
+            columns.push((name.clone().unbind(), quoted, times.contains(text.as_ref())));
+        }
+        Ok(MessageLines { columns, head, own_json, shared_json, out: Mutex::default() })
+    }
+
+    /// Return the lines of entries: of each the row that its messages share, their number, and the columns that they have for themselves.
+    fn lines<'py>(&self, py: Python<'py>, entries: Vec<(Bound<'py, PyAny>, usize, Bound<'py, PyDict>)>) -> PyResult<Bound<'py, PyBytes>> {
+        caught(|| {
+            let mut times = Times::default();
+            let mut out = self.out.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
+            for (shared, count, own) in &entries {
+                self.append(py, shared, *count, own, &mut times, &mut out)?;
+            }
+            let lines = PyBytes::new(py, &out);
+            out.clear();
+            out.shrink_to(KEPT_BYTES);
+            if let Ok(mut kept) = self.out.lock() {
+                *kept = out;
+            }
+            Ok(lines)
+        })
+    }
+}
+
+impl MessageLines {
+    /// Append the lines of an entry.
+    fn append<'py>(
+        &self,
+        py: Python<'py>,
+        shared: &Bound<'py, PyAny>,
+        count: usize,
+        own: &Bound<'py, PyDict>,
+        times: &mut Times,
+        out: &mut Vec<u8>,
+    ) -> PyResult<()> {
+        // What is the same in all lines before each column, with its name; the size of that without the name; and its values.
+        let mut parts: Vec<(Vec<u8>, usize, Column<'py>)> = Vec::with_capacity(own.len());
+        let mut fixed = self.head.clone();
+        for (name, quoted, is_time) in &self.columns {
+            let name = name.bind(py);
+            if let Some(values) = own.get_item(name)? {
+                let column = match values.cast_into::<MessageColumn>() {
+                    Ok(compiled) => Column::Compiled(compiled),
+                    Err(other) => {
+                        Column::Python(self.own_json.bind(py).call1((name, other.into_inner()))?.try_iter()?.collect::<PyResult<_>>()?)
+                    }
+                };
+                let size = fixed.len();
+                fixed.extend_from_slice(quoted);
+                parts.push((std::mem::take(&mut fixed), size, column));
+                continue;
+            }
+            let value = shared.getattr(name)?;
+            if value.is_none() {
+                continue;
+            }
+            fixed.extend_from_slice(quoted);
+            if *is_time {
+                times.write(value.extract()?, &mut fixed);
+            } else if value.is_instance_of::<PyString>() || value.extract::<i64>().is_ok() {
+                write_value(&value, &mut fixed)?;
+            } else {
+                write_value(&self.shared_json.bind(py).call1((value,))?, &mut fixed)?;
+            }
+        }
+        fixed.extend_from_slice(b"}\n");
+        let shared_bytes: usize = parts.iter().map(|(before, ..)| before.len()).sum();
+        out.reserve(count * (shared_bytes + fixed.len() + OWN_BYTES));
+        for index in 0..count {
+            for (before, size, column) in &parts {
+                let start = out.len();
+                out.extend_from_slice(before);
+                if !column.write(index, times, out)? {
+                    out.truncate(start + size);
+                }
+            }
+            out.extend_from_slice(&fixed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Batches in columns of frames, opened for their messages: the way of entries from SENDs to their receipts, and of those of deliveries.
+//!
+//! The Python session owns what waits, opens payloads and bounds both. A frame with more than a batch ends the call, and Python deals with it.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::IntoPyObjectExt;
+
+use crate::caught;
+use crate::frames::{Entry, Frame, Frames};
+use crate::sent_queue::Waiting;
+use crate::session::{Known, State};
+use crate::tables::{CommandKind, Role, Tables, Value};
+
+const MILLISECOND: i64 = 1_000_000;
+const TIME_MAX: i64 = i64::MAX / MILLISECOND;
+const PRODUCE: &str = "produce";
+const DELIVER: &str = "deliver";
+/// Metadata of an entry, at most, that are not counted as large.
+const METADATA_COMMON_BYTES: i64 = 256;
+const NO_CODEC: &[u8] = b"\"NONE\"";
+
+/// What opens entries: functions that open a batch, let the messages of a SEND wait and release them, the types of entries and of rows of
+/// messages, and the list that takes entries.
+#[derive(FromPyObject)]
+pub struct Opening<'py> {
+    #[pyo3(item(0))]
+    open: Bound<'py, PyAny>,
+    #[pyo3(item(1))]
+    hold: Bound<'py, PyAny>,
+    #[pyo3(item(2))]
+    release: Bound<'py, PyAny>,
+    #[pyo3(item(3))]
+    entry: Bound<'py, PyAny>,
+    #[pyo3(item(4))]
+    row: Bound<'py, PyAny>,
+    #[pyo3(item(5))]
+    entries: Bound<'py, PyList>,
+}
+
+/// Open frames from a place on until one that Python must deal with, or until they have very many messages; see `Frames.open`.
+pub fn open<'py>(
+    py: Python<'py>,
+    frames: &mut Frames,
+    range: (usize, usize),
+    known: Known<'py>,
+    room: i64,
+    opening: &Opening<'py>,
+    messages_max: i64,
+) -> PyResult<(usize, i64)> {
+    let reader = frames.reader.clone_ref(py);
+    let mut state = State::of(py, reader.get(), known, room, true);
+    let entries = std::mem::take(&mut frames.entries);
+    let (mut place, stop) = range;
+    let result = caught(|| {
+        let mut messages = 0;
+        while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop && messages <= messages_max) {
+            let Some(opened) = state.open(frames, frame, opening)? else { break };
+            messages += opened;
+            place += 1;
+        }
+        Ok(())
+    });
+    frames.entries = entries;
+    result.map(|()| (place, state.waiting))
+}
+
+/// The values that the messages of a batch share, from the metadata of the entry.
+struct Shared<'py> {
+    producer: Option<Bound<'py, PyAny>>,
+    sequence: Option<i64>,
+    published: Option<i64>,
+    codec: Option<Bound<'py, PyAny>>,
+    uncompressed: i64,
+    messages: i64,
+    broker_time: Option<i64>,
+    index: Option<i64>,
+}
+
+/// Return a time of the wire in ns; None for none, and for one that no int64 can hold.
+fn nanoseconds(milliseconds: i64) -> Option<i64> {
+    (milliseconds != 0 && -TIME_MAX < milliseconds && milliseconds < TIME_MAX).then_some(milliseconds * MILLISECOND)
+}
+
+impl<'py> Shared<'py> {
+    /// Return those of a frame; None if it has no batch, or one that is encrypted, in chunks, of a transaction, delayed, or with a schema.
+    fn of(py: Python<'py>, frames: &Frames, tables: &Tables, frame: &Frame) -> Option<Self> {
+        let parts = frame.parts();
+        let (mut producer, mut codec, mut plain) = (None, NO_CODEC, true);
+        let (mut sequence, mut published, mut uncompressed, mut messages) = (None, None, 0, None);
+        tables.visit(frames.slice(py, frame, parts.metadata?), tables.metadata, |role, value| match (role, value) {
+            (Role::ProducerName, Value::Text(text)) => producer = Some(text),
+            (Role::SequenceId, Value::Number(number)) => sequence = Some(number),
+            (Role::PublishTime, Value::Number(number)) => published = nanoseconds(number),
+            (Role::Compression, Value::Name(name)) => codec = name,
+            (Role::UncompressedSize, Value::Number(number)) => uncompressed = number,
+            (Role::Messages, Value::Number(number)) => messages = Some(number),
+            (Role::Rare, Value::Text(_) | Value::Flag(_)) => {} // a key or an absent value, which messages of a batch have for themselves
+            (Role::Rare | Role::Wrapped | Role::WrappedAndRare, _) => plain = false,
+            _ => {}
+        })?;
+        let (mut broker_time, mut index) = (None, None);
+        if let Some(range) = parts.entry {
+            tables.visit(frames.slice(py, frame, range), tables.entry_metadata, |role, value| match (role, value) {
+                (Role::BrokerTime, Value::Number(number)) => broker_time = nanoseconds(number),
+                (Role::Index, Value::Number(number)) => index = Some(number),
+                _ => {}
+            })?;
+        }
+        let text = |raw: &[u8]| tables.text(py, raw).map(Bound::into_any);
+        Some(Shared {
+            producer: match producer {
+                Some(name) => Some(text(name)?),
+                None => None,
+            },
+            sequence,
+            published,
+            codec: if codec == NO_CODEC { None } else { Some(text(codec.get(1..codec.len() - 1)?)?) },
+            uncompressed,
+            messages: messages.filter(|count| plain && *count > 0)?,
+            broker_time,
+            index,
+        })
+    }
+}
+
+/// Ledger, entry and partition of a message id; None for what it does not say.
+type Place = (Option<i64>, Option<i64>, Option<i64>);
+
+/// Return the message id of a command, and its redelivery_count.
+fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<(Option<Place>, Option<i64>)>> {
+    let plan = frames.command(tables, frame)?.plan;
+    let (mut inside, mut redelivered) = (None, None);
+    let visited = tables.visit(frames.slice(py, frame, frame.parts().fields), plan, |role, value| match (role, value) {
+        (Role::MessageId, Value::Message(data, plan)) => inside = Some((data, plan)),
+        (Role::RedeliveryCount, Value::Number(number)) => redelivered = Some(number),
+        _ => {}
+    });
+    let Some(()) = visited else { return Ok(None) };
+    let Some((data, plan)) = inside else { return Ok(Some((None, redelivered))) };
+    let mut place = (None, None, None);
+    let visited = tables.visit(data, plan, |role, value| match (role, value) {
+        (Role::LedgerId, Value::Number(number)) => place.0 = Some(number),
+        (Role::EntryId, Value::Number(number)) => place.1 = Some(number),
+        (Role::Partition, Value::Number(number)) => place.2 = (number >= 0).then_some(number),
+        _ => {}
+    });
+    Ok(visited.map(|()| (Some(place), redelivered)))
+}
+
+impl<'py> State<'_, 'py> {
+    /// Return how many messages were opened in a frame; None for one that Python must deal with.
+    fn open(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        if self.left[usize::from(frame.parts().command)] {
+            return Ok(None);
+        }
+        match frames.command(self.tables, frame)?.kind {
+            CommandKind::Send => self.open_send(frames, frame, opening),
+            CommandKind::Receipt => self.release(frames, frame, opening),
+            CommandKind::Message => self.open_delivery(frames, frame, opening),
+            CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(|_| 0)),
+            CommandKind::Other => Ok(None),
+        }
+    }
+
+    fn open_send(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let numbers = &frame.parts().numbers;
+        if self.waiting >= self.room || numbers.replicated || self.is_answered(numbers)? {
+            return Ok(None);
+        }
+        let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
+        let producer = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0 && !producer.unnamed);
+        let Some(topic) = producer.map(|producer| producer.topic) else { return Ok(None) };
+        let Some(entry) = self.entry(frames, frame, &shared, opening, (PRODUCE, topic, 0), None, None)? else { return Ok(None) };
+        let (file, sub) = (frames.file(frame), frame.sub());
+        let sent = self.sent_type.bind(self.py).call1((file, frame.packet, sub, frame.time, numbers.sequence, &entry))?;
+        if let Some(producer) = self.producer(frames, numbers.id)? {
+            producer.waiting.sent.push_back(Waiting::Python(sent.clone().unbind()));
+        }
+        self.waiting += 1;
+        opening.hold.call1((sent, entry, &opening.entries))?;
+        Ok(Some(shared.messages))
+    }
+
+    /// Give the messages of a SEND, under the message id of its receipt.
+    fn release(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let py = self.py;
+        let Some((id, _)) = message_id(py, frames, self.tables, frame)? else { return Ok(None) };
+        let numbers = &frame.parts().numbers;
+        let file = frames.file(frame);
+        let Some(producer) = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0) else { return Ok(None) };
+        let Some(waiting) = producer.waiting.sent.front() else { return Ok(None) };
+        let sent = waiting.sent(py)?;
+        if sent.sequence != numbers.sequence || sent.time > frame.time || sent.packet > frame.packet || sent.file != file {
+            return Ok(None);
+        }
+        if let Waiting::Python(sent) = waiting {
+            let sent = sent.bind(py).clone();
+            let entry = sent.getattr(intern!(py, "entry"))?;
+            if !entry.is_none() {
+                let row = entry.getattr(intern!(py, "base"))?;
+                if row.getattr(intern!(py, "topic"))?.is_none() {
+                    return Ok(None);
+                }
+                if let Some((ledger, entry, partition)) = id {
+                    row.setattr(intern!(py, "ledger"), ledger)?;
+                    row.setattr(intern!(py, "entry"), entry)?;
+                    row.setattr(intern!(py, "partition"), partition)?;
+                }
+                opening.release.call1((sent, py.None(), &opening.entries))?;
+            }
+        }
+        producer.waiting.sent.pop_front();
+        self.waiting -= 1;
+        Ok(Some(0))
+    }
+
+    fn open_delivery(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let numbers = &frame.parts().numbers;
+        let Some((topic, subscription)) = self.consumer(frames, numbers.id)?.filter(|consumer| consumer.0 > 0) else { return Ok(None) };
+        if numbers.ack_set {
+            return Ok(None);
+        }
+        let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
+        let Some((id, redelivered)) = message_id(self.py, frames, self.tables, frame)? else { return Ok(None) };
+        let names = (DELIVER, topic, subscription);
+        let Some(entry) = self.entry(frames, frame, &shared, opening, names, id, redelivered)? else { return Ok(None) };
+        if shared.messages > 1 {
+            self.remember_batch(frames, frame, shared.messages)?;
+        }
+        opening.entries.append(entry)?;
+        Ok(Some(shared.messages))
+    }
+
+    /// Open the entry of a frame. `names`: direction, topic, subscription; `id`: that of the messages, if it is known.
+    #[allow(clippy::too_many_arguments)]
+    fn entry(
+        &self,
+        frames: &Frames,
+        frame: &Frame,
+        shared: &Shared<'py>,
+        opening: &Opening<'py>,
+        names: (&str, u32, u32),
+        id: Option<Place>,
+        redelivered: Option<i64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = self.py;
+        let parts = frame.parts();
+        let payload = PyBytes::new(py, frames.slice(py, frame, (parts.payload_at, frame.size())));
+        let codec = shared.codec.clone().unwrap_or_else(|| intern!(py, "NONE").clone().into_any());
+        let (claimed, sequence, index) = (shared.messages, shared.sequence, shared.index);
+        let opened = opening.open.call1((payload, &codec, shared.uncompressed, claimed, sequence, index))?;
+        if opened.is_none() {
+            return Ok(None);
+        }
+        let (columns, mut metadata_bytes): (Bound<'py, PyDict>, i64) = opened.extract()?;
+        let (direction, topic, subscription) = names;
+        let number = parts.numbers.id;
+        let (producer, consumer) = if direction == PRODUCE { (Some(number), None) } else { (None, Some(number)) };
+        if producer.is_some() {
+            metadata_bytes += (i64::from(parts.payload_at) - METADATA_COMMON_BYTES).max(0);
+        }
+        let [source, file, connection, protocol, _] = frames.names(frame);
+        let (ledger, entry, partition) = id.unwrap_or_default();
+        let none = || py.None().into_bound(py);
+        macro_rules! values {
+            ($($value:expr),* $(,)?) => { [$($value.into_bound_py_any(py)?),*] };
+        }
+        let (topic, subscription) = (frames.known(py, topic), frames.known(py, subscription));
+        let of_frame = values![source, file, frame.packet, frame.sub(), frame.time, connection, protocol];
+        let of_session = values![direction, topic, subscription, producer, consumer, &shared.producer, sequence, ledger, entry, partition];
+        let of_batch =
+            values![none(), claimed, none(), none(), none(), none(), shared.published, none(), none(), shared.broker_time, index];
+        let rest = values![redelivered, none(), none(), codec, false];
+        let unknown = (0..10).map(|_| none());
+        let values: Vec<_> = of_frame.into_iter().chain(of_session).chain(of_batch).chain(rest).chain(unknown).collect();
+        let row = opening.row.call1(PyTuple::new(py, values)?)?;
+        row.setattr(intern!(py, "status"), intern!(py, "ok"))?;
+        Ok(Some(opening.entry.call1((row, claimed, columns, metadata_bytes))?))
+    }
+}

@@ -1,0 +1,173 @@
+"""Messages that the compiled reader opens in columns of frames, against those of the Python reader."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from pulsarscope.model.platform import NATIVE
+from pulsarscope.protocols.pulsar.entry import reader as entry_reader
+from pulsarscope.protocols.pulsar.session import sends
+from pulsarscope.protocols.pulsar.session.session import PulsarSession
+from tests.scenarios.both_readers import BothReaders
+from tests.scenarios.capture_mutations import corpus_options
+from tests.scenarios.capturefile import pcap
+from tests.scenarios.chance import randoms
+from tests.scenarios.commands import (
+    TOPIC,
+    ack,
+    close_producer,
+    created,
+    flow,
+    message,
+    producer,
+    receipt,
+    send,
+    send_error,
+    subscribe,
+    success,
+)
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.frames import Single, batch, compress
+
+MESSAGES = 4
+"""The options of `BothReaders` with which messages alone are asked for."""
+
+CODECS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+
+ODD_METADATA: tuple[dict[str, Any], ...] = (
+    {"partition_key": "shared", "properties": [{"key": "a", "value": "b"}], "event_time": 1_700_000_000_000},
+    {"deliver_at_time": 1_700_000_000_000},
+    {"txnid_most_bits": 1, "txnid_least_bits": 2},
+    {"schema_version": b"\0" * 8},
+    {"marker_type": 20},
+    {"null_value": True},
+    {"encryption_keys": [{"key": "k", "value": b"v"}], "encryption_param": b"p" * 12},
+    {"num_chunks_from_msg": 2, "chunk_id": 0, "uuid": "u", "total_chunk_msg_size": 9},
+    {"publish_time": 1 << 62},
+    {"producer_name": "another"},
+    {"replicated_from": "west"},
+)
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+
+
+def single(random: Random, *, odd: bool) -> Single:
+    """One message of a batch; an `odd` one may be one that only the reference reads."""
+    fields: dict[str, Any] = {}
+    if random.random() < 0.5:
+        fields["partition_key"] = random.choice(("k", "schlüssel", ""))
+    if random.random() < 0.5:
+        names = random.choice((("a",), ("a", "b"), ("a", "a"), ("password",), ("traceparent",)) if odd else (("a",), ("a", "b")))
+        fields["properties"] = [{"key": name, "value": random.choice(("", "v", "\x7f"))} for name in names]
+    if random.random() < 0.2:
+        fields |= random.choice(({"event_time": 5}, {"null_value": True}, {"partition_key_b64_encoded": True}))
+    if odd and random.random() < 0.2:
+        fields["compacted_out"] = True
+    return Single(random.randbytes(random.randrange(70)), fields)
+
+
+def entry(random: Random, oddity: float) -> tuple[bytes, dict[str, Any]]:
+    """The payload and the metadata of a batch, or of a single message."""
+    codec = random.choice(CODECS)
+    count = random.choice((1, 2, 30))
+    metadata: dict[str, Any] = {}
+    if random.random() < oddity:
+        data = random.randbytes(40)
+    else:
+        data = batch([single(random, odd=random.random() < oddity / 9) for _ in range(count)])
+        metadata = {"num_messages_in_batch": count}
+    metadata |= {"compression": codec, "uncompressed_size": len(data)}
+    if random.random() < oddity:
+        metadata |= random.choice(ODD_METADATA)
+    if random.random() < oddity:
+        metadata |= random.choice(({"uncompressed_size": len(data) + 1}, {"num_messages_in_batch": count + 1}, {"uncompressed_size": 0}))
+    payload = compress(codec, data)
+    return (payload[:-1] if random.random() < oddity / 2 else payload), metadata
+
+
+def traffic(random: Random, port: int, count: int, oddity: float) -> Conversation:
+    """A connection that publishes batches and gets them: with `oddity`, many a thing that is not plain."""
+    told = connected(port).client(producer(1, "p", 1), producer(2, "", 2, topic=f"{TOPIC}-2")).server(created("p", 1), created("q", 2))
+    told.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
+    waiting: list[tuple[int, int]] = []
+    for number in range(count):
+        payload, metadata = entry(random, oddity)
+        kind = random.randrange(4)
+        if kind == 0:
+            who = random.choice((1, 2, 7) if random.random() < oddity else (1, 2))
+            told.client(send(who, number, payload, metadata))
+            waiting.append((who, number))
+        elif kind == 1 and waiting:
+            who, sequence_id = waiting.pop(random.randrange(len(waiting)) if random.random() < oddity else 0)
+            refused = random.random() < oddity / 3
+            told.server(send_error("UnknownError", "no", who, sequence_id) if refused else receipt(who, sequence_id, entry=number))
+        elif kind == 2:
+            broker = random.choice((None, {"broker_timestamp": 1_700_000_000_000, "index": 50}, {"index": 1}))
+            fields: dict[str, Any] = {"redelivery_count": number % 2} if random.random() < 0.5 else {}
+            if random.random() < oddity:
+                fields |= {"ack_set": [5]}
+            told.server(message(9 if random.random() < oddity / 3 else 1, number, payload, metadata, broker, **fields))
+        else:
+            told.client(ack(number, ack_set=[3] if random.random() < oddity else None))
+        if random.random() < oddity / 5:
+            told.client(close_producer(1, 90), producer(1, "again", 91)).server(success(90), created("again", 91))
+        if random.random() < oddity / 5:
+            told.lose(random.choice(("client", "server")), 40)
+    return told
+
+
+def check(folder: Path, *told: Conversation) -> None:
+    """Require the messages of the Python reader of these connections."""
+    packets = sorted((packet for each in told for packet in each.packets), key=lambda packet: packet.time_ns)
+    BothReaders(folder, corpus_options()).check(pcap(packets), other=MESSAGES)
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+def test_batches_are_opened_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int) -> None:
+    opened: list[str] = []
+    by_python = PulsarSession._open_send
+
+    def open_send(self: PulsarSession, *arguments: Any) -> Any:
+        opened.append(os.environ[NATIVE])
+        return by_python(self, *arguments)
+
+    monkeypatch.setattr(PulsarSession, "_open_send", open_send)
+    check(tmp_path, *(traffic(Random(port), 40000 + port, 500, 0.0) for port in range(connections)))  # noqa: S311 - repeatable
+    assert 0 < 2 * opened.count("require") < opened.count("off"), "those of the first block, and what is no batch"
+
+
+@pytest.mark.parametrize("oddity", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("number", range(4))
+def test_whatever_is_not_plain_is_left_to_python(tmp_path: Path, oddity: float, number: int) -> None:
+    random = Random(f"{oddity} {number}")  # noqa: S311 - repeatable
+    check(tmp_path, *(traffic(random, 40000 + each, 150, oddity) for each in range(1 + number)))
+
+
+@pytest.mark.slow
+@given(randoms)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_traffic_gives_the_messages_of_the_reference(tmp_path: Path, random: Random) -> None:
+    oddity = random.choice((0.0, 0.02, 0.1, 0.5))
+    check(tmp_path, *(traffic(random, 40000 + each, random.randrange(120), oddity) for each in range(random.randrange(1, 4))))
+
+
+@pytest.mark.parametrize("bound", ["messages", "bytes", "decompressed"])
+def test_bounds_are_those_of_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    if bound == "messages":
+        monkeypatch.setattr(sends, "PENDING_MESSAGES_MAX", 50)
+    elif bound == "bytes":
+        monkeypatch.setattr(sends, "PENDING_MESSAGES_MAX_BYTES", 20_000)
+    else:
+        monkeypatch.setattr(entry_reader, "DECOMPRESS_CONNECTION_FREE_BYTES", 1000)
+        monkeypatch.setattr(entry_reader, "DECOMPRESS_RATIO_MAX", 1)
+    check(tmp_path, traffic(Random(1), 40000, 300, 0.05))  # noqa: S311 - repeatable
