@@ -203,6 +203,10 @@ class Facts:
         """Return how long a rule remembers a key."""
         return self._pending[rule].rule.idle_ns
 
+    def is_quiet(self, rule: str) -> bool:
+        """Return True when a key of a rule brings nothing unless a fact decides (see `KeyRule.decides`)."""
+        return self._pending[rule].rule.decides is not None and self._pending[rule].rule.journeys is None
+
     def settle(self, time: int) -> None:
         """Evaluate keys silent for too long: someone watches, and it is this time, nanoseconds since the epoch.
 

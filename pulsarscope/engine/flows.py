@@ -15,6 +15,7 @@ from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.legs import ANCHOR, INNER, JOINED
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
+from pulsarscope.engine.facts import Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import collected, end_of, of_leg, stretches
 from pulsarscope.engine.row_batch import RowBatch, Totals
@@ -32,8 +33,10 @@ __all__ = [
     "FlowRun",
     "check_options",
     "evaluate",
+    "fact_rules",
     "join_legs",
     "of_paths",
+    "settled_before",
     "strangers",
     "with_secrets",
 ]
@@ -145,6 +148,11 @@ def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Positio
     return msgspec.structs.replace(options, key_logs=KeyLogs(secrets, tuple(findings)))
 
 
+def fact_rules(options: Options) -> Facts:
+    """Return the rules across connections of a run, without facts."""
+    return rule_engine(options.dissectors(show_secrets=options.show_secrets), options).facts
+
+
 def evaluate(
     facts: Iterable[tuple[str, str, Fact]], options: Options, newest: int | None = None, wait: EmitFact | None = None
 ) -> Iterator[FindingRow | JourneyRow]:
@@ -196,9 +204,14 @@ def of_paths(facts: Iterable[tuple[str, str, Fact]], joined: Iterable[tuple[str,
             yield rule, key, fact if outer is None else of_leg(fact, outer)
 
 
-def _is_settled(stretch: Sequence[Fact], idle_ns: int, newest: int) -> bool:
-    """Return True when no fact to come can be one of a stretch.
+def settled_before(idle_ns: int, newest: int) -> int:
+    """Return the time before which no fact to come can be in a stretch, in a stream that has come to the time `newest`.
 
     Facts of the end of a connection come when it is over, with the time of its last packet.
     """
-    return max(map(end_of, stretch)) < newest - idle_ns - IDLE_CONNECTION_NANOSECONDS - LATE_NANOSECONDS
+    return newest - idle_ns - IDLE_CONNECTION_NANOSECONDS - LATE_NANOSECONDS
+
+
+def _is_settled(stretch: Sequence[Fact], idle_ns: int, newest: int) -> bool:
+    """Return True when no fact to come can be one of a stretch."""
+    return max(map(end_of, stretch)) < settled_before(idle_ns, newest)

@@ -10,13 +10,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine.options import Options
@@ -25,14 +22,15 @@ from pulsarscope.spark import shuffle_batches
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
 from pulsarscope.spark.cluster import parallelism
 from pulsarscope.spark.flow_shares import SHARES_MAX
-from pulsarscope.spark.partition import Job
+from pulsarscope.spark.partition import Evaluation, Job
 from pulsarscope.spark.source import TABLES, table_source
 from pulsarscope.spark.source_options import SourceOptions, StreamOptions
-from pulsarscope.spark.table_files import final_names, finish_files, sync_files
-from pulsarscope.spark.tables import evaluated, of_kind, outcome, spark_schema, unpacked_facts
+from pulsarscope.spark.table_files import TableFile, final_names, finish_files, sync_files
+from pulsarscope.spark.tables import run_tasks
+from pulsarscope.spark.waiting_facts import WaitingFacts
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 STOP_POLL_SECONDS = 0.5
 """Time between checks for a request to stop while a batch is decoded."""
@@ -42,18 +40,6 @@ STARTS_MAX = 20
 
 TOO_SLOW = "failed to connect back"
 """Part of the error with which Spark ends a query whose process of Python does not start within ten seconds, as on a busy machine."""
-
-NEW_FACTS = 0.5
-"""Share of new facts, of those that wait, with which they are evaluated."""
-
-BATCHES_MAX = 50
-"""Number of batches with new facts after which they are evaluated, however few they are: Spark's plan grows with each."""
-
-EVALUATION_NANOSECONDS = 3_600_000_000_000
-"""Time of the captures after which facts are evaluated, however few are new."""
-
-FACTS_MAX = 1 << 40
-"""More facts than a task has in a batch."""
 
 LOOK = "500 milliseconds"
 """Time between looks of the query at the list."""
@@ -153,10 +139,8 @@ class CaptureStream:
     def _write(self, batch: DataFrame, number: int) -> None:
         if number <= self._committed.batch:
             return  # it was committed, but Spark was stopped before it learned so
-        # Spark turns it off in the session of a query, because of states of its own; without it, few facts are spread over many tasks.
-        batch.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
         try:
-            self._commit(batch.persist(StorageLevel.DISK_ONLY), number)
+            self._commit(batch, number)
         except Exception as error:
             self._failure = error  # Spark would raise an error of its own
             raise
@@ -165,28 +149,17 @@ class CaptureStream:
         """Let a batch write its files, and commit it."""
         began = time.monotonic()
         before, out, kinds = self._committed, self._job.out or "", self._job.kinds
-        reports, files = outcome(decoded)
-        persisted = [decoded]
+        reports, files = shuffle_batches.outcome((row.kind, row.data) for row in decoded.select("kind", "data").collect())
         progress = next(report.progress for report in reports if report.progress is not None)
         packets = max(report.packets for report in reports)  # each task reads all
-        facts, evaluated_to = before.facts, before.evaluated
+        facts = None
         if self._job.options.evaluates:
-            new = sum(report.facts for report in reports)
-            counts = [*(count for _, count in facts), new]
-            if new:
-                facts = [*facts, (number, new)]
-            if facts and (progress.ends or are_due(counts, progress.newest - evaluated_to)):
-                evaluated_to = progress.newest
-                persisted += self._evaluated(decoded, progress)
-                found, found_files = outcome(persisted[-1])
+            has_facts = any(report.facts for report in reports)
+            facts = (before.facts or WaitingFacts(self._shares)).with_batch(progress.files, progress.newest, has_facts=has_facts)
+            if due := facts.due(None if progress.ends else progress.newest):
+                found, found_files, facts = self._evaluate(decoded.sparkSession, facts, due, progress)
                 reports, files = reports + found, files + found_files
-                new = sum(report.facts for report in found)
-                facts = [(number, new)] if new else []
-            if new:
-                of_kind(persisted[-1], shuffle_batches.FACT).write.mode("overwrite").parquet(self._checkpoint.facts(number))
-        for frame in persisted:
-            frame.unpersist()
-        done = Commit(number, progress.files, facts, evaluated_to, final_names(files, f"{number:06}-"))
+        done = Commit(number, progress.files, facts, final_names(files, f"{number:06}-"))
         sync_files(out, done.names)
         self._checkpoint.commit(done)
         finish_files(out, done.names, kinds)
@@ -213,24 +186,14 @@ class CaptureStream:
         )
         self._committed = done
 
-    def _evaluated(self, decoded: DataFrame, progress: shuffle_batches.StreamProgress) -> Sequence[DataFrame]:
-        """Return packed batches of the findings across connections, with the facts that stay."""
-        read = decoded.sparkSession.read.schema(spark_schema(shuffle_batches.SCHEMA))
-        pending = [unpacked_facts(read.parquet(self._checkpoint.facts(batch))) for batch, _ in self._committed.facts]
-        # Facts of one place come in the order of their batches.
-        ordered = [
-            facts.withColumn("number", facts.number - age * FACTS_MAX)
-            for age, facts in zip(range(len(pending), 0, -1), pending, strict=True)
-        ]
-        job = msgspec.structs.replace(self._job, progress=progress)
-        return evaluated(decoded, job, reduce(DataFrame.unionByName, ordered) if ordered else None)
-
-
-def are_due(counts: Sequence[int], elapsed: int) -> bool:
-    """Return True when facts are evaluated: the first count is of those that the latest evaluation left, the others are new.
-
-    So each fact is evaluated a few times, however many batches come while it waits. `elapsed` is the time of the captures since then: below
-    zero after one whose clock was ahead.
-    """
-    left, *new = counts
-    return not new or sum(new) >= left * NEW_FACTS or len(new) >= BATCHES_MAX or abs(elapsed) > EVALUATION_NANOSECONDS
+    def _evaluate(
+        self, spark: SparkSession, facts: WaitingFacts, due: Sequence[int], progress: shuffle_batches.StreamProgress
+    ) -> tuple[list[shuffle_batches.TaskReport], list[TableFile], WaitingFacts | None]:
+        """Evaluate slices of the facts that wait; return the reports and the files of that, and the facts that still wait."""
+        tasks = min(len(due), self._shares)
+        evaluation = Evaluation(self._job, self._checkpoint.path, facts, progress, due, tasks)
+        of_legs = (batch.select(["kind", "data"]).to_pylist() for batch in evaluation.join_legs())
+        reports, files = shuffle_batches.outcome((row["kind"], row["data"]) for rows in of_legs for row in rows)
+        found, found_files = run_tasks(spark, tasks, evaluation)
+        left = None if progress.ends else facts.evaluated(due, progress.files, tasks, progress.newest)
+        return reports + found, files + found_files, left

@@ -5,7 +5,8 @@ run.json                   options of the command or query, and the version that
 shares.json                number of shares of the connections
 list/000000012.json        captures in reading order, from this position on
 states/000000012-001.bin   open connections of share 1 after 12 captures of the list
-facts/000003/              of tables: facts of this batch, or what is left of those up to it
+facts/000000012-001        of tables: facts of share 1 in the batch after which there are 12 captures of the list (`waiting_facts`)
+facts/000000012-left-000   of tables: facts that an evaluation with that batch has left
 commits/000003.json        of tables: this batch is decoded, its files may still need their final names; only the last commit is kept
 query/                     of tables: state of Spark's query
 ```
@@ -33,11 +34,12 @@ from pulsarscope.model.platform import modules_mark
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
+from pulsarscope.spark.waiting_facts import WaitingFacts
 
 _FOLDERS = ("list", "commits", "facts", "states")
 
-_OF_A_BATCH = re.compile(rf"({UNFINISHED}?\d{{6,}})(?:\.json)?")
-"""Name of a commit, finished or not, or of the facts of a batch. File systems keep files of their own beside them."""
+_OF_A_BATCH = re.compile(rf"(?:{UNFINISHED}(?:[0-9a-f]{{32}}-)?)?\d{{6,}}(?:\.json|-.+)")
+"""Name of a commit, or of facts, finished or not. File systems keep files of their own beside them."""
 
 
 class LandedCapture(msgspec.Struct, frozen=True):
@@ -81,10 +83,8 @@ class Commit(msgspec.Struct, frozen=True):
     """Number of the batch."""
     files: int = 0
     """Number of entries of the list that are decoded."""
-    facts: list[tuple[int, int]] = []
-    """Batches with pending facts, and their numbers: first what the latest evaluation left, and then those of each batch since with any."""
-    evaluated: int = 0
-    """Time up to which captures were read at the latest evaluation, nanoseconds since the epoch."""
+    facts: WaitingFacts | None = None
+    """Files with the facts that wait; None: there are none."""
     names: Names = []
     """Files that the batch wrote."""
 
@@ -98,8 +98,7 @@ class Checkpoint:
         self._system, self._root = locate(self.path)
         self._is_local = isinstance(self._system, LocalFileSystem)
         # Spark reads a plain path in the file system of the cluster.
-        self._uri = f"file://{path}" if "://" not in path else path
-        self.query_folder = f"{self._uri}/query"
+        self.query_folder = f"{path}/query" if "://" in path else f"file://{path}/query"
         """URI of the folder for the state of Spark's query."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
@@ -163,25 +162,16 @@ class Checkpoint:
 
     def _keep_only(self, last: Commit) -> None:
         """Remove the remains of other commits."""
-        for folder, batches in (("commits", [last.batch]), ("facts", [batch for batch, _ in last.facts])):
-            kept = {*map(_number, batches)}
+        kept = {f"{_number(last.batch)}.json"} | (set() if last.facts is None else last.facts.names())
+        for folder in ("commits", "facts"):
             for name in self._names(folder, unfinished=True):
-                if (own := _OF_A_BATCH.fullmatch(name)) is not None and own[1] not in kept:
+                if _OF_A_BATCH.fullmatch(name) is not None and name not in kept:
                     self._remove(f"{folder}/{name}")
 
     def commit(self, done: Commit) -> None:
-        """Commit a batch, for which its facts, if any, are forced to disk, and remove what it replaces."""
-        facts = Path(self._root, "facts", _number(done.batch))
-        if self._is_local and facts.is_dir():  # Spark does not force its files to disk
-            with write_errors(self.path):
-                for path in (*facts.iterdir(), facts, facts.parent):
-                    sync(self._system, str(path))
+        """Commit a batch, and remove what it replaces."""
         self._write(f"commits/{_number(done.batch)}.json", done)
         self._keep_only(done)
-
-    def facts(self, batch: int) -> str:
-        """Return the URI of the table of the facts of a batch."""
-        return f"{self._uri}/facts/{_number(batch)}"
 
     def shares(self, default: int) -> int:
         """Return the number of shares of the connections: the default at first, and then always the same."""
@@ -226,26 +216,36 @@ class Checkpoint:
             raise UsageError(f"{self.path}/{name} cannot be read ({error}): use another checkpoint and output") from None
 
     def _write(self, name: str, content: Any, encode: Callable[[Any], bytes] = msgspec.json.encode, attempt: str = "") -> None:
-        folder, _, base = f"{self._root}/{name}".rpartition("/")
+        with self.writing(name, attempt) as stream, write_errors(f"{self.path}/{name}"):
+            stream.write(encode(content))
+
+    @contextmanager
+    def writing(self, name: str, attempt: str = "") -> Iterator[Any]:
+        """Yield a stream for the contents of a file, which appears complete at the end."""
+        place, (folder, _, base) = f"{self.path}/{name}", f"{self._root}/{name}".rpartition("/")
         unfinished = f"{folder}/{UNFINISHED}{attempt}{base}"
-        with write_errors(f"{self.path}/{name}"):
-            with self._system.open_output_stream(unfinished) as stream:
-                stream.write(encode(content))
+        with write_errors(place):
+            stream = self._system.open_output_stream(unfinished)
+        with stream:
+            yield stream
+            with write_errors(place):
+                stream.close()
+        with write_errors(place):
             sync(self._system, unfinished)
             self._system.move(unfinished, f"{folder}/{base}")
             sync(self._system, folder)
+
+    def opened(self, name: str) -> Any:
+        """Return a file, which can be read at any place. Raises OSError."""
+        return self._system.open_input_file(f"{self._root}/{name}")
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
         entries = self._system.get_file_info(FileSelector(f"{self._root}/{folder}", allow_not_found=True))
         return sorted(entry.base_name for entry in entries if unfinished or not entry.base_name.startswith((UNFINISHED, ".")))
 
     def _remove(self, name: str) -> None:
-        path = f"{self._root}/{name}"
         with write_errors(self.path):
-            if self._system.get_file_info(path).is_file:
-                self._system.delete_file(path)
-            else:
-                self._system.delete_dir(path)
+            self._system.delete_file(f"{self._root}/{name}")
 
 
 def _version() -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -11,12 +13,15 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, BlockReader, Inputs, Portion
-from pulsarscope.engine.flows import Fact, FlowRun, evaluate, join_legs
+from pulsarscope.engine.flows import Fact, FlowRun, evaluate, fact_rules, join_legs
 from pulsarscope.engine.options import Options
+from pulsarscope.engine.packed_facts import place_of
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, count_rows
 from pulsarscope.spark import packed_segments, packets
+from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.fact_slices import FactWriter, KeyedFact, evaluated, read_slice, waiting_facts, written
 from pulsarscope.spark.remote_files import open_path
 from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
 from pulsarscope.spark.shuffle_batches import (
@@ -33,6 +38,7 @@ from pulsarscope.spark.shuffle_batches import (
 )
 from pulsarscope.spark.table_files import TableWriter
 from pulsarscope.spark.task_process import prepare_process
+from pulsarscope.spark.waiting_facts import ANCHORS, WaitingFacts, left_by, of_share
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -52,8 +58,6 @@ class Job(msgspec.Struct, frozen=True):
     table_format: str = "parquet"
     partition_by: tuple[str, ...] = ()
     """Partition columns of the tables."""
-    progress: StreamProgress | None = None
-    """Progress of the stream; None outside of streams."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -115,15 +119,11 @@ class EvaluateFacts(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Yield packed batches; `batches` has all facts of each of its keys."""
         prepare_process()
-        # Pending facts come before those emitted in the next batch.
-        return _records(self.job, lambda collected: _evaluated(self.job, batches, collected), -(1 << 62))
+        return _records(self.job, lambda collected: _findings(self.job, evaluate(facts_in(batches), self.job.options), collected))
 
 
 class JoinLegs(msgspec.Struct, frozen=True):
-    """Task from anchors in the order of their places, to packed batches of findings and facts.
-
-    A stream needs those of all connections, else those that several have are enough.
-    """
+    """Task from the anchors that several connections have, in the order of their places, to packed batches of findings and facts."""
 
     job: Job
 
@@ -131,12 +131,58 @@ class JoinLegs(msgspec.Struct, frozen=True):
         """Yield packed batches; the facts name the connections that are inner legs."""
 
         def rows(collected: _Collected) -> Iterator[list[Any]]:
-            progress = self.job.progress
-            goes_on = progress is not None and not progress.ends
-            legs = join_legs(facts_in(batches), self.job.options, collected.emit_fact, goes_on=goes_on)
-            return _findings(self.job, legs, collected)
+            return _findings(self.job, join_legs(facts_in(batches), self.job.options, collected.emit_fact), collected)
 
         return _records(self.job, rows)
+
+
+class Evaluation(msgspec.Struct):
+    """Evaluation of slices of the facts that wait in a stream: tasks that each have a part of the slices."""
+
+    job: Job
+    checkpoint: str
+    facts: WaitingFacts
+    progress: StreamProgress
+    slices: Sequence[int]
+    tasks: int
+    joined: list[KeyedFact] = []
+    """Facts about the legs of paths."""
+
+    def join_legs(self) -> list[pa.RecordBatch]:
+        """Find the legs of paths, before the tasks; return packed batches of the findings about them."""
+        return [*_records(self.job, self._join)]
+
+    def _join(self, collected: _Collected) -> Iterator[list[Any]]:
+        anchors = [*waiting_facts(self._slice(ANCHORS))]
+        anchors.sort(key=lambda fact: place_of(fact[2]))
+        with self._left(self.tasks) as writer:
+
+            def emit(rule: str, key: str, fact: Fact) -> None:
+                if key:  # it names the outer leg of a connection
+                    self.joined.append((rule, key, fact))
+                else:
+                    writer.add_again(rule, key, fact)
+
+            yield from _findings(self.job, join_legs(anchors, self.job.options, emit, goes_on=not self.progress.ends), collected)
+
+    def __call__(self, tasks: Iterable[Any]) -> Batches:
+        """Yield packed batches of findings and journeys; the only column of `tasks` has the numbers of tasks."""
+        prepare_process()
+        for batch in tasks:
+            for task in batch.column(0).to_pylist():
+                yield from _records(self.job, partial(self._evaluated, task))
+
+    def _evaluated(self, task: int, collected: _Collected) -> Iterator[list[Any]]:
+        newest = None if self.progress.ends else self.progress.newest
+        slices = ((number, self._slice(number)) for number in self.slices[task :: self.tasks])
+        with self._left(task) as writer:
+            yield from _findings(self.job, evaluated(slices, writer, self.job.options, newest, self.joined), collected)
+
+    def _slice(self, number: int) -> pa.Table:
+        return read_slice(Checkpoint(self.checkpoint), self.facts.of_slice(number), number)
+
+    def _left(self, task: int) -> AbstractContextManager[FactWriter]:
+        return written(Checkpoint(self.checkpoint), left_by(self.progress.files, task), fact_rules(self.job.options))
 
 
 class _Collected(msgspec.Struct):
@@ -154,13 +200,13 @@ class _Collected(msgspec.Struct):
         self.facts.append((self.number, rule, key, fact))
 
 
-def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], number: int = 0) -> Batches:
+def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]]) -> Batches:
     """Yield packed batches of rows, or of the names of the files that they are written to, and of facts and counts.
 
-    `decode` returns the rows in lists, and fills its argument; `number` is that before the first fact.
+    `decode` returns the rows in lists, and fills its argument.
     """
     began = time.monotonic()
-    collected = _Collected(number)
+    collected = _Collected()
     buffer = ShuffleBuffer()
     encoder = BatchEncoder()
     writer = None if job.out is None else TableWriter(job.out, job.table_format, job.kinds, job.partition_by)
@@ -196,7 +242,6 @@ def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], numb
         if writer is not None:
             writer.abandon()
         raise
-    collected.report.facts = collected.number - number
     collected.report.seconds = time.monotonic() - began
     buffer.add(REPORT, 1, msgspec.json.encode(collected.report))
     yield from buffer.take()
@@ -231,32 +276,30 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
     report.damaged = run.totals.damaged
 
 
-def decode_share(job: Job, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None]) -> Batches:
-    """Yield packed batches of a share of the connections of a stream; `keep` takes the state after the batch."""
+def decode_share(job: Job, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None], location: str) -> Batches:
+    """Yield packed batches of a share of the connections of a stream with its checkpoint; `keep` takes the state after the batch."""
 
     def rows(collected: _Collected) -> Iterator[list[Any]]:
         report, after = collected.report, state
-        for share in batch.divided():
-            decoder = ShareDecoder(job.options, share, after, collected.emit_fact)
-            before = 0
-            for part in decoder.rows():
-                collected.waiting_bytes += decoder.bytes - before
-                before = decoder.bytes
-                yield part
-            totals, after = decoder.totals, decoder.state
-            counts = TaskReport(totals.packets, bytes=decoder.bytes, connections=totals.connections)
-            counts.severities, counts.damaged = dict(totals.severities), totals.damaged
-            report.add(counts)
-            report.open, report.progress = decoder.open, decoder.progress
+        name = of_share(batch.first + len(batch.paths), batch.number)
+        with written(Checkpoint(location), name, fact_rules(job.options)) as facts:
+            for share in batch.divided():
+                decoder = ShareDecoder(job.options, share, after, facts.add)
+                before = 0
+                for part in decoder.rows():
+                    collected.waiting_bytes += decoder.bytes - before
+                    before = decoder.bytes
+                    yield part
+                totals, after = decoder.totals, decoder.state
+                counts = TaskReport(totals.packets, bytes=decoder.bytes, connections=totals.connections)
+                counts.severities, counts.damaged = dict(totals.severities), totals.damaged
+                report.add(counts)
+                report.open, report.progress = decoder.open, decoder.progress
+            report.facts = facts.count
         if after is not None:
             keep(after)
 
     return _records(job, rows)
-
-
-def _evaluated(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
-    newest = None if job.progress is None or job.progress.ends else job.progress.newest
-    return _findings(job, evaluate(facts_in(batches), job.options, newest, collected.emit_fact), collected)
 
 
 def _findings(job: Job, findings: Iterable[FindingRow | JourneyRow], collected: _Collected) -> Iterator[list[Any]]:

@@ -16,6 +16,7 @@ from pulsarscope.engine import packed_facts
 from pulsarscope.engine.flows import Fact
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.record_batch import to_record_batch
+from pulsarscope.spark.table_files import TableFile
 
 FACT = "fact"
 REPORT = "report"
@@ -98,6 +99,17 @@ class TaskReport(msgspec.Struct):
         }
         self.damaged = self.damaged or other.damaged
         self.seconds += other.seconds
+
+
+def outcome(rows: Iterable[tuple[str, Any]]) -> tuple[list[TaskReport], list[TableFile]]:
+    """Return the reports of tasks and the files that they wrote, from kind and data of packed batches."""
+    reports, files = [], []
+    for kind, data in rows:
+        if kind == REPORT:
+            reports.append(msgspec.json.decode(data, type=TaskReport))
+        elif kind == TABLE_FILE:
+            files.append(msgspec.json.decode(data, type=TableFile))
+    return reports, files
 
 
 class BatchEncoder:

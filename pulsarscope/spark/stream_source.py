@@ -118,7 +118,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             states.write(batch.number, batch.first + len(batch.paths), after)
 
         if self._job is not None:
-            return decode_share(self._job, batch, state, keep)
+            return decode_share(self._job, batch, state, keep, self._options.stream.state_location)
         return self._records(batch, state, keep)
 
     def _records(self, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None]) -> Iterator[pa.RecordBatch]:

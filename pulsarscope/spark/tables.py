@@ -153,7 +153,7 @@ class Records(Mapping[str, "DataFrame"]):
         self._batches = decoded.observe(self._observation, *_metrics()).persist(StorageLevel.DISK_ONLY)
         self._persisted = [self._batches]
         if job.options.evaluates:
-            self._persisted += evaluated(self._batches, job)
+            self._persisted += _evaluated(self._batches, job)
             self._batches = self._batches.unionByName(self._persisted[-1])
 
     def __getitem__(self, kind: str) -> DataFrame:
@@ -201,16 +201,15 @@ def _metrics() -> list[Any]:
     return [*sums, largest, functions.max(number("seconds", "double")).alias("slowest_task_seconds")]
 
 
-def evaluated(decoded: DataFrame, job: Job, pending: DataFrame | None = None) -> tuple[DataFrame, DataFrame]:
+def _evaluated(decoded: DataFrame, job: Job) -> tuple[DataFrame, DataFrame]:
     """Return packed batches, persisted, of the findings about legs of paths, and of all findings of the rules across connections.
 
-    They come from as few tasks as Spark finds the facts to need. `pending`: facts that the batch of a stream before this one left.
+    They come from as few tasks as Spark finds the facts to need.
     """
-    facts = unpacked_facts(decoded)
-    facts = facts if pending is None else facts.unionByName(pending)
+    facts = _unpacked_facts(decoded)
     of_legs = facts.rule.endswith(OF_LEGS)
     legs = _joined(facts.where(of_legs), job).persist(StorageLevel.DISK_ONLY)
-    inner = unpacked_facts(legs).where("connection != ''").select("connection", functions.col("key").alias("outer"))
+    inner = _unpacked_facts(legs).where("connection != ''").select("connection", functions.col("key").alias("outer"))
     facts = facts.where(~of_legs).drop("outer").join(functions.broadcast(inner), "connection", "left")
     facts = facts.select(*shuffle_batches.FACTS.names)
     findings = _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, None), EvaluateFacts(job), shuffle_batches.SCHEMA)
@@ -219,19 +218,16 @@ def evaluated(decoded: DataFrame, job: Job, pending: DataFrame | None = None) ->
 
 def _joined(anchors: DataFrame, job: Job) -> DataFrame:
     """Return packed batches of the findings about legs of paths, and of facts that name the inner ones."""
-    if job.progress is None:  # in a stream, the other connection may come in a later batch
-        shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
-        anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi")
+    shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
+    anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi")
     ordered = anchors.repartition(1).sortWithinPartitions(*shuffle_batches.FACT_ORDER[2:])
     return _map(ordered, JoinLegs(job), shuffle_batches.SCHEMA)
 
 
 def outcome(batches: DataFrame) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
     """Return the reports of all tasks and the files that they wrote, from packed batches."""
-    kinds = shuffle_batches.REPORT, shuffle_batches.TABLE_FILE
-    rows = batches.where(batches.kind.isin(*kinds)).select("kind", "data").collect()
-    reports = [msgspec.json.decode(row.data, type=shuffle_batches.TaskReport) for row in rows if row.kind == shuffle_batches.REPORT]
-    return reports, [msgspec.json.decode(row.data, type=TableFile) for row in rows if row.kind == shuffle_batches.TABLE_FILE]
+    chosen = batches.where(batches.kind.isin(shuffle_batches.REPORT, shuffle_batches.TABLE_FILE)).select("kind", "data")
+    return shuffle_batches.outcome((row.kind, row.data) for row in chosen.collect())
 
 
 def of_kind(batches: DataFrame, kind: str) -> DataFrame:
@@ -239,7 +235,7 @@ def of_kind(batches: DataFrame, kind: str) -> DataFrame:
     return batches.where(batches.kind == kind)
 
 
-def unpacked_facts(batches: DataFrame) -> DataFrame:
+def _unpacked_facts(batches: DataFrame) -> DataFrame:
     """Return the facts in packed batches."""
     return _map(of_kind(batches, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
 
@@ -249,6 +245,11 @@ def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | 
     by = order[:key]
     shuffled = frame.repartition(*by) if partitions is None else frame.repartition(partitions, *by)
     return shuffled.sortWithinPartitions(*order)
+
+
+def run_tasks(spark: SparkSession, count: int, task: Any) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
+    """Run so many tasks, and return what they report."""
+    return outcome(_map(spark.range(0, count, 1, count), task, shuffle_batches.SCHEMA))
 
 
 def _map(frame: DataFrame, task: Any, schema: pa.Schema) -> DataFrame:

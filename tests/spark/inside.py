@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zlib import crc32
 
@@ -26,11 +27,14 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ALL, ROWS, Row
 from pulsarscope.output.export.arrow import table
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
-from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, JoinLegs, ReadFiles, decode_share
+from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.fact_slices import read_slice
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Evaluation, Job, JoinLegs, ReadFiles, decode_share
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.scan import DivideFiles, PortionSummary, ScanPortions
 from pulsarscope.spark.share_decoder import ShareBatch, ShareState
 from pulsarscope.spark.shuffle_batches import TaskReport
+from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts
 from tests.scenarios.capturefile import ETHERNET, write_pcap
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
@@ -149,10 +153,13 @@ class Streamed:
         by_interface = SOURCE_BY_INTERFACE if inputs.by_interface else options.source_by
         self._options = msgspec.structs.replace(options, source_by=by_interface, rows_max=ROWS_MAX, together=True)
         self._states: dict[int, ShareState] = {}
-        self._facts: list[Any] = []
-        for first, end in pairwise([0, *sorted(cuts), len(inputs.paths)]):
-            self._batch(inputs, first, end)
-        self._batch(inputs, len(inputs.paths), len(inputs.paths) + 1)
+        self._facts = WaitingFacts(partitions)
+        with TemporaryDirectory() as folder:
+            self._checkpoint = Checkpoint(folder)
+            self._checkpoint.create({})
+            for first, end in pairwise([0, *sorted(cuts), len(inputs.paths)]):
+                self._batch(inputs, first, end)
+            self._batch(inputs, len(inputs.paths), len(inputs.paths) + 1)
 
     def _batch(self, inputs: Inputs, first: int, end: int) -> None:
         ends = end > len(inputs.paths)
@@ -164,17 +171,25 @@ class Streamed:
             share = ShareBatch(number, self._shares, first, paths, [*sources, *([None] if ends else [])])
             state = self._states.get(number)
             keep = partial(self._states.__setitem__, number)
-            decoded += decode_share(
-                job, pickled(share), msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ShareState | None), keep
-            )
+            state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ShareState | None)
+            decoded += decode_share(job, pickled(share), state, keep, self._checkpoint.path)
+        self.batches += decoded
         reports = [msgspec.json.decode(row["data"], type=TaskReport) for row in rows_of(of_kind(shuffle_batches.REPORT, decoded))]
         assert len({report.packets for report in reports}) == 1
-        facts = [*shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)), *self._facts]
-        findings = judged(msgspec.structs.replace(job, progress=reports[0].progress), facts, self._shares)
-        self._facts = list(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, findings)))
-        self.batches += decoded + findings
         self.open.append(sum(report.open for report in reports))
-        self.waiting.append(sum(len(batch) for batch in self._facts))
+        progress = reports[0].progress
+        assert progress is not None
+        self._facts = self._facts.with_batch(progress.files, progress.newest, has_facts=any(report.facts for report in reports))
+        slices = [*range(SLICES)] if self._facts.names() else []
+        if slices:
+            evaluation = Evaluation(job, self._checkpoint.path, self._facts, progress, slices, self._shares)
+            self.batches += evaluation.join_legs()
+            self.batches += [batch for task in position_batches(range(self._shares)) for batch in pickled(evaluation)([task])]
+            self._facts = (
+                WaitingFacts(self._shares) if ends else self._facts.evaluated(slices, progress.files, self._shares, progress.newest)
+            )
+        rows = [row for number in range(SLICES) for row in read_slice(self._checkpoint, self._facts.of_slice(number), number).to_pylist()]
+        self.waiting.append(sum(row["count"] for row in rows))
 
     def tables(self) -> Tables:
         """Return the sorted rows of all batches, by kind."""
@@ -185,11 +200,10 @@ def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
     """Return the findings, and the facts that stay: legs of paths first, and then all other facts."""
     rows = pa.Table.from_batches(facts, shuffle_batches.FACTS).to_pylist()
     anchors = [row for row in rows if row["rule"].endswith(OF_LEGS)]
-    if job.progress is None:
-        connections: dict[Any, set[str]] = {}
-        for row in anchors:
-            connections.setdefault((row["rule"], row["key"]), set()).add(row["connection"])
-        anchors = [row for row in anchors if len(connections[row["rule"], row["key"]]) > 1]
+    connections: dict[Any, set[str]] = {}
+    for row in anchors:
+        connections.setdefault((row["rule"], row["key"]), set()).add(row["connection"])
+    anchors = [row for row in anchors if len(connections[row["rule"], row["key"]]) > 1]
     anchors.sort(key=lambda row: [row[name] or "" if name == "source" else row[name] for name in shuffle_batches.FACT_ORDER[2:]])
     table = pa.Table.from_pylist(anchors, shuffle_batches.FACTS)
     legs = list(pickled(JoinLegs(job))(table.to_batches()))

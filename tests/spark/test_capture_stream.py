@@ -102,23 +102,6 @@ def test_runs_over_overlapping_folders_add_nothing_twice(spark: Any, captures: P
     assert written(watched.out) == local(Inputs(paths, 0, []))
 
 
-def test_facts_are_evaluated_a_few_times_however_many_batches_come() -> None:
-    """A batch brings a hundred; those of the last two hundred batches wait."""
-    evaluated, counts = 0, []
-    for number in range(2_000):
-        counts.append(100)
-        if capture_stream.are_due(counts, 0):
-            evaluated += sum(counts)
-            counts = [100 * min(number + 1, 200)]
-    assert len(counts) <= 51
-    assert 1 <= evaluated / (2_000 * 100) <= 5
-
-
-def test_few_facts_wait_for_a_bounded_number_of_batches() -> None:
-    """Each of them is a part of Spark's plan."""
-    assert [capture_stream.are_due([5_000, *[1] * batches], 0) for batches in (0, 1, 49, 50)] == [True, False, False, True]
-
-
 def test_batches_without_facts_leave_none(spark: Any, captures: Path, tmp_path: Path) -> None:
     watched = Watched(spark, tmp_path)
     stream = watched.stream()
@@ -130,14 +113,8 @@ def test_batches_without_facts_leave_none(spark: Any, captures: Path, tmp_path: 
         watched.advance(stream)
         waiting.append(sorted(path.name for path in (tmp_path / "kept" / "facts").iterdir()))
     stream.close()
-    assert waiting == [[], ["000001"], ["000001"]]
+    assert waiting == [[], *[["000000002-000", "000000002-001"]] * 2]
     assert [batch.number for batch in watched.batches] == [0, 1, 2]
-
-
-def test_facts_are_evaluated_each_hour_also_after_a_capture_from_the_future() -> None:
-    hour, counts = capture_stream.EVALUATION_NANOSECONDS, [1_000, 1]
-    due = [capture_stream.are_due(counts, elapsed) for elapsed in (0, hour, hour + 1, -hour, -hour - 1, -24 * 365 * hour)]
-    assert due == [False, False, True, False, True, True]
 
 
 def test_what_was_listed_is_decoded_before_more_is(spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.spark import checkpoint as module
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
 from pulsarscope.spark.table_files import sync_files
+from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts, of_share
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
 
@@ -22,9 +23,10 @@ def begun(folder: Path) -> Checkpoint:
     return made
 
 
-def pending(kept: Checkpoint, files: int) -> Path:
-    """Return the folder that Spark creates."""
-    return Path(kept.facts(files).removeprefix("file://"))
+def append(kept: Checkpoint, batch: int) -> None:
+    """Write the facts of a batch."""
+    with kept.writing(f"facts/{of_share(batch, 0)}", "0" * 32 + "-") as stream:
+        stream.write(b"x")
 
 
 def landed(position: int) -> LandedCapture:
@@ -94,15 +96,14 @@ def test_what_a_commit_speaks_of_outlasts_the_machine_before_it(tmp_path: Path, 
         real(descriptor)
 
     kept = begun(tmp_path)
-    pending(kept, 0).mkdir()
-    (pending(kept, 0) / "part").touch()
     (tmp_path / "out" / "frame").mkdir(parents=True)
     (tmp_path / "out" / "frame" / "_x").touch()
     names = [("frame", "_x", "part-0")]
     monkeypatch.setattr("os.fsync", fsync)
+    append(kept, 5)
     sync_files(str(tmp_path / "out"), names)
-    kept.commit(Commit(0, 5, [(0, 1)], 0, names))
-    assert settled == ["_x", "frame", "part", "000000", "facts", "_000000.json", "commits"]
+    kept.commit(Commit(0, 5, WaitingFacts(1, [5]), names))
+    assert settled == [f"_{'0' * 32}-000000005-000", "facts", "_x", "frame", "_000000.json", "commits"]
 
 
 @pytest.mark.parametrize(("uri", "why"), [("no://where", "Unrecognized filesystem"), ("s3://", "s3://")])
@@ -139,18 +140,20 @@ def test_the_list_is_kept_in_its_order(tmp_path: Path) -> None:
 def test_only_the_last_commit_and_its_facts_are_kept(tmp_path: Path) -> None:
     kept = begun(tmp_path)
     assert kept.last_commit() == Commit()
-    facts: list[tuple[int, int]] = []
-    for batch in range(4):
-        pending(kept, batch).mkdir()
-        facts = [(batch, 7)] if batch == 2 else [*facts, (batch, 5)]
-        done = Commit(batch, batch, facts, 0, [("frame", "_x", "part")])
+    facts = WaitingFacts(1)
+    for batch in range(1, 5):
+        append(kept, batch)
+        facts = facts.with_batch(batch, 1, has_facts=True)
+        if batch == 3:  # the files of what it leaves are not there
+            facts = facts.evaluated([*range(SLICES)], batch, 1, 1)
+        done = Commit(batch, batch, facts, [("frame", "_x", "part")])
         kept.commit(done)
-    pending(kept, 4).mkdir()
-    (pending(kept, 4) / "part").touch()
-    (tmp_path / "kept" / "commits" / "_000004.json").write_text("{")  # the driver was killed
+    append(kept, 5)
+    (tmp_path / "kept" / "commits" / "_000005.json").write_text("{")  # the driver was killed
+    (tmp_path / "kept" / "facts" / f"_{'0' * 32}-000000006-000").touch()
     assert kept.last_commit() == done
-    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000003.json"]
-    assert sorted(path.name for path in (tmp_path / "kept").glob("facts/*")) == ["000002", "000003"]
+    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000004.json"]
+    assert [path.name for path in (tmp_path / "kept").glob("facts/*")] == ["000000004-000"]
 
 
 def test_files_of_the_file_system_are_left_alone(tmp_path: Path) -> None:
@@ -160,11 +163,11 @@ def test_files_of_the_file_system_are_left_alone(tmp_path: Path) -> None:
         path.touch()
     assert kept.last_commit() == Commit()
     for batch in range(2):
-        pending(kept, batch).mkdir()
-        kept.commit(done := Commit(batch, batch, [(batch, 7)]))
+        append(kept, batch)
+        kept.commit(done := Commit(batch, batch, WaitingFacts(1, [batch])))
     assert kept.last_commit() == done
     assert all(path.exists() for path in strays)
-    assert len([*(tmp_path / "kept").glob("*s/0*")]) == 2
+    assert sorted(path.name for path in (tmp_path / "kept").glob("*s/0*")) == ["000000001-000", "000001.json"]
 
 
 def test_the_number_of_shares_is_that_of_the_first_time(tmp_path: Path) -> None:

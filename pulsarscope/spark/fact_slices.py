@@ -1,0 +1,202 @@
+"""Files of the facts that wait in the checkpoint of a stream (`waiting_facts`), and the evaluation of slices of these.
+
+Facts of keys to which later batches may add stay packed, and most of them are not looked at.
+
+A file has parts, each a few rows of a slice as an Arrow stream, and ends with their places and the length of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+from uuid import uuid4
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsarscope.engine.facts import Facts
+from pulsarscope.engine.flows import OF_LEGS, Fact, evaluate, of_paths, settled_before
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.packed_facts import TRIM_FACTOR, PendingFacts, end_of, pack, place_of, unpack
+from pulsarscope.model.limits import FACTS_PER_KEY_MAX
+from pulsarscope.model.records import FindingRow, JourneyRow
+from pulsarscope.output.export.sink import write_errors
+from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.record_batch import to_record_batch
+from pulsarscope.spark.shuffle_batches import stream_bytes
+from pulsarscope.spark.waiting_facts import ANCHORS, SLICES
+
+PART_BYTES = 16 << 20
+"""Memory of the facts that a task writes together."""
+
+NEVER = 1 << 62
+"""Behind all times."""
+
+TAIL_BYTES = 16 << 10
+"""Bytes at the end of a file that are read at first: they have the places of its parts, unless these are very many."""
+
+_ROW: Any = [
+    ("rule", pa.string()),
+    ("key", pa.string()),
+    ("first", pa.int64()),
+    ("last", pa.int64()),
+    ("count", pa.int64()),
+    ("deciding", pa.bool_()),
+    ("facts", pa.binary()),
+]
+
+SCHEMA = pa.schema(_ROW)
+"""A row for the facts of a key that stand together: the first and the last of their times, and whether one can bring a finding."""
+
+KeyedFact = tuple[str, str, Fact]
+"""Fact with its rule and its key."""
+
+_Places = dict[int, list[tuple[int, int]]]
+"""Offset and length of the parts of each slice."""
+
+
+class FactWriter:
+    """Writer of a file of facts."""
+
+    def __init__(self, stream: Any, name: str, rules: Facts) -> None:
+        self._stream = stream
+        self._name = name
+        self.rules = rules
+        self._places: _Places = {}
+        self._offset = 0
+        self._bytes = 0
+        self._keys: dict[tuple[str, str], tuple[int, PendingFacts]] = {}
+        """Time of the first fact, and all facts, by rule and key."""
+        self._anchors: list[tuple[Any, ...]] = []
+        self.count = 0
+        """Number of facts that were added."""
+
+    def add(self, rule: str, key: str, fact: Fact) -> None:
+        """Add a fact."""
+        _, _, packed, time, deciding = self.rules.packed(rule, key, fact)
+        self._add(rule, key, packed, time, time, deciding)
+
+    def add_again(self, rule: str, key: str, fact: Fact) -> None:
+        """Add a fact that was evaluated, or that stands for several which were dropped, because more may follow."""
+        self._add(rule, key, pack(fact), fact.where.time, end_of(fact), 1)
+
+    def _add(self, rule: str, key: str, packed: bytes, first: int, last: int, deciding: int) -> None:
+        self.count += 1
+        if rule.endswith(OF_LEGS):
+            self._anchors.append((rule, key, first, last, 1, True, packed))
+            self._bytes += len(packed)
+        elif (known := self._keys.get((rule, key))) is None:
+            self._keys[rule, key] = first, (facts := PendingFacts(packed, last, 1, deciding))
+            self._bytes += facts.size
+        else:
+            before, facts = known
+            self._bytes -= facts.size
+            facts.add(packed, last, self.rules.idle_ns(rule), deciding)
+            self._bytes += facts.size
+            if first < before:
+                self._keys[rule, key] = first, facts
+        if self._bytes >= PART_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        rows: dict[int, list[tuple[Any, ...]]] = {ANCHORS: self._anchors} if self._anchors else {}
+        for (rule, key), (first, facts) in self._keys.items():
+            number = crc32(key.encode("utf-8", "surrogatepass"), crc32(rule.encode())) % SLICES
+            rows.setdefault(number, []).append((rule, key, first, facts.time, facts.count, facts.deciding > 0, bytes(facts.packs)))
+        for number, of_slice in rows.items():
+            self.put(number, to_record_batch(of_slice, SCHEMA))
+        self._keys, self._anchors, self._bytes = {}, [], 0
+
+    def put(self, number: int, rows: pa.RecordBatch) -> None:
+        """Write rows of a slice."""
+        data = stream_bytes(rows)
+        self._write(data)
+        self._places.setdefault(number, []).append((self._offset, len(data)))
+        self._offset += len(data)
+
+    def close(self) -> None:
+        """Write what is left, and the places of all parts."""
+        self._flush()
+        places = msgspec.msgpack.encode(self._places)
+        self._write(places + len(places).to_bytes(8, "little"))
+
+    def _write(self, data: bytes) -> None:
+        with write_errors(self._name):
+            self._stream.write(data)
+
+
+@contextmanager
+def written(checkpoint: Checkpoint, name: str, rules: Facts) -> Iterator[FactWriter]:
+    """Yield the writer of a file, which appears complete; several attempts at the same time write the same."""
+    with checkpoint.writing(f"facts/{name}", f"{uuid4().hex}-") as stream:
+        writer = FactWriter(stream, f"{checkpoint.path}/facts/{name}", rules)
+        yield writer
+        writer.close()
+
+
+def read_slice(checkpoint: Checkpoint, names: Sequence[str], number: int) -> pa.Table:
+    """Return the rows of a slice in files, in their order."""
+    parts = [part for name in names for part in _parts(checkpoint, name, number)]
+    return pa.concat_tables(parts) if parts else SCHEMA.empty_table()
+
+
+def _parts(checkpoint: Checkpoint, name: str, number: int) -> Iterator[pa.Table]:
+    with checkpoint.opened(f"facts/{name}") as file:
+        size = file.size()
+        start = max(0, size - TAIL_BYTES)
+        tail = file.read_at(size - start, start)
+        length = int.from_bytes(tail[-8:], "little")
+        places = tail[-8 - length : -8] if length + 8 <= len(tail) else file.read_at(length, size - 8 - length)
+        for offset, part in msgspec.msgpack.decode(places, type=_Places).get(number, ()):
+            yield pa.ipc.open_stream(file.read_at(part, offset)).read_all()
+
+
+def waiting_facts(rows: pa.Table) -> Iterator[KeyedFact]:
+    """Yield the facts of rows, those of each key in the order of their places if the rows of a key stand together."""
+    names = "rule", "key", "count", "facts"
+    each = (zip(*(batch.column(name).to_pylist() for name in names), strict=True) for batch in rows.to_batches(max_chunksize=1_000))
+    for (rule, key), of_key in groupby((row for batch in each for row in batch), itemgetter(0, 1)):
+        for fact in sorted((fact for _, _, count, packs in of_key for fact in unpack(packs, count)), key=place_of):
+            yield rule, key, fact
+
+
+def evaluated(
+    slices: Iterable[tuple[int, pa.Table]], writer: FactWriter, options: Options, newest: int | None, joined: Iterable[KeyedFact]
+) -> Iterator[FindingRow | JourneyRow]:
+    """Yield the findings and journeys of slices; `writer` takes the facts to which a stream may add, and None as `newest` ends it.
+
+    `joined` are facts about the legs of paths.
+    """
+    facts = (fact for number, rows in slices for fact in _examined(number, rows, writer, newest))
+    yield from evaluate(of_paths(facts, joined), options, newest, writer.add_again)
+
+
+def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | None) -> Iterator[KeyedFact]:
+    """Yield the facts of a slice that are to be evaluated; hand others to the writer."""
+    for rule in map(str, pc.unique(rows["rule"]).to_pylist()):
+        of_rule = rows.filter(pc.equal(rows["rule"], pa.scalar(rule)))
+        limit = NEVER if newest is None else settled_before(writer.rules.idle_ns(rule), newest)
+        waiting, others = _divided(of_rule, limit, is_quiet=writer.rules.is_quiet(rule))
+        for batch in waiting.combine_chunks().to_batches():
+            writer.put(number, batch)
+        yield from waiting_facts(others.take(pc.sort_indices(others["key"])))
+
+
+def _divided(rows: pa.Table, limit: int, *, is_quiet: bool) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of a rule of which nothing is before the limit, and those to be evaluated, without the ones that bring no finding."""
+    of_keys = [("first", "min"), ("last", "max"), ("count", "sum"), ("deciding", "any")]
+    keys: Any = rows.group_by("key", use_threads=False).aggregate(of_keys)  # type: ignore[arg-type]
+    waits = pc.and_(
+        pc.greater_equal(keys["first_min"], pa.scalar(limit)), pc.less(keys["count_sum"], pa.scalar(TRIM_FACTOR * FACTS_PER_KEY_MAX))
+    )
+    over = pc.and_(pc.less(keys["last_max"], pa.scalar(limit)), pc.and_(pc.invert(keys["deciding_any"]), pa.scalar(is_quiet)))
+    return _of_keys(rows, keys, waits), _of_keys(rows, keys, pc.invert(pc.or_(waits, over)))
+
+
+def _of_keys(rows: pa.Table, keys: pa.Table, chosen: Any) -> pa.Table:
+    return rows.filter(pc.is_in(rows["key"], value_set=keys.filter(chosen)["key"].combine_chunks()))
