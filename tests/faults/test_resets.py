@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, close_producer, created, delivery, flow, producer
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, close_producer, created, delivery, flow, message, producer, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.frames import command_frame
 
 RESET, UNLOADED = "cursor-reset", "topic-unloaded"
 
@@ -120,3 +121,46 @@ def test_one_that_goes_on_with_what_it_had_not_acknowledged_was_unloaded(tmp_pat
         diagnosis = sent_again(tmp_path, got, acks, first, late=late)
         assert diagnosis.of(RESET) == []
         assert diagnosis.of(UNLOADED)
+
+
+def older(folder: Path, got: int, acks: int, again: range, *, kind: str = "Exclusive", ledger: int = 7, sought: bool = False) -> Diagnosis:
+    """The same for a consumer from before the capture, whose first message of the capture is the hundredth."""
+    talk = Conversation().server(*[delivery(100 + entry) for entry in range(got)]).wait(50 * MILLISECOND)
+    if acks:
+        talk.client(ack(*range(100, 100 + acks)))
+    if sought:
+        talk.client(command_frame("SEEK", consumer_id=1, request_id=20, message_id={"ledgerId": 7, "entryId": 1})).server(success(20))
+    talk.wait(SECOND).server(close_consumer(1, BY_BROKER)).wait(100 * MILLISECOND)
+    subscribed(talk, kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
+    talk.server(*[message(1, entry, ledger=ledger) for entry in again]).wait(SECOND)
+    return diagnose(folder, talk)
+
+
+@pytest.mark.parametrize(
+    ("got", "acks", "first", "kind"), [*product((20,), (20, 5), (0, 90, 100, 103), ("Exclusive", "Shared")), (6, 1, 0, "Failover")]
+)
+def test_one_from_before_the_capture_that_gets_again_what_it_had_acknowledged_was_reset(
+    tmp_path: Path, got: int, acks: int, first: int, kind: str
+) -> None:
+    row, _ = older(tmp_path, got, acks, range(first, 130), kind=kind).only(RESET)
+    assert f"sent 7:{max(first, 100)} again" in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("got", "acks", "again", "ledger", "sought"),
+    [
+        *((20, acks, range(100 + acks, 140), 7, False) for acks in (0, 1, 12, 20)),  # it goes on
+        *((20, 20, range(first, 100), 7, False) for first in (0, 90)),  # what it may have left from before
+        (20, 20, range(50), 8, False),  # another ledger
+        (20, 20, range(100, 120), 7, True),  # its own SEEK
+    ],
+)
+def test_one_from_before_the_capture_that_goes_on_was_not(
+    tmp_path: Path,
+    got: int,
+    acks: int,
+    again: range,
+    ledger: int,
+    sought: bool,
+) -> None:
+    assert older(tmp_path, got, acks, again, ledger=ledger, sought=sought).of(RESET) == []

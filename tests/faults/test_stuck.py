@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import consuming, publishing
-from tests.scenarios.commands import PING, PONG, ack, delivery, flow, receipt, send
+from tests.scenarios.commands import CONNECTED, PING, PONG, ack, delivery, flow, receipt, send, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -56,6 +56,33 @@ def test_one_with_a_small_queue_of_which_nothing_is_taken_is_starved(
 def test_one_with_a_small_queue_may_be_at_work_for_a_while_or_get_few(tmp_path: Path, permits: int, length: int, published: int) -> None:
     talk = consuming(permits, permits, until=length * SECOND)
     assert STARVED not in diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
+
+
+@pytest.mark.parametrize(
+    ("permits", "length", "kind", "pause", "end"),
+    [*product((10, 20, 40), (2700, 3500), ("Shared", "Exclusive", "Reader"), (5, 20), ("open",)), (20, 2700, "Failover", 20, "closed")],
+)
+def test_one_that_acknowledged_all_and_asks_for_no_more_is_starved_soon(
+    tmp_path: Path, permits: int, length: int, kind: str, pause: int, end: str
+) -> None:
+    talk = consuming(permits, permits, until=length * MILLISECOND, kind=kind, acks=permits, pause=pause * MILLISECOND, end=end)
+    published = publishing(100, 20 * MILLISECOND, until=length * MILLISECOND)
+    _, evidence = diagnose(tmp_path, talk, published).only(STARVED)
+    assert evidence["granted"] == permits
+
+
+@pytest.mark.parametrize(
+    ("length", "acks", "pause", "published"),
+    [
+        *product((1900, 2000), (20,), (20,), (80,)),  # a pause
+        *product((2300,), (16, 19), (20,), (100,)),  # something is in its work
+        *product((2400,), (20,), (60,), (100,)),  # it worked as long
+        *product((2700,), (20,), (20,), (25, 38)),  # hardly anything is left
+    ],
+)
+def test_one_that_acknowledged_all_may_pause(tmp_path: Path, length: int, acks: int, pause: int, published: int) -> None:
+    talk = consuming(20, 20, until=length * MILLISECOND, acks=acks, pause=pause * MILLISECOND)
+    assert STARVED not in diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * MILLISECOND)).codes
 
 
 @pytest.mark.parametrize(
@@ -192,23 +219,31 @@ def test_one_without_permits_and_hardly_a_backlog_is_not(tmp_path: Path, publish
     assert STARVED not in diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
 
 
-def midstream(got: int, acks: int, length: int, end: str = "open") -> Conversation:
+def midstream(got: int, acks: int, length: float, end: str = "open") -> Conversation:
     """A consumer whose SUBSCRIBE was before the capture."""
     talk = Conversation().server(PONG, *[delivery(entry) for entry in range(got)]).wait(SECOND // 2)
     if acks:
         talk.client(ack(*range(acks)))
-    wait_until(talk, length * SECOND).client(PING).server(PONG)
+    wait_until(talk, round(length * SECOND)).client(PING).server(PONG)
     return talk if end == "open" else talk.reset("client") if end == "rst" else talk.close()
 
 
-@pytest.mark.parametrize(("got", "length", "end"), [*product((5, 20, 60), (6, 9), ("open", "fin", "rst"))])
-def test_one_that_subscribed_before_the_capture_and_acknowledges_nothing_is_named(tmp_path: Path, got: int, length: int, end: str) -> None:
+@pytest.mark.parametrize(
+    ("got", "length", "end"),
+    [*product((5, 20, 60), (6, 9), ("open", "fin", "rst")), *product((20, 60), (4.2, 4.6), ("open", "fin", "rst"))],
+)
+def test_one_that_subscribed_before_the_capture_and_acknowledges_nothing_is_named(
+    tmp_path: Path, got: int, length: float, end: str
+) -> None:
     assert NOT_ACKING in diagnose(tmp_path, midstream(got, 0, length, end)).codes
 
 
-@pytest.mark.parametrize(("got", "acks", "length"), [*product((5, 20, 60), (1, 5), (6, 9)), *product((4, 20), (0,), (2, 4)), (4, 0, 9)])
+@pytest.mark.parametrize(
+    ("got", "acks", "length"),
+    [*product((5, 20, 60), (1, 5), (6, 9)), *product((4, 20), (0,), (2, 3.8)), *product((5, 19), (0,), (4.2, 4.6)), (4, 0, 9)],
+)
 def test_one_that_subscribed_before_the_capture_and_acknowledges_or_has_few_is_not(
-    tmp_path: Path, got: int, acks: int, length: int
+    tmp_path: Path, got: int, acks: int, length: float
 ) -> None:
     assert NOT_ACKING not in diagnose(tmp_path, midstream(got, acks, length)).codes
 
@@ -221,9 +256,9 @@ def test_weak_evidence_makes_a_note_that_says_what_is_missing(tmp_path: Path) ->
     assert "a longer capture would show" in (row.text or "")
 
 
-@pytest.mark.parametrize(("length", "got", "acks"), [*product((2, 3, 4), (6, 60), (0,)), (4, 60, 3), (9, 60, 3)])
+@pytest.mark.parametrize(("length", "got", "acks"), [*product((2, 3, 3.8), (6, 60), (0,)), (4, 60, 3), (9, 60, 3)])
 def test_one_that_subscribed_before_the_capture_and_acknowledges_nothing_for_a_while_makes_a_note(
-    tmp_path: Path, length: int, got: int, acks: int
+    tmp_path: Path, length: float, got: int, acks: int
 ) -> None:
     assert diagnose(tmp_path, midstream(got, acks, length)).only(UNDECIDED)[0].severity == "note"
 
@@ -251,3 +286,13 @@ def test_one_of_another_ledger_or_at_work_is_not(tmp_path: Path, ledger: int, ac
         publisher.client(send(sequence_id=number)).server(receipt(sequence_id=number, ledger=ledger, entry=number))
     talk = consuming(20, 20, until=4 * SECOND, acks=acks, pause=200 * MILLISECOND)
     assert STARVED not in diagnose(tmp_path, talk, publisher).codes
+
+
+@pytest.mark.parametrize(("got", "length", "is_older"), [*product((20, 60), (4.6, 6, 9), (True, False))])
+def test_one_whose_client_is_not_in_the_capture_is_not_judged(tmp_path: Path, got: int, length: float, is_older: bool) -> None:
+    talk = Conversation(acknowledge=False)
+    if not is_older:
+        talk.server(CONNECTED, success(1))
+    talk.server(PONG, *[delivery(entry) for entry in range(got)])
+    wait_until(talk, round(length * SECOND)).server(PONG)
+    assert not {NOT_ACKING, STARVED, UNDECIDED} & set(diagnose(tmp_path, talk).codes)

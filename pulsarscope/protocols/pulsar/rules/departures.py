@@ -67,6 +67,8 @@ class DepartureRule(ConnectionRule):
         """By noun and id of clients from before the capture, until one comes back with this id and says its topic."""
         self._seeks: set[tuple[str, str | None]] = set()
         """Topics and subscriptions with a SEEK, for which the broker closes their consumers."""
+        self._sought: dict[int, None] = {}
+        """Ids of consumers from before the capture with a SEEK."""
 
     def _request(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -112,7 +114,7 @@ class DepartureRule(ConnectionRule):
         url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
         if topic is not None:
             self._closed(topic, name, noun, Closing(where_of(row), url, row.subscription))
-        elif self._context.lost:
+        elif self._context.lost and number not in self._sought:
             remember(self._unknown, (noun, number), Closing(where_of(row), url, None, unknown=True), CLIENTS_MAX)
 
     def _closed(self, topic: str, name: str, noun: str, closing: Closing) -> None:
@@ -122,7 +124,9 @@ class DepartureRule(ConnectionRule):
             self._context.emit_fact(BROKERS, self._context.server, closing.where, "closed", {"topic": topic, "kind": noun})
 
     def _seek(self, row: FrameRow) -> None:
-        if row.topic is not None:
+        if named_topic(row.topic) is None:
+            remember(self._sought, (row.fields or {}).get("consumer_id", -1), None, CLIENTS_MAX)
+        elif row.topic is not None:
             if len(self._seeks) < CLIENTS_MAX:
                 self._seeks.add((row.topic, row.subscription))
             self._emit(row.topic, where_of(row), "seek", "", subscription=row.subscription)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -387,7 +387,7 @@ class PermitRule(ConsumerRule[PermitState]):
         since = consumer.exhausted or consumer.ready
         passes = (consumer.topic or "").startswith("non-persistent://")
         lacks = consumer.permits <= 0 and not passes and not consumer.reported
-        if since is None or consumer.topic is None or not (lacks or passes):
+        if since is None or consumer.topic is None or not (lacks or passes) or self.context.reported(ONE_SIDED):
             return
         values = {
             **consumer.evidence,

@@ -40,7 +40,7 @@ CODES = table(
     ),
     TUNING.note(
         "compression-useless",
-        "Compressed payloads are not smaller than without compression.",
+        "Compressed payloads are hardly smaller than without compression.",
         "It costs time on both sides for nothing: turn it off, or batch messages so that there is something to compress.",
     ),
 )
@@ -75,6 +75,13 @@ THRESHOLDS = (
         "Entries of one producer; a single one may not be typical.",
         ("compression-useless",),
         1,
+    ),
+    Threshold(
+        "compression-useless-percent",
+        2,
+        "percent",
+        "Share of the bytes that compression saves: of batches whose payloads cannot be compressed, the heads of messages can.",
+        ("compression-useless",),
     ),
 )
 
@@ -250,7 +257,9 @@ class SentForm:
             self._advise_on_compression(compressed)
 
     def _advise_on_compression(self, compressed: Compressed) -> None:
-        if compressed.entries < self._context.thresholds["compression-useless-entries"] or compressed.after < compressed.before:
+        limits = self._context.thresholds
+        saved = 100 * (compressed.before - compressed.after)
+        if compressed.entries < limits["compression-useless-entries"] or saved > limits["compression-useless-percent"] * compressed.before:
             return
         text = f"{compressed.title} compressed {compressed.entries:,} entries with {compressed.codec}, from {compressed.before:,} "
         evidence: dict[str, Any] = {
@@ -260,6 +269,7 @@ class SentForm:
             "entries": compressed.entries,
             "uncompressed_bytes": compressed.before,
             "compressed_bytes": compressed.after,
+            **limits.evidence("compression-useless-entries", "compression-useless-percent"),
         }
         self._context.report("compression-useless", compressed.where, f"{text}to {compressed.after:,} bytes.", evidence)
 

@@ -34,11 +34,27 @@ THRESHOLDS = (
         ("consumer-starved",),
     ),
     Threshold(
+        "consumer-starved-done-seconds",
+        1.5,
+        SECONDS,
+        "Time without permits while the topic has many newer messages, for a consumer that acknowledged all that it got, at least ten "
+        "times its longest turn and half of its life; an application may pause its consumer for a moment.",
+        ("consumer-starved",),
+    ),
+    Threshold(
         "consumer-not-acking-first-seconds",
         3,
         SECONDS,
         "Time from the first message to the end without any ACK, or since the latest of many that came ten times as fast; "
         "clients may group ACKs for up to 2 s.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-older-seconds",
+        4,
+        SECONDS,
+        "Time without any ACK for a consumer from before the capture, with four times as many messages: twice as long as clients group "
+        "ACKs.",
         ("consumer-not-acking",),
     ),
     Threshold(
@@ -67,7 +83,15 @@ THRESHOLDS = (
 STEADY_TURNS = 10
 """Longest turns within a patience, or most messages that ever waited for an ACK, that show that a consumer is never slow."""
 
+DONE_ENTRIES = 20
+"""Entries published behind a consumer that has acknowledged all, which show that it should take more."""
+
+OLDER_FACTOR = 4
+"""Unacknowledged messages of a consumer from before the capture, compared with those of another."""
+
 STARVING, HOLDING = "starving", "holding"
+BUSY = "busy"
+"""A consumer with few unacknowledged messages, or one that is reported for them."""
 MISSING, PASSED = "missing", "passed"
 """Facts of non-persistent topics: a consumer without permits, and the number of messages that a producer has published."""
 
@@ -78,6 +102,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
     if not resting:
         return
     end = latest_seen(facts)
+    busy = {consumer_of(fact) for fact in facts if fact.what in (HOLDING, BUSY)}
     published = [fact for fact in facts if fact.what == "published"]
     decided: set[tuple[str, int]] = set()
     undecided: dict[tuple[str, int], tuple[Fact, str, int]] = {}
@@ -91,7 +116,11 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
         enough = values["enough"] or _has_small_queue(values, rest, count, thresholds)
+        if fact.what == STARVING and consumer not in busy and _is_done(values, rest, until, count):
+            name = "consumer-starved-done-seconds"
         patience = max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"]))
+        if values.get("is_older"):
+            enough = values["acks"] > 0 or values["unacknowledged"] >= OLDER_FACTOR * thresholds["consumer-not-acking-messages"]
         if enough and not values.get("undecided") and rest >= patience:
             decided.add(consumer)
             code = "consumer-starved" if fact.what == STARVING else "consumer-not-acking"
@@ -105,6 +134,12 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
             evidence = _evidence(fact, rest, None, thresholds, "consumer-undecided-seconds")
             where = fact.where._replace(time=fact.values["since"])
             report("consumer-undecided", where, f"{text[:-1]}; a longer capture would show whether it goes on.", evidence)
+
+
+def _is_done(values: dict[str, Any], rest: int, until: int, count: int) -> bool:
+    """Return True for a consumer that holds nothing, and rests far longer than it ever did, and as long as it worked."""
+    is_long = rest >= STEADY_TURNS * values["turn"] and 2 * rest >= until - values["begun"]
+    return is_long and count >= DONE_ENTRIES and values["active_at"] > values["since"]
 
 
 def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -185,7 +220,8 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
     text = f"{values['title']} has {plural(values['unacknowledged'], 'message')} unacknowledged, the oldest ({ledger}:{entry}) for "
     text += duration(until - values["since"])
     if not values["active_at"]:
-        return f"{text}, and acknowledged none.", "consumer-not-acking-first-seconds"
+        name = "consumer-not-acking-older-seconds" if values["is_older"] else "consumer-not-acking-first-seconds"
+        return f"{text}, and acknowledged none.", name
     text = f"{text}, and its latest ACK was {duration(rest)} before."
     usual = values["acks"] >= USUAL_ACKS
     steady = usual and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")

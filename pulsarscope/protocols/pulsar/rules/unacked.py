@@ -10,23 +10,23 @@ import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
+from pulsarscope.protocols.pulsar.rules.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.behind import Pace, report_slow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.departures import AGAIN, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.pauses import Hole, Turns, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.poison import POISON
-from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
+from pulsarscope.protocols.pulsar.rules.stuck import BUSY, HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
@@ -150,8 +150,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Consumers that acknowledged what they had not got, and the time of their end."""
         self._closed_at: dict[int, int] = {}
         """Time of the close of consumers by id, in nanoseconds."""
-        self._acknowledged: dict[tuple[str | None, str | None], Position] = {}
-        """Position before which all was acknowledged when the broker closed a consumer, by topic and subscription."""
+        self._closed_consumers: ClosedConsumers | None = None
 
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
@@ -161,7 +160,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._size -= len(consumer.entries)
             if (consumer.unknown or consumer.idle).acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
                 self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
-        if not consumer.entries or not consumer.persistent:
+        if not consumer.entries or not consumer.persistent or (ending and self.context.reported(ONE_SIDED)):
             return
         if ending and not consumer.reported:
             pace, held = consumer.pace, next(iter(consumer.entries.values())).where
@@ -187,8 +186,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             elif ending:
                 report_skipped(self.context, consumer, hole, now, consumer.turns.longest)
         if ending:
-            if not consumer.reported or consumer.kind == "Key_Shared":
-                self._emit_holding(consumer, now)
+            self._emit_holding(consumer, now)
             if not self.open:
                 emit_change(self.context, consumer, self.context.last, RELEASED, min(consumer.entries), max(consumer.entries))
                 self._emit_left(consumer, position, oldest.where, now)
@@ -196,10 +194,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
         self._emit(consumer, where_of(row), 0)
-        if consumer.closed_by == SERVER and consumer.acks and consumer.unknown is not None and consumer.topic is not None:
-            high = consumer.unknown.extent.high
-            until = min(consumer.entries, default=(high[0], high[1] + 1))
-            remember(self._acknowledged, (consumer.topic, consumer.subscription), until, CONSUMERS_MAX)
+        if consumer.acks and consumer.unknown is not None:
+            self._closed_consumers = self._closed_consumers or ClosedConsumers()
+            self._closed_consumers.note(consumer, consumer.unknown.extent, min(consumer.entries, default=None))
         remember(self._closed_at, consumer.number, row.time, CONSUMERS_MAX)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -217,8 +214,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer = self.find_or_add(row)
         fields = row.fields or {}
         where = where_of(row)
-        if self._acknowledged and consumer.unknown is None:
-            self._compare_with_earlier(consumer, position_of(fields.get("message_id")), where)
+        if self._closed_consumers is not None:
+            first = consumer.unknown is None
+            self._closed_consumers.compare(self.context, consumer, position_of(fields.get("message_id")), where, is_first=first)
         indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
         messages = batch_size(row) if indexes is None else indexes.bit_count()
         position = position_of(fields.get("message_id"))
@@ -307,14 +305,6 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer.unknown = UnknownAcks(extent, consumer.connection is not None)
         return consumer.unknown
 
-    def _compare_with_earlier(self, consumer: UnackedState, position: Position, where: Where) -> None:
-        """Emit that the first message of a consumer is one that its subscription had acknowledged when the broker closed it."""
-        key = consumer.topic, consumer.subscription
-        until, extent = self._acknowledged.pop(key, None), self._extents.get(key)
-        if until is not None and extent is not None and extent.low <= position < until and consumer.topic is not None:
-            values = {"name": consumer.name, "client": self.context.client, "subscription": consumer.subscription, "position": position}
-            self.context.emit_fact(TOPICS, consumer.topic, where, AGAIN, values)
-
     def _active_change(self, row: FrameRow) -> None:
         """Emit what a consumer holds that is no longer the active one."""
         consumer = self.find(row)
@@ -339,8 +329,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def _emit_holding(self, consumer: UnackedState, now: int) -> None:
         """Emit that a consumer ends with unacknowledged messages, which alone says little."""
         position, oldest = next(iter(consumer.entries.items()))
-        enough = consumer.messages >= self.context.thresholds["consumer-not-acking-messages"]
-        if consumer.topic is None or not (enough or consumer.kind == "Key_Shared"):
+        if consumer.topic is None:
             return
         values = {
             **consumer.evidence,
@@ -353,13 +342,15 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "turn": consumer.turns.longest,
             "acks": consumer.acks,
             "most_held": consumer.most_held,
-            "enough": enough,
-            "undecided": (consumer.connection is not None and consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
+            "enough": consumer.messages >= self.context.thresholds["consumer-not-acking-messages"],
+            "is_older": consumer.connection is not None,
+            "undecided": (consumer.connection is not None and 0 < consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
             "closed": not self.open,
             "reported": consumer.reported,
             "behind": consumer.behind,
         }
-        self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING, values)
+        waits = consumer.kind == "Key_Shared" or (values["enough"] and not consumer.reported)
+        self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING if waits else BUSY, values)
 
     def _may_have_acked(self, consumer: UnackedState, now: int) -> bool:
         """Return True when an ACK may be among the bytes of the client that the capture lacks."""

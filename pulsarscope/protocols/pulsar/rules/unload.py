@@ -108,9 +108,10 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         text = f"{plural(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
         report("end-of-topic", ended[0].where, text, evidence)
     for burst in _departures(facts, thresholds):
-        if all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
+        reset = _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds"))
+        if not reset and all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
             continue  # an unload, or a reset of a cursor beside producers that the capture does not know
-        _report_departure(topic, burst, facts, report, _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds")))
+        _report_departure(topic, burst, facts, report, reset)
 
 
 def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
