@@ -27,6 +27,11 @@ CODES = table(
         "and look for a firewall in between.",
         ("never-opened",),
     ),
+    SESSION.note(
+        "broker-undecided",
+        "At the end of the capture a client has not reached an address that a broker told it, but has not tried for long.",
+        "A longer capture would show whether the address works: while a broker starts or moves, it is refused for a moment.",
+    ),
     SESSION.warning(
         "advertised-address-odd",
         "A broker sent a client an address that it cannot use: loopback, a container bridge, or another address family.",
@@ -187,8 +192,12 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
-        if led and _is_certain(led, before, connections, thresholds) and not _reached(named, server, spoken, led):
-            _report_unreachable(client, server, before, led, spoken, report)
+        if not led or _reached(named, server, spoken, led):
+            continue
+        if _is_certain(led, before, connections, thresholds):
+            _report_unreachable("broker-unreachable", client, server, before, led, spoken, report)
+        elif len(led) > 1:
+            _report_unreachable("broker-undecided", client, server, before, led, spoken, report)
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
     )
@@ -255,7 +264,7 @@ def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connection
 
 
 def _report_unreachable(
-    client: str, server: str, advertised: Sequence[Fact], failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding
+    code: str, client: str, server: str, advertised: Sequence[Fact], failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding
 ) -> None:
     first, last = failures[0], failures[-1]
     source = max((fact for fact in advertised if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
@@ -267,7 +276,8 @@ def _report_unreachable(
     text = (
         f"The broker {source.values['asked']} sent client {client} to {address}{topic} with {source.values['command']} "
         f"({source.where.name}), but {plural(len(failures), 'connection')} to {server} within {duration(span)} "
-        f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}."
+        f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}"
+        f"{'; a longer capture would show whether it goes on' if code == 'broker-undecided' else ''}."
     )
     evidence = {
         "frames": frame_names(fact.where.name for fact in (source, *advertised)),
@@ -280,7 +290,7 @@ def _report_unreachable(
         "span_ns": span,
         "worked_before": worked,
     }
-    report("broker-unreachable", source.where, text, evidence)
+    report(code, source.where, text, evidence)
 
 
 def _oddities(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
