@@ -18,7 +18,7 @@ from tests.scenarios.commands import CONNECT, CONNECTED, PING
 
 PAYLOAD = bytes(120_000)
 
-COUNT = 30
+COUNT = 60
 """Connections: several blocks of packets."""
 
 
