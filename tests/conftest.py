@@ -18,7 +18,10 @@ from hypothesis import settings
 
 import pulsarscope
 from pulsarscope.model.garbage_collection import collect_rarely
+from tests.case_tables import COUNTED_CASES, pytest_addoption, pytest_pycollect_makeitem
 from tests.places import CAPTURES, TESTS
+
+__all__ = ["pytest_addoption", "pytest_pycollect_makeitem"]
 
 # Shared machines stall: a slow example is no failure. Failures print what reproduces them.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -59,10 +62,6 @@ UNCOUNTED = (
     "test_proxy_legs.py",
 )
 """Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
-
-
-COUNTED_CASES = 2
-"""Cases of a test that count: a table of a hundred reaches hardly more than its first rows."""
 
 _COUNTED = pytest.StashKey[bool]()
 

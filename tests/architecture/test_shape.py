@@ -35,6 +35,7 @@ OF_THE_WHOLE = {
     "tests/test_action.py",
     "tests/test_captured_twice.py",
     "tests/test_captures.py",
+    "tests/test_case_tables.py",
     "tests/api/test_library_sample.py",
     "tests/test_packet_owners.py",
     "tests/test_proxy_legs.py",

@@ -1,0 +1,134 @@
+"""Tests over tables of cases: all cases of a test in one item of pytest, which for most takes longer to report a case than to run it.
+
+Each case counts for itself: all of them run, each with a folder and an instance of its own, and a failure names every one that failed.
+`--each-case`, or the name of one case (`test_file.py::test[4-100-open]`), makes an item of each, as pytest does on its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+
+EACH_CASE = "--each-case"
+
+COUNTED_CASES = 2
+"""Cases of a test that count for the coverage: a table of a hundred reaches hardly more than its first rows."""
+
+TIMEOUT = "from pytest-timeout"
+
+_SHARED = frozenset({"tmp_path", "captures"})
+"""Fixtures that the cases of a test may share: of the first, each gets a folder."""
+
+_MARKED: type[Any] = type(pytest.param())
+
+Case = Mapping[str, Any]
+"""Values of one case by argument."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our option."""
+    parser.addoption(EACH_CASE, action="store_true", help="make a test of each case of a table, rather than one of all")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> TableItem | None:
+    """Make one test of all cases of a table, unless someone asks for each."""
+    if not name.startswith("test") or collector.config.getoption(EACH_CASE) or any("[" in chosen for chosen in collector.config.args):
+        return None
+    return table_item(collector, name, obj)
+
+
+class FailedCasesError(Exception):
+    """Some cases of a test failed."""
+
+    def __init__(self, failures: Sequence[tuple[Case, pytest.ExceptionInfo[BaseException]]], count: int) -> None:
+        super().__init__(f"{len(failures)} of {count} cases failed: {'; '.join(case_name(case) for case, _ in failures)}")
+        self.failures = failures
+
+
+class TableItem(pytest.Function):
+    """A test with all its cases."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002 - of the base
+        """Return each case that failed, with its traceback."""
+        if not isinstance(excinfo.value, FailedCasesError):
+            return super().repr_failure(excinfo)
+        shown = [f"______ {case_name(case)}\n{super(TableItem, self).repr_failure(failure)}" for case, failure in excinfo.value.failures]
+        return "\n\n".join([*shown, str(excinfo.value)])
+
+
+def case_name(case: Case) -> str:
+    """Return a case in words."""
+    return ", ".join(f"{name}={value!r:.200}" for name, value in case.items())
+
+
+def table_item(collector: Any, name: str, test: Any) -> TableItem | None:
+    """Return the item of a test over a table; None when the test has no table, or each of its cases needs an item of its own."""
+    marks: list[pytest.Mark] = getattr(test, "pytestmark", [])
+    if not any(mark.name == "parametrize" for mark in marks) or not inspect.isfunction(test) or hasattr(test, "hypothesis"):
+        return None
+    tables = [mark for mark in marks if mark.name == "parametrize"]
+    if len(tables) < len(marks) or any(True for _ in collector.iter_markers()):
+        return None  # marks may choose, skip or time tests one by one
+    cases = _cases(tables)
+    is_method = inspect.isclass(collector.obj)
+    parameters = [*inspect.signature(test).parameters.values()]
+    if not cases or not {parameter.name for parameter in parameters[is_method:]} <= {*cases[0]} | _SHARED:
+        return None
+
+    def run(**shared: Any) -> None:
+        _run(test, (collector.obj,) if is_method else (), cases, shared)
+
+    run.__dict__ |= {
+        "__wrapped__": test,  # where pytest says that it is
+        "__signature__": inspect.Signature([parameter for parameter in parameters if parameter.name not in cases[0]]),
+        "pytestmark": [],
+    }
+    item: TableItem = TableItem.from_parent(collector, name=name, callobj=run)
+    return item
+
+
+def _cases(tables: Sequence[pytest.Mark]) -> list[Case] | None:
+    """Return the cases of a test, in the order of pytest; None when some are more than values."""
+    of_tables: list[list[Case]] = []
+    for table in tables:
+        if len(table.args) != 2 or not {*table.kwargs} <= {"ids"}:
+            return None
+        names, rows = table.args
+        names = names.replace(" ", "").strip(",").split(",") if (is_text := isinstance(names, str)) else [*names]
+        bare = is_text and len(names) == 1
+        rows = [row if isinstance(row, _MARKED) else pytest.param(*(row,) if bare else row) for row in rows]
+        if any(row.marks for row in rows):
+            return None
+        of_tables.append([dict(zip(names, row.values, strict=True)) for row in rows])
+    return [{name: value for part in parts for name, value in part.items()} for parts in product(*of_tables)]
+
+
+def _run(test: Callable[..., object], classes: Sequence[type], cases: Sequence[Case], shared: Mapping[str, Any]) -> None:
+    """Run a test, maybe a method of a class, with each case. Raises FailedCasesError, or skips when some cases did and none failed."""
+    failures: list[tuple[Case, pytest.ExceptionInfo[BaseException]]] = []
+    skipped: list[str] = []
+    for number, case in enumerate(cases):
+        if number == COUNTED_CASES:
+            sys.settrace(None)
+        fixtures = dict(shared)
+        if "tmp_path" in shared:
+            fixtures["tmp_path"] = folder = shared["tmp_path"] / str(number)
+            folder.mkdir()
+        try:
+            test(*[made() for made in classes], **fixtures, **case)
+        except pytest.skip.Exception as skip:
+            skipped.append(f"{case_name(case)}: {skip}")
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever makes a test fail
+            failures.append((case, pytest.ExceptionInfo.from_exception(error)))
+            if TIMEOUT in str(error):
+                break  # the clock of the test has run out, and watches over no other case
+    if failures:
+        raise FailedCasesError(failures, len(cases))
+    if skipped:
+        pytest.skip(f"{len(skipped)} of {len(cases)} cases: {'; '.join(skipped)}")
