@@ -7,12 +7,13 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import msgspec
 
-from pulsarscope.capture import Block, Inputs
+from pulsarscope.capture import Block, BlockReader, Inputs
+from pulsarscope.capture.block import Blocks
 from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.dissect.rules import Fact
@@ -21,38 +22,11 @@ from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.engine.stalls import stall_warnings
 from pulsarscope.model.errors import PulsarscopeError, internal_error
 from pulsarscope.model.records import FrameRow, Row
-from pulsarscope.tcp import ConnectionEvents, Data
-
-
-class ProcessShare:
-    """Connections of one of several processes, which all see all connections: each goes to the process with the least to do so far."""
-
-    def __init__(self, number: int, count: int) -> None:
-        """Begin; `number` is the position of the process among `count`."""
-        self._number = number
-        self._loads = [0] * count
-        """By process: segments with data, and connections."""
-        self._owners: dict[str, int] = {}
-        """Position of the process of each connection that is not finished."""
-
-    def select(self, events: Sequence[ConnectionEvents]) -> Iterator[tuple[int, ConnectionEvents]]:
-        """Give the connections of this process, each with its position among all."""
-        loads, owners = self._loads, self._owners
-        for index, event in enumerate(events):
-            name = event.connection.name
-            owner = owners.get(name)
-            if owner is None:
-                owner = owners[name] = loads.index(min(loads))
-            loads[owner] += event.opened + sum([len(item.pieces) for items in event.items for item in items if type(item) is Data])
-            if event.finished:
-                del owners[name]
-            if owner == self._number:
-                yield index, event
-
 
 FramePlace = tuple[int | None, int | None, int | None]
 """A frame by file, packet and sub."""
@@ -175,10 +149,16 @@ class Decode(msgspec.Struct, frozen=True):
             facts.append((engine.next_key(), rule, key, pack(fact), fact.where.time))
 
         totals = Totals()
-        select = ProcessShare(self.number, self.count).select
-        engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=select, first=not self.number)
-        blocks = ReceivedBlocks(by_interface=self.inputs.by_interface)
-        for part in parts(engine, self.inputs, self.options, (lambda _path, _file: blocks) if self.by_steps else None):
+        share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
+        engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=share.select, first=not self.number)
+
+        def read(path: str, file: int) -> Blocks:
+            by_interface = self.inputs.by_interface
+            if self.by_steps:
+                return share.read(ReceivedBlocks(by_interface=by_interface), ahead=0)
+            return share.read(BlockReader(path, file, by_interface=by_interface))
+
+        for part in parts(engine, self.inputs, self.options, read):
             waiting: RowBatch | None = None
             for batch in part:
                 if waiting is not None:

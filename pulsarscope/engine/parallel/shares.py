@@ -1,0 +1,186 @@
+"""Shares of several processes in the connections of a run: equal in work, as far as one can see ahead."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pulsarscope.capture import Block
+from pulsarscope.capture.block import Blocks
+from pulsarscope.dissect.contract import Dissector, Framing
+from pulsarscope.model.flow import reverse_key
+from pulsarscope.tcp import ConnectionEvents
+
+BLOCKS_AHEAD = 8
+"""Blocks that are looked at for the work of connections that begin: several thousand packets, and at most 8 MiB."""
+
+PSH = 0x08
+
+CONNECTION_PACKETS = 32
+"""Work of beginning and ending a connection, in packets: all rules are asked at its end."""
+
+FRAME_PACKETS = 3
+"""Work of a frame with its rules, in packets without one: three to four in Python, two to three with the compiled reader."""
+
+SAMPLE_PACKETS = 32
+"""Packets ahead from which on the frames of a flow are counted: with fewer, a wrong guess costs little."""
+
+
+class ProcessShare:
+    """Connections of one of several processes, which all see all connections: each goes to the process with the least to do.
+
+    That is the work so far, and in the blocks ahead. All processes come to the same result.
+    """
+
+    def __init__(self, number: int, count: int, framings: Sequence[Framing] = ()) -> None:
+        """Begin; `number` is the position of the process among `count`, `framings` are those of the protocols."""
+        self._number = number
+        self._loads = [0.0] * count
+        """Work by process, in packets, up to the last block ahead."""
+        self._owners: dict[str, int] = {}
+        """Position of the process of each connection that is not finished."""
+        self._flows: dict[bytes, tuple[int, float]] = {}
+        """Position of the process, and work of a packet, of each flow of these."""
+        self._framings = framings
+        self._reader: ReadAhead | None = None
+
+    def read(self, blocks: Blocks, ahead: int = BLOCKS_AHEAD) -> Blocks:
+        """Return the blocks of an input for the engine that this share selects for: of so many next ones it may look at the flows."""
+        self._reader = ReadAhead(blocks, ahead, self._expect)
+        return self._reader
+
+    def _expect(self, block: Block) -> None:
+        loads, flows = self._loads, self._flows
+        for key, segments in block.flows.items():
+            if (known := flows.get(key)) is not None:
+                loads[known[0]] += len(segments) * known[1]
+
+    def select(self, events: Sequence[ConnectionEvents]) -> Iterator[tuple[int, ConnectionEvents]]:
+        """Give the connections of this process, each with its position among all."""
+        owners = self._owners
+        begun = [event for event in events if event.connection.name not in owners]
+        if begun:
+            self._assign(begun)
+        for index, event in enumerate(events):
+            if owners[event.connection.name] == self._number:
+                yield index, event
+        for event in events:
+            if event.finished:
+                key = event.connection.key
+                del owners[event.connection.name]
+                self._flows.pop(key, None)
+                self._flows.pop(reverse_key(key), None)
+
+    def _assign(self, begun: Iterable[ConnectionEvents]) -> None:
+        """Give connections to processes: the one with most work first."""
+        loads = self._loads
+        if self._reader is not None:
+            self._reader.look()
+        works = []
+        for event in begun:
+            key = event.connection.key
+            flows = [(flow, *self._work(flow)) for flow in (key, reverse_key(key))]
+            works.append((sum(packets * each for _, packets, each in flows), event.connection.name, flows))
+        works.sort(key=lambda work: -work[0])
+        for work, name, flows in works:
+            owner = self._owners[name] = loads.index(min(loads))
+            loads[owner] += CONNECTION_PACKETS + work
+            for flow, _, each in flows:
+                self._flows[flow] = owner, each
+
+    def _work(self, flow: bytes) -> tuple[int, float]:
+        """Return the packets of a flow in the blocks ahead, and the work of each."""
+        ahead = () if self._reader is None else self._reader.ahead
+        parts = [block.flows[flow] for block in ahead if flow in block.flows]
+        packets = sum(map(len, parts))
+        if packets < SAMPLE_PACKETS:
+            return packets, 1.0 + FRAME_PACKETS
+        payloads = [(segment[6], segment[4]) for part in parts for segment in part if segment[6]]
+        return packets, 1.0 + FRAME_PACKETS * self._frames(payloads) / packets
+
+    def _frames(self, payloads: Sequence[tuple[bytes, int]]) -> int:
+        """Return about how many frames some payloads, each with its flags, have."""
+        for framing in self._framings:
+            if (count := count_frames([payload for payload, _ in payloads], framing)) is not None:
+                return count
+        return sum([bool(flags & PSH) for _, flags in payloads])  # what was written at once: often a frame
+
+
+def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
+    """Return the framings of dissectors, one each, without those that differ in their bounds alone."""
+    framings: dict[object, Framing] = {}
+    for dissector in dissectors:
+        try:
+            framing = dissector.framing
+            framings.setdefault((framing.length.format, framing.adds), framing)
+        except Exception:  # noqa: BLE001, PERF203, S112 - other people's code, which is reported where it is used
+            continue
+    return [*framings.values()]
+
+
+def count_frames(payloads: Iterable[bytes], framing: Framing) -> int | None:
+    """Return the number of frames that begin in payloads, at the first of which one begins; None when they are framed otherwise."""
+    unpack, length_bytes, adds = framing.length.unpack_from, framing.length.size, framing.adds
+    start = count = 0
+    head = b""
+    for payload in payloads:
+        data = head + payload if head else payload
+        head, end = b"", len(data)
+        while start + length_bytes <= end:
+            size = unpack(data, start)[0] + adds
+            if not framing.smallest <= size <= framing.largest:
+                return None
+            start += size
+            count += 1
+        if start < end:
+            head, start = data[start:], 0
+        else:
+            start -= end
+    return count
+
+
+class ReadAhead:
+    """Blocks of one input, of which the next ones may be looked at before they are given."""
+
+    def __init__(self, blocks: Blocks, count: int, expect: Callable[[Block], None]) -> None:
+        """Read nothing; `count` is the number of blocks to look at, and `expect` is called with each block that is read."""
+        self._blocks = blocks
+        self._iterator = iter(blocks)
+        self._count = count
+        self._expect = expect
+        self.ahead: deque[Block] = deque()
+        """Blocks that were read, the one that was given last before the others."""
+        self._secrets: deque[list[tuple[int, bytes]]] = deque()
+        """Those that each block ahead has brought."""
+
+    @property
+    def recognised(self) -> bool:
+        """See `Blocks`."""
+        return self._blocks.recognised
+
+    @property
+    def first_time(self) -> int | None:
+        """See `Blocks`."""
+        return self._blocks.first_time
+
+    def __iter__(self) -> Iterator[Block]:
+        while self.ahead or self._read():
+            yield self.ahead[0]
+            self.ahead.popleft()
+
+    def look(self) -> None:
+        """Read the blocks ahead."""
+        while len(self.ahead) <= self._count and self._read():
+            pass
+
+    def _read(self) -> bool:
+        if (block := next(self._iterator, None)) is None:
+            return False
+        self.ahead.append(block)
+        self._secrets.append(self._blocks.take_secrets())
+        self._expect(block)
+        return True
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """See `Blocks`."""
+        return self._secrets.popleft() if self._secrets else []

@@ -1,0 +1,177 @@
+"""Shares of several processes in the connections of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.capture import Block
+from pulsarscope.dissect.contract import Framing
+from pulsarscope.engine.parallel.shares import PSH, ProcessShare, count_frames, framings_of
+from pulsarscope.model.flow import reverse_key
+from pulsarscope.protocols import make_dissectors
+from pulsarscope.tcp.stream import ACK
+
+FRAMING = Framing(smallest=8, largest=5 << 20, lookahead=12)
+
+
+def key_of(number: int) -> bytes:
+    """A flow key."""
+    return bytes([10, 0, 0, number, 10, 0, 0, 99, 160, number, 26, 10])
+
+
+def event(number: int, *, finished: bool = False) -> Any:
+    """Events of a connection in a block."""
+    return SimpleNamespace(connection=SimpleNamespace(name=f"0:{number}", key=key_of(number)), finished=finished)
+
+
+def frame(size: int) -> bytes:
+    """A frame of so many bytes."""
+    return (size - 4).to_bytes(4, "big") + bytes(size - 4)
+
+
+def segments(count: int, payload: bytes, flags: int = ACK | PSH) -> list[Any]:
+    """Segments with this payload."""
+    return [(packet, packet, 0, 0, flags, 100, payload, 0, 0, b"") for packet in range(count)]
+
+
+def block(flows: dict[bytes, list[Any]]) -> Block:
+    """A block with these flows."""
+    return Block(0, flows, set(), [], 1, 1, 1, 1, 1)
+
+
+class Source:
+    """Blocks of a file; each brings a secret with its number."""
+
+    recognised = True
+    first_time = 5
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
+        self._secrets: list[tuple[int, bytes]] = []
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        for number, one in enumerate(self._blocks):
+            self.count += 1
+            self._secrets.append((number, b""))
+            yield one
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        secrets, self._secrets = self._secrets, []
+        return secrets
+
+
+def owners(blocks: list[Block], parts: list[list[Any]], count: int = 2, framings: tuple[Framing, ...] = (FRAMING,)) -> dict[str, int]:
+    """The process of each connection; all processes must agree."""
+    found: dict[str, int] = {}
+    for number in range(count):
+        share = ProcessShare(number, count, framings)
+        for _, part in zip(share.read(Source(blocks)), parts, strict=True):
+            for _, selected in share.select(part):
+                assert found.setdefault(selected.connection.name, number) == number
+    assert len(found) == len({one.connection.name for part in parts for one in part})
+    return found
+
+
+events = st.builds(event, st.integers(1, 9), finished=st.booleans())
+
+
+@pytest.mark.slow
+@given(st.lists(st.lists(events, unique_by=lambda one: one.connection.name, max_size=5), max_size=8), st.integers(1, 4))
+def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[Any]], count: int) -> None:
+    shares = [ProcessShare(number, count) for number in range(count)]
+    of_connection: dict[str, int] = {}
+    for part in parts:
+        chosen = [list(share.select(part)) for share in shares]
+        assert sorted(index for some in chosen for index, _ in some) == list(range(len(part)))
+        for number, some in enumerate(chosen):
+            for index, selected in some:
+                assert selected is part[index]
+                assert of_connection.setdefault(selected.connection.name, number) == number
+        for one in part:
+            if one.finished:
+                of_connection.pop(one.connection.name, None)
+
+
+def test_those_that_begin_together_are_spread_and_later_ones_go_where_least_is_to_do() -> None:
+    begin = [event(number) for number in range(1, 5)]
+    busy = {key_of(1): segments(400, frame(100))}
+    quiet = [block({}) for _ in range(10)]
+    later = [event(number) for number in range(5, 9)]
+    found = owners([*quiet, block(busy), block({})], [begin, *([[]] * 9), [event(1)], later])
+    assert sorted(found[f"0:{number}"] for number in range(1, 5)) == [0, 0, 1, 1]
+    assert {found[f"0:{number}"] for number in range(5, 9)} == {1 - found["0:1"]}
+
+
+@pytest.mark.parametrize("behind", [0, 1, 4, 8])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("order", [(1, 2, 3, 4, 5), (1, 3, 5, 2, 4), (3, 4, 5, 1, 2), (1, 2, 5, 4, 3)])
+def test_two_with_much_to_do_are_parted_though_their_work_comes_later(behind: int, side: int, order: tuple[int, ...]) -> None:
+    keys = [key_of(number) if side == 0 else reverse_key(key_of(number)) for number in (1, 2)]
+    small = {key_of(number): segments(2, frame(50)) for number in (3, 4, 5)}
+    blocks = [block(dict(small)) for _ in range(12)]
+    for one in blocks[behind:]:
+        one.flows.update({key: segments(100, frame(1000)) for key in keys})
+    found = owners(blocks, [[event(number) for number in order]] * 12)
+    assert found["0:1"] != found["0:2"]
+
+
+@pytest.mark.parametrize("framings", [(FRAMING,), ()])
+def test_many_small_frames_are_more_work_than_as_many_packets_of_a_large_one(framings: tuple[Framing, ...]) -> None:
+    large = frame(1448 * 200)
+    of_large = [segments(1, large[at : at + 1448], ACK)[0] for at in range(0, len(large), 1448)]
+    flows = {key_of(1): segments(200, frame(1448)), key_of(2): segments(200, frame(1448)), key_of(3): of_large, key_of(4): of_large}
+    found = owners([block(flows)], [[event(number) for number in (1, 3, 2, 4)]], framings=framings)
+    assert found["0:1"] != found["0:2"]
+    assert found["0:3"] != found["0:4"]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 8])
+def test_secrets_come_with_their_blocks_and_no_more_is_read_than_is_looked_at(ahead: int) -> None:
+    blocks = [block({}) for _ in range(20)]
+    source = Source(blocks)
+    share = ProcessShare(0, 1)
+    reader = share.read(source, ahead)
+    for number, one in enumerate(reader):
+        assert one is blocks[number]
+        if number in (0, 3):
+            assert len([*share.select([event(number + 1)])]) == 1
+            assert source.count == min(number + 1 + ahead, 20)
+        assert source.count <= max(number + 1, 4 + ahead)
+        assert reader.take_secrets() == [(number, b"")]
+    assert source.count == 20
+    assert (reader.recognised, reader.first_time) == (True, 5)
+
+
+@given(st.lists(st.integers(8, 4000), max_size=20), st.lists(st.integers(1, 3000), min_size=1, max_size=8))
+def test_frames_are_counted_however_segments_cut_them(sizes: list[int], cuts: list[int]) -> None:
+    data = b"".join(map(frame, sizes))
+    payloads = []
+    for number in range(len(data)):
+        if not data:
+            break
+        cut = cuts[number % len(cuts)]
+        payloads.append(data[:cut])
+        data = data[cut:]
+    assert count_frames(payloads, FRAMING) == len(sizes)
+
+
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00" * 9, bytes(40), b"GET / HTTP/1.1\r\n", frame(20) + b"\xff" * 9])
+def test_what_is_framed_otherwise_is_not_counted(data: bytes) -> None:
+    assert count_frames([data], FRAMING) is None
+
+
+def test_a_dissector_that_raises_has_no_framing() -> None:
+    class Failing:
+        @property
+        def framing(self) -> Framing:
+            raise ZeroDivisionError
+
+    dissectors: list[Any] = [Failing(), *make_dissectors(show_secrets=False)]
+    assert {framing.length.format for framing in framings_of(dissectors)} == {">I"}
