@@ -51,6 +51,6 @@ class Rules(NamedTuple):
 
 
 def _with_journeys(key: KeyRule, *, journeys: bool) -> KeyRule:
-    if not journeys:
-        return key._replace(journeys=None)
-    return key if key.journeys is None else key._replace(idle_ns=max(key.idle_ns, JOURNEY_IDLE_NANOSECONDS))
+    if key.journeys is None:
+        return key
+    return key._replace(idle_ns=max(key.idle_ns, JOURNEY_IDLE_NANOSECONDS)) if journeys else key._replace(journeys=None)

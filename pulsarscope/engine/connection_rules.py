@@ -66,11 +66,9 @@ class RuleSet:
         self.dissector = dissector
         self.codes = {**GENERIC_CODES, **rules.codes}
         self.thresholds = Thresholds(rules.thresholds, thresholds)
-        deciding: dict[str, list[str]] = {}
-        for threshold in rules.thresholds:
-            for code in threshold.codes:
-                deciding.setdefault(code, []).append(threshold.name)
-        self._deciding = {code: self.thresholds.evidence(*names) for code, names in deciding.items()}
+        self._table = rules.thresholds
+        self._deciding: dict[str, dict[str, Any]] = {}
+        """Thresholds of the codes that were reported, for the evidence."""
         self.wants_messages = rules.messages
         self.unread = rules.unread
         self.describe_legs = rules.legs
@@ -127,7 +125,10 @@ class RuleSet:
     def finding(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> Finding:
         """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule says which ones decided."""
         _, file, packet, sub, time, connection = where
-        decided = evidence | self._deciding.get(code, {}) | evidence
+        if (deciding := self._deciding.get(code)) is None:
+            names = [threshold.name for threshold in self._table if code in threshold.codes]
+            deciding = self._deciding[code] = self.thresholds.evidence(*names) if names else {}
+        decided = evidence | deciding | evidence
         if not decided.get("threshold", True):
             del decided["threshold"]
         return self.codes[code].at(text, decided, file=file, packet=packet, sub=sub, time=time, connection=connection)
