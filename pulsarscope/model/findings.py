@@ -108,7 +108,7 @@ LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-
 UNREAD_CODES = frozenset({"encrypted-payload"})
 """Findings that say that contents were not read: the verdict is not about them."""
 
-UNDECIDED_CODES = frozenset({"broker-undecided", "consumer-undecided"})
+UNDECIDED_CODES = frozenset({"broker-undecided", "churn-undecided", "consumer-undecided"})
 """Findings that say that the capture is too short for a verdict on something."""
 
 

@@ -74,6 +74,21 @@ def test_jobs_that_come_and_go(number: int, every: int, messages: int, end: str,
     assert with_code(rows, "connection-churn") == []
 
 
+@pytest.mark.parametrize(
+    ("number", "every", "noted"),
+    [
+        *((number, every, True) for number in (3, 5, 9) for every in (1000, 2700, 5500)),
+        *((2, every, False) for every in (1000, 5500)),
+        *((number, 7000, False) for number in (3, 9)),
+        *((20, every, False) for every in (60, 2000)),  # a finding of its own
+    ],
+)
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_a_few_clients_one_after_the_other_are_a_note(number: int, every: int, noted: bool, end: str, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, *(job(index, every * MILLISECOND, end=end) for index in range(number)))
+    assert [row.severity for row in with_code(rows, "churn-undecided")] == ["note"] * noted
+
+
 @pytest.mark.parametrize(("number", "every"), [(8, 400), (12, 400), (14, 920), (30, 500), (60, 800), (14, 2200), (20, 1000), (30, 2900)])
 @pytest.mark.parametrize("end", ["fin", "rst"])
 def test_a_client_made_for_each_message_without_a_busy_second(number: int, every: int, end: str, tmp_path: Path) -> None:

@@ -364,20 +364,20 @@ function __pulsarscope_list
                 batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-skipped capture-malformed capture-order capture-truncated captured-twice \
                 certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete chunk-invalid \
-                chunk-missing chunk-size-mismatch chunk-stuck clock-skew command-before-connect command-too-new compression-useless \
-                connection-churn connection-closed-by-broker connection-closed-by-client connection-reset consumer-behind consumer-busy \
-                consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved \
-                consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb decompress-failed \
-                decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed encrypted-payload end-of-topic \
-                entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete \
-                fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut \
-                interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced \
-                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
-                message-too-large message-too-large-dropped messages-skipped midstream-start nested-too-deep nesting-too-deep \
-                non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped \
-                one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped \
-                partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed producer-busy \
-                producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs \
+                chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect command-too-new \
+                compression-useless connection-churn connection-closed-by-broker connection-closed-by-client connection-reset \
+                consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
+                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
+                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
+                encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
+                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
+                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
+                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
+                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start nested-too-deep \
+                nesting-too-deep non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
+                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
+                packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed \
+                producer-busy producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs \
                 published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
                 reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
                 request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
@@ -402,9 +402,9 @@ function __pulsarscope_list
                 backlog-growing-seconds batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds \
                 bookie-silent-seconds broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds \
                 certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
-                churn-rate churn-slow-interval-seconds clock-skew-seconds compression-useless-entries compression-useless-percent \
-                connection-churn-seconds connection-closed-by-client-seconds consumer-behind-beside-factor \
-                consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
+                churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least clock-skew-seconds \
+                compression-useless-entries compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds \
+                consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
                 consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
                 consumer-behind-seconds consumer-churn-messages consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
                 consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages \
@@ -444,20 +444,20 @@ function __pulsarscope_list
                 batch-corrupt batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-skipped capture-malformed capture-order capture-truncated captured-twice \
                 certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete chunk-invalid \
-                chunk-missing chunk-size-mismatch chunk-stuck clock-skew command-before-connect command-too-new compression-useless \
-                connection-churn connection-closed-by-broker connection-closed-by-client connection-reset consumer-behind consumer-busy \
-                consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved \
-                consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb decompress-failed \
-                decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed encrypted-payload end-of-topic \
-                entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete \
-                fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut \
-                interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced \
-                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
-                message-too-large message-too-large-dropped messages-skipped midstream-start nested-too-deep nesting-too-deep \
-                non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped \
-                one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped \
-                partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed producer-busy \
-                producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs \
+                chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect command-too-new \
+                compression-useless connection-churn connection-closed-by-broker connection-closed-by-client connection-reset \
+                consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
+                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
+                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
+                encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
+                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
+                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
+                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
+                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start nested-too-deep \
+                nesting-too-deep non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
+                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
+                packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed \
+                producer-busy producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs \
                 published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
                 reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
                 request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
+from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
@@ -36,6 +37,11 @@ CODES = table(
         "consumer-churn",
         "A client opens a consumer or reader again and again, and closes each after hardly any work.",
         "Keep it open: each one costs the broker requests, and what it has prefetched is delivered again to the next one.",
+    ),
+    SESSION.note(
+        "churn-undecided",
+        "Clients of one host came one after the other and did hardly anything, but too few for a verdict.",
+        "A longer capture would show whether these are jobs that start now and then, or a client is made for each message.",
     ),
     SESSION.warning(
         "idle-cut",
@@ -94,6 +100,16 @@ THRESHOLDS = (
         "Busy seconds; the start of an application is over in one.",
         _ALL,
         1,
+    ),
+    Threshold(
+        "churn-undecided-least", 3, "times", "Connections, one after the other, that may be the first of many.", ("churn-undecided",), 1
+    ),
+    Threshold(
+        "churn-undecided-interval-seconds",
+        6,
+        SECONDS,
+        "Time between two of them; jobs whose messages are worth a connection of their own start less often.",
+        ("churn-undecided",),
     ),
     Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
     Threshold(
@@ -346,13 +362,16 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
     topics = {fact.values["topic"] for fact in short}
     is_one = len(topics) == 1 and None not in topics
-    if not _is_churn(opened, len(short), last.values["start"] - first.values["start"], thresholds, in_turn=in_turn, slow=is_one):
+    begun = last.values["start"] - first.values["start"]
+    decided = _is_churn(opened, len(short), begun, thresholds, in_turn=in_turn, slow=is_one)
+    if not decided and not (in_turn and is_one and _may_be_churn(short, thresholds)):
         return []
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)
     text = (
         f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
-        f"{duration(lived)}, and on none did it send more than {plural(max(fact.values['client_frames'] for fact in short), 'frame')}."
+        f"{duration(lived)}, and on none did it send more than {plural(max(fact.values['client_frames'] for fact in short), 'frame')}"
+        f"{'' if decided else '; a longer capture would show whether it goes on'}."
     )
     evidence = {
         "frames": frame_names(fact.values["frame"] for fact in short),
@@ -361,8 +380,14 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
         "span_ns": span,
         "lived_max_ns": lived,
     }
-    report("connection-churn", first.where._replace(time=first.values["last"]), text, evidence)
-    return short
+    report("connection-churn" if decided else "churn-undecided", first.where._replace(time=first.values["last"]), text, evidence)
+    return short if decided else []
+
+
+def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
+    longest = thresholds.ns("churn-undecided-interval-seconds")
+    starts = [fact.values["start"] for fact in short]
+    return len(starts) >= thresholds["churn-undecided-least"] and all(after - before <= longest for before, after in pairwise(starts))
 
 
 def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

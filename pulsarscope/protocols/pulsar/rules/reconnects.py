@@ -18,7 +18,7 @@ CODES = table(
         "reconnect-loop",
         "A client connects again and again, and fails each time.",
         "Look at what ends each connection. If CONNECT is the only command: a client without TLS on a TLS port, or without a token.",
-        ("connection-closed-by-broker", "connection-reset"),
+        ("connection-closed-by-broker", "connection-reset", "churn-undecided"),
     ),
 )
 
