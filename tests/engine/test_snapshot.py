@@ -35,3 +35,14 @@ def test_an_iterator_goes_on_where_it_stood() -> None:
     next(numbers)
     got = Shared({}).loads(Shared({}).dumps([numbers, chain([1], [2])]))
     assert [list(one) for one in got] == [[1, 2, 3, 4], [1, 2]]
+
+
+def test_shared_objects_of_any_type_are_found_in_any_place() -> None:
+    mine: dict[str, Any] = {"a dict": {}, "a list": [1], "plain": "word", "a class": Settings, "ü" * 300: Settings()}
+    theirs: dict[str, Any] = {name: [name] for name in mine}
+    state = [{"key": value, "own": [number]} for number, value in enumerate(mine.values())] * 2
+    got = Shared(theirs).loads(Shared(mine).dumps(state))
+    assert [each["key"] for each in got] == ["word" if name == "plain" else theirs[name] for name in mine] * 2
+    assert all(each["key"] is theirs[name] for each, name in zip(got, mine, strict=False) if name != "plain")
+    assert [each["own"] for each in got] == [[number] for number in range(5)] * 2
+    assert got[0] is got[5]
