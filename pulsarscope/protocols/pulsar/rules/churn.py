@@ -106,9 +106,9 @@ THRESHOLDS = (
     ),
     Threshold(
         "churn-undecided-interval-seconds",
-        6,
+        10,
         SECONDS,
-        "Time between two of them; jobs whose messages are worth a connection of their own start less often.",
+        "Time between two of them; cron jobs are minutes apart.",
         ("churn-undecided",),
     ),
     Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
