@@ -12,9 +12,11 @@ from tests.scenarios.commands import (
     CONNECT,
     CONNECTED,
     TOPIC,
+    ack,
     close_consumer,
     close_producer,
     created,
+    delivery,
     error,
     flow,
     lookup,
@@ -313,3 +315,37 @@ def test_sends_of_a_producer_that_the_capture_lacks_or_has_just_lost_are_right(t
     for number in range(sends):
         talk.client(send(1, number))
     assert found(ended(tmp_path, talk, end)) == set()
+
+
+def from_before(*, flows: int, between: str, topic: str, lost: bool = False) -> Conversation:
+    """A consumer from before the capture that grants permits, and a SUBSCRIBE with its id."""
+    talk = Conversation(acknowledge=False).server(delivery(100))
+    for entry in range(flows):
+        talk.wait(100 * MILLISECOND).client(flow(10)).server(delivery(101 + entry))
+    if lost:
+        talk.lose("server", 100)
+        talk.server(delivery(150)).client(ack(150))
+    if between == "close":
+        talk.client(close_consumer(1, 70)).server(success(70))
+    elif between == "broker":
+        talk.server(close_consumer(1, BY_BROKER)).client(flow(10))  # which crosses the close
+    elif between == "unsubscribe":
+        talk.client(command_frame("UNSUBSCRIBE", consumer_id=1, request_id=70)).server(success(70))
+    elif between == "another":
+        talk.client(close_consumer(2, 70)).server(success(70))
+    talk.wait(100 * MILLISECOND).client(subscribe(1, "c", 71, topic=topic)).server(success(71))
+    return talk.client(flow(10)).wait(SECOND).client(flow(10))
+
+
+@pytest.mark.parametrize(("flows", "between", "topic", "end"), [*product((1, 5), ("", "another"), (TOPIC, OTHER), ENDS)])
+def test_the_id_of_a_consumer_from_before_the_capture_is_taken(tmp_path: Path, flows: int, between: str, topic: str, end: str) -> None:
+    row, _ = ended(tmp_path, from_before(flows=flows, between=between, topic=topic), end).only(CONSUMER)
+    assert "from before the capture" in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("flows", "between", "lost"), [*product((0, 1, 5), ("close", "broker", "unsubscribe"), (False,)), (0, "", False), (3, "", True)]
+)
+def test_the_id_of_one_that_left_is_free(tmp_path: Path, flows: int, between: str, lost: bool) -> None:
+    diagnosis = ended(tmp_path, from_before(flows=flows, between=between, topic=OTHER, lost=lost), "open")
+    assert diagnosis.of(CONSUMER) == []

@@ -15,7 +15,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
-from pulsarscope.protocols.pulsar.topics import bounded_name
+from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
 
 CODES = table(
     SESSION.warning(
@@ -113,6 +113,7 @@ class BreachRule(ConnectionRule):
         "_connecting",
         "_context",
         "_kinds",
+        "_left",
         "_one_counter",
         "_refused",
         "_taken",
@@ -129,6 +130,8 @@ class BreachRule(ConnectionRule):
         self._one_counter = False
         """True when the client numbers all its requests together."""
         self._taken: dict[_Id, Taken] = NOTHING
+        self._left: dict[_Id, None] = NOTHING
+        """Ids that were closed: what a client still sends for them crossed that on its way."""
         self._asked: dict[str, _Id] = NOTHING
         """Id by name of its PRODUCER or SUBSCRIBE."""
         self._breaches: dict[str, Breach] = NOTHING
@@ -199,7 +202,8 @@ class BreachRule(ConnectionRule):
             return
         evidence = {field: taken_id[1], "topic": taken.topic, "second_topic": topic}
         if taken.answered or taken.topic != topic:
-            of = f"that of {taken.where.name} for {taken.topic}" if taken.topic != topic else f"that of {taken.where.name}"
+            of = f"that of {taken.where.name}"
+            of += "" if taken.topic == topic else f" for {taken.topic}" if taken.topic else ", from before the capture,"
             what = f"{row.command} for {topic} has the {noun} id {taken_id[1]}: {of} is open"
             self._add(f"{noun}-id-reused", row, what, [taken.where.name], **evidence)
         else:
@@ -210,12 +214,26 @@ class BreachRule(ConnectionRule):
         if (row.command or "") in ANSWERED_BY:
             self._request(row)
         noun, field = _CLOSES[row.command or ""]
-        self._taken.pop((noun, (row.fields or {}).get(field, -1)), None)
+        self._leave((noun, (row.fields or {}).get(field, -1)))
 
     def _migrated(self, row: FrameRow) -> None:
         self._any(row)
         fields = row.fields or {}
-        self._taken.pop((str(fields.get("resource_type", "")).lower(), fields.get("resource_id", -1)), None)
+        self._leave((str(fields.get("resource_type", "")).lower(), fields.get("resource_id", -1)))
+
+    def _leave(self, left: _Id) -> None:
+        self._taken.pop(left, None)
+        if not self._connecting:
+            self._left = self._left or {}
+            remember(self._left, left, None, WAITING_MAX)
+
+    def _flow(self, row: FrameRow) -> None:
+        """Take the id of a consumer from before the capture."""
+        self._any(row)
+        taken_id = "consumer", (row.fields or {}).get("consumer_id", -1)
+        if not self._connecting and row.direction == CLIENT and taken_id not in self._left and taken_id not in self._taken:
+            self._taken = self._taken or {}
+            remember(self._taken, taken_id, Taken(where_of(row), named_topic(bounded_name(row.topic)), answered=True), WAITING_MAX)
 
     def _response(self, row: FrameRow) -> None:
         command, fields = row.command or "", row.fields or {}
@@ -274,5 +292,5 @@ class BreachRule(ConnectionRule):
         "CONNECTED": _version,
         "ERROR": _error,
         "TOPIC_MIGRATED": _migrated,
-        "FLOW": _any,
+        "FLOW": _flow,
     }
