@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::frames::{Entry, Frame, Frames};
-use crate::rows::{Of, OrderedRows};
+use crate::row_order::{Of, OrderedRows};
 use crate::stretches::{is_quiet, Stretch};
 
 /// See `OrderedRows.stretches`.

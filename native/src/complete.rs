@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::packets::{Segment, Segments, FIN, RST, SYN};
 use crate::pieces::{Piece, Pieces};
+use crate::segments::{Segment, Segments, FIN, RST, SYN};
 
 const ACK: u8 = 0x10;
 const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;

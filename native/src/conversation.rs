@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::frames::{Entry, Frame, Frames, Named, Run};
+use crate::frames::{Entry, Frame, Frames, Run};
+use crate::named::Named;
 use crate::pieces::{Pieces, Places};
 use crate::sent_queue::Sent;
 use crate::tables::{CommandKind, Part, Role, Tables, Value};
@@ -60,7 +61,7 @@ fn begins_plainly(streams: [&Bound<'_, Pieces>; 2]) -> bool {
     }
 }
 
-/// Read all frames, those of the client first: most of what is not plain, a CONNECT with a credential above all, is among them. Return the
+/// Read all frames, those of the client first: most of what is not plain is among them. Return the
 /// size of the largest; None if some bytes are not plain frames.
 fn read_all<'py>(
     py: Python<'py>,
@@ -172,34 +173,25 @@ impl Session {
         let command = frames.command(tables, frame)?;
         let numbers = &frame.parts().numbers;
         let is_client = frames.is_client(frame);
-        let sent = Sent {
-            file: frames.file(frame),
-            packet: frame.packet,
-            sub: i64::from(frame.sub()),
-            time: frame.time,
-            sequence: numbers.sequence,
-        };
+        let sent = frames.sent(frame);
         Ok(match command.kind {
             CommandKind::Send if numbers.replicated => None, // its receipt may have numbers of its own
             CommandKind::Send => self.producers.get_mut(&numbers.id).filter(|producer| producer.name > 0).map(|producer| {
                 producer.waiting.push_back(sent);
-                let messages = Some(numbers.messages.unwrap_or(1));
-                Named { topic: producer.topic, producer: producer.name, messages, ..Named::default() }
+                Named::send(producer.topic, producer.name, numbers)
             }),
             CommandKind::Receipt => self.producers.get_mut(&numbers.id).filter(|producer| producer.topic > 0).and_then(|producer| {
                 let asked = producer.waiting.pop_front().filter(|asked| asked.sequence == sent.sequence)?;
                 let named = Named { topic: producer.topic, producer: producer.name, ..Named::default() };
-                answered(&asked, &sent, named)
+                named.answering(&asked, &sent)
             }),
             CommandKind::Message => {
                 let consumer = self.consumers.get(&numbers.id).filter(|consumer| consumer.0 > 0 && !numbers.ack_set);
-                let messages = Some(numbers.messages.unwrap_or(1));
-                consumer.map(|&(topic, subscription)| Named { topic, subscription, messages, ..Named::default() })
+                consumer.map(|consumer| Named::message(*consumer, numbers))
             }
             CommandKind::Ack | CommandKind::Flow => {
-                let plain = is_client && !numbers.ack_set && !numbers.has_request;
-                let consumer = self.consumers.get(&numbers.id).filter(|_| plain);
-                consumer.map(|&(topic, subscription)| Named { topic, subscription, ..Named::default() })
+                let consumer = self.consumers.get(&numbers.id).filter(|_| frames.is_plain_answer(frame));
+                consumer.map(|consumer| Named::consumer(*consumer))
             }
             CommandKind::Other => {
                 let part = command.part;
@@ -218,7 +210,7 @@ impl Session {
             Part::Connect => self.connecting.replace(sent).is_none().then(Named::default),
             Part::Connected => {
                 self.largest = fields.largest;
-                answered(&self.connecting.take()?, &sent, Named::default())
+                Named::default().answering(&self.connecting.take()?, &sent)
             }
             Part::Answers | Part::ProducerSuccess => {
                 let request = self.requests.remove(&(command, fields.request?))?;
@@ -228,7 +220,7 @@ impl Session {
                 }
                 let topic = if fields.topic > 0 { fields.topic } else { request.topic };
                 let subscription = if fields.subscription > 0 { fields.subscription } else { request.subscription };
-                answered(&request.sent, &sent, Named { topic, producer: name, subscription, ..Named::default() })
+                Named { topic, producer: name, subscription, ..Named::default() }.answering(&request.sent, &sent)
             }
             Part::Producer(response) => {
                 let id = fields.producer?;
@@ -262,11 +254,4 @@ impl Session {
         let first = self.requests.insert((response, fields.request?), request).is_none();
         first.then(|| Named { topic, producer: name, subscription, ..Named::default() })
     }
-}
-
-/// Return the columns of the answer to a frame, with the latency; None if it is before that frame.
-fn answered(asked: &Sent, answer: &Sent, named: Named) -> Option<Named> {
-    let in_order = asked.time <= answer.time && asked.packet <= answer.packet;
-    let request = Some((asked.file, asked.packet, asked.sub));
-    in_order.then(|| Named { request, latency: Some(answer.time - asked.time), ..named })
 }

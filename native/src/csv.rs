@@ -135,7 +135,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         let tables = &frames.reader.bind(py).get().tables;
         self.text.clear();
         tables
-            .write(frames.slice(py, frame, range), plan, &mut self.text)
+            .write(py, frames.slice(py, frame, range), plan, &mut self.text)
             .ok_or_else(|| PyRuntimeError::new_err("a frame that was checked is not plain any more"))?;
         if !self.text.contains(&b'"') {
             self.out.extend_from_slice(&self.text); // an object without fields

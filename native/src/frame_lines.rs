@@ -25,7 +25,7 @@ impl Frames {
         let message = |name: &str, range: Option<Range>, plan: usize, out: &mut Vec<u8>| {
             let Some(range) = range else { return Ok(()) };
             key(name, out);
-            tables.write(self.slice(py, frame, range), plan, out).ok_or_else(changed)
+            tables.write(py, self.slice(py, frame, range), plan, out).ok_or_else(changed)
         };
         message("fields", Some(parts.fields), command.plan, out)?;
         message("broker_entry_metadata", parts.entry, tables.entry_metadata, out)?;

@@ -6,13 +6,12 @@ use std::sync::OnceLock;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
-use crate::caught;
-use crate::opening::Opening;
-use crate::pieces::{Pieces, Places};
+use crate::named::Named;
+use crate::pieces::Places;
 use crate::reader::Reader;
-use crate::session::Known;
+use crate::sent_queue::Sent;
 use crate::tables::{Command, Parts, Range, Tables, Text};
 use crate::wire::Bytes;
 
@@ -30,17 +29,6 @@ pub struct Frame {
     pub named: Named,
 }
 
-/// What only the session knows of a frame: numbers of texts, the first of which is 1, and the frame that it answers.
-#[derive(Clone, Default)]
-pub struct Named {
-    pub topic: u32,
-    pub producer: u32,
-    pub subscription: u32,
-    pub messages: Option<i64>,
-    pub request: Option<(i64, i64, i64)>,
-    pub latency: Option<i64>,
-}
-
 /// A frame in columns, or rows of Python in its place: the row of another frame, and what stands behind it.
 #[allow(clippy::large_enum_variant)] // nearly all are frames
 pub enum Entry {
@@ -49,9 +37,9 @@ pub enum Entry {
 }
 
 pub struct Rows {
-    moment: i64,
+    pub moment: i64,
     pub rows: Vec<Py<PyAny>>,
-    attachment: Option<Py<PyAny>>,
+    pub attachment: Option<Py<PyAny>>,
 }
 
 impl Entry {
@@ -82,143 +70,6 @@ pub struct Frames {
     pub texts: Vec<Text>,
     /// Numbers of the texts by their addresses, which are those of no other object as long as the texts are here.
     pub numbers: HashMap<usize, u32>,
-}
-
-/// Arguments of `Frames.read`: bytes, the position of the first frame, the stream offset of the bytes, pieces and ends.
-type Stream<'py> = (Bound<'py, PyBytes>, usize, i64, Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-#[pymethods]
-impl Frames {
-    #[new]
-    pub fn new(reader: Py<Reader>) -> Self {
-        Frames { reader, origins: Vec::new(), entries: Vec::new(), texts: Vec::new(), numbers: HashMap::new() }
-    }
-
-    fn __len__(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Read plain frames until one that is not plain, is not whole or is too large.
-    ///
-    /// `names`: source, file, connection, protocol, direction; `at`: floor of moments, size of the largest frame, packet and sub of the
-    /// latest name. Returns the new position, packet and sub, and the exception that ended it.
-    fn read<'py>(
-        &mut self,
-        py: Python<'py>,
-        stream: Stream<'py>,
-        names: [Bound<'py, PyAny>; 5],
-        at: (i64, usize, i64, u32),
-    ) -> PyResult<(usize, i64, u32, Option<PyErr>)> {
-        let (data, position, base, pieces, ends) = stream;
-        let (floor, largest, packet, sub) = at;
-        let client = names[4].extract::<&str>().is_ok_and(|direction| direction == "client");
-        let file = names[1].extract()?;
-        let origin = self.add_origin(data.clone().unbind(), base, file, client, names.map(Bound::unbind));
-        let mut run = Run { position, packet, sub, origin, base, floor, largest, any: false, places: Places::of(&pieces, &ends) };
-        let reader = self.reader.bind(py).get();
-        let error = caught(|| run.read(py, &reader.tables, data.as_bytes(), &mut self.entries)).err();
-        Ok((run.position, run.packet, run.sub, error))
-    }
-
-    /// Append the row of a frame that Python has read.
-    #[pyo3(signature = (row, moment, attachment))]
-    fn append(&mut self, row: Py<PyAny>, moment: i64, attachment: Option<Py<PyAny>>) {
-        self.entries.push(Entry::Rows(Box::new(Rows { moment, rows: vec![row], attachment })));
-    }
-
-    /// Order the frames by moment.
-    fn sort(&mut self) {
-        self.entries.sort_by_key(Entry::moment);
-    }
-
-    /// Return rows, moments and attachments of `FrameBatch` of the frames at some places; with payloads and whole frames, as is asked for.
-    fn rows<'py>(
-        &self,
-        py: Python<'py>,
-        start: usize,
-        stop: usize,
-        payload: bool,
-        raw: bool,
-    ) -> PyResult<(Bound<'py, PyList>, Vec<i64>, Bound<'py, PyDict>)> {
-        let entries = self.entries.get(start..stop).ok_or_else(no_such_frame)?;
-        let attachments = PyDict::new(py);
-        let mut rows = Vec::with_capacity(entries.len());
-        for (index, entry) in entries.iter().enumerate() {
-            match entry {
-                Entry::Frame(frame) => {
-                    rows.push(self.row(py, frame)?);
-                    if let Some(attachment) = self.attachment(py, frame, payload, raw)? {
-                        attachments.set_item(index, attachment)?;
-                    }
-                }
-                Entry::Rows(of_python) => {
-                    rows.extend(of_python.rows.iter().map(|row| row.bind(py).clone()));
-                    if let Some(attachment) = &of_python.attachment {
-                        attachments.set_item(index, attachment)?;
-                    }
-                }
-            }
-        }
-        Ok((PyList::new(py, rows)?, entries.iter().map(Entry::moment).collect(), attachments))
-    }
-
-    /// Put rows in the places of frames from a place on, of which there are rows, too: each its own, if it is among the rows, and those that
-    /// stand behind it. Returns the place behind them.
-    fn replace(&mut self, place: usize, of_frames: Vec<Py<PyAny>>, rows: Vec<Py<PyAny>>) -> PyResult<usize> {
-        let stop = place + of_frames.len();
-        let entries = self.entries.get_mut(place..stop).ok_or_else(no_such_frame)?;
-        for entry in entries.iter_mut() {
-            *entry = Entry::Rows(Box::new(Rows { moment: entry.moment(), rows: Vec::new(), attachment: None }));
-        }
-        let mut at = 0;
-        for row in rows {
-            if let Some(ahead) = of_frames[at..].iter().position(|of_frame| of_frame.is(&row)) {
-                at += ahead;
-            }
-            if let Some(Entry::Rows(of_python)) = entries.get_mut(at) {
-                of_python.rows.push(row);
-            }
-        }
-        Ok(stop)
-    }
-
-    /// Read a connection of which nothing else follows, and name and pair its frames, if all of them are plain; see `conversation::read`.
-    fn read_connection<'py>(
-        &mut self,
-        client: &Bound<'py, Pieces>,
-        server: &Bound<'py, Pieces>,
-        names: [Bound<'py, PyAny>; 6],
-        sizes: (usize, usize),
-    ) -> PyResult<bool> {
-        caught(|| crate::conversation::read(self, [client, server], names, sizes))
-    }
-
-    /// Name and pair the frames from a place on until one that Python must deal with.
-    ///
-    /// `known`: of the session; `room`: SENDs that may begin to wait. Returns the place of that frame, the length if there is none, and by
-    /// how many more SENDs wait. `opens`: payloads are opened, so that frames with something to open are for Python.
-    fn observe<'py>(&mut self, py: Python<'py>, place: usize, known: Known<'py>, room: i64, opens: bool) -> PyResult<(usize, i64)> {
-        crate::session::observe(py, self, place, known, room, opens)
-    }
-
-    /// Open the batches of frames in a range of places until one that Python must deal with, or until more than `messages_max` messages
-    /// were opened. `known`, `room`: see `observe`; `opening`: see `opening::Opening`. Returns what `observe` does.
-    fn open<'py>(
-        &mut self,
-        py: Python<'py>,
-        range: (usize, usize),
-        known: Known<'py>,
-        room: i64,
-        opening: Opening<'py>,
-        messages_max: i64,
-    ) -> PyResult<(usize, i64)> {
-        crate::opening::open(py, self, range, known, room, &opening, messages_max)
-    }
-
-    /// Return the moments of all frames.
-    fn moments(&self) -> Vec<i64> {
-        self.entries.iter().map(Entry::moment).collect()
-    }
 }
 
 /// Frames of a stream that are read one behind the other.
@@ -290,6 +141,18 @@ impl Frames {
         tables.message(py, self.slice(py, frame, frame.parts.fields), self.command(tables, frame)?.plan)?.ok_or_else(changed)
     }
 
+    /// Return a frame as one that waits for its answer.
+    pub fn sent(&self, frame: &Frame) -> Sent {
+        let sequence = frame.parts.numbers.sequence;
+        Sent { file: self.file(frame), packet: frame.packet, sub: i64::from(frame.sub), time: frame.time, sequence }
+    }
+
+    /// Return true for an ACK or FLOW of a client that says no more than usual.
+    pub fn is_plain_answer(&self, frame: &Frame) -> bool {
+        let numbers = &frame.parts.numbers;
+        self.is_client(frame) && !numbers.ack_set && !numbers.has_request
+    }
+
     pub fn is_client(&self, frame: &Frame) -> bool {
         self.origins[frame.origin as usize].client
     }
@@ -308,7 +171,7 @@ impl Frames {
         self.origins[frame.origin as usize].file
     }
 
-    fn row<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyAny>> {
+    pub fn row<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyAny>> {
         let reader = self.reader.bind(py).get();
         let tables = &reader.tables;
         let command = self.command(tables, frame)?;
@@ -411,7 +274,7 @@ impl Frames {
         number.checked_sub(1).and_then(|place| self.texts.get(place as usize)).map(|text| text.text.bind(py).clone())
     }
 
-    fn attachment<'py>(&self, py: Python<'py>, frame: &Frame, payload: bool, raw: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+    pub fn attachment<'py>(&self, py: Python<'py>, frame: &Frame, payload: bool, raw: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let payload_at = frame.parts.payload_at;
         if !(raw || (payload && payload_at > 0)) {
             return Ok(None);
@@ -441,7 +304,7 @@ impl Frame {
     }
 }
 
-fn no_such_frame() -> PyErr {
+pub fn no_such_frame() -> PyErr {
     PyIndexError::new_err("no such frame")
 }
 

@@ -10,12 +10,15 @@ mod complete;
 mod conversation;
 mod counts;
 mod csv;
+mod flow_segments;
+mod frame_batch;
 mod frame_lines;
 mod frames;
 mod json;
 mod mask;
 mod message_lines;
 mod messages;
+mod named;
 mod numbers;
 mod opening;
 mod ordered;
@@ -27,7 +30,9 @@ mod places;
 mod plans;
 mod reader;
 mod ring;
+mod row_order;
 mod rows;
+mod segments;
 mod sent_queue;
 mod session;
 mod stretches;
@@ -42,7 +47,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 14;
+const CONTRACT: u32 = 15;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -57,7 +62,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packets::walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(packets::walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(ring::ring_packets, module)?)?;
-    module.add_class::<packets::Segments>()?;
+    module.add_class::<segments::Segments>()?;
     module.add_class::<pieces::Pieces>()?;
     module.add_class::<pieces::Joined>()?;
     module.add_class::<pieces::JoinedPieces>()?;
@@ -67,7 +72,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<messages::BatchReader>()?;
     module.add_class::<messages::MessageColumn>()?;
     module.add_class::<message_lines::MessageLines>()?;
-    module.add_class::<rows::OrderedRows>()?;
+    module.add_class::<row_order::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;
     module.add_class::<pending::UndecidedFacts>()?;

@@ -1,7 +1,7 @@
 //! What sessions and rules ask of a frame, found while it is checked.
 
 use crate::plans::Role;
-use crate::tables::Range;
+use crate::wire::Range;
 
 /// The fields of a command that the session asks for, and of its metadata.
 #[derive(Clone)]

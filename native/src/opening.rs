@@ -9,6 +9,7 @@ use pyo3::IntoPyObjectExt;
 
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
+use crate::named::Named;
 use crate::sent_queue::Waiting;
 use crate::session::{Known, State};
 use crate::tables::{CommandKind, Role, Tables, Value};
@@ -187,12 +188,13 @@ impl<'py> State<'_, 'py> {
     fn release(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let py = self.py;
         let Some((id, _)) = message_id(py, frames, self.tables, frame)? else { return Ok(None) };
-        let numbers = &frame.parts().numbers;
-        let file = frames.file(frame);
-        let Some(producer) = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0) else { return Ok(None) };
+        let answer = frames.sent(frame);
+        let Some(producer) = self.producer(frames, frame.parts().numbers.id)?.filter(|producer| producer.topic > 0) else {
+            return Ok(None);
+        };
         let Some(waiting) = producer.waiting.sent.front() else { return Ok(None) };
         let sent = waiting.sent(py)?;
-        if sent.sequence != numbers.sequence || sent.time > frame.time || sent.packet > frame.packet || sent.file != file {
+        if sent.sequence != answer.sequence || Named::default().answering(&sent, &answer).is_none() {
             return Ok(None);
         }
         if let Waiting::Python(sent) = waiting {

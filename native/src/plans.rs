@@ -22,9 +22,25 @@ pub enum Kind {
     String,
     Bytes,
     Message,
+    /// Credentials, which Python describes.
+    SecretString,
+    SecretBytes,
 }
 
-const KINDS: [Kind; 8] = [Kind::Int64, Kind::Int32, Kind::Uint32, Kind::Bool, Kind::Enum, Kind::String, Kind::Bytes, Kind::Message];
+/// By their numbers in Python; there are no tables of the other ones.
+const KINDS: [Option<Kind>; 11] = [
+    Some(Kind::Int64),
+    Some(Kind::Int32),
+    Some(Kind::Uint32),
+    Some(Kind::Bool),
+    Some(Kind::Enum),
+    Some(Kind::String),
+    Some(Kind::Bytes),
+    Some(Kind::Message),
+    None,
+    Some(Kind::SecretString),
+    Some(Kind::SecretBytes),
+];
 
 /// A text of Python, and as a part of JSON.
 pub struct Text {
@@ -170,7 +186,7 @@ impl Plan {
         let mut plan = Plan { row_of_tag: Vec::new(), fields: Vec::new(), required: 0, hides_value };
         for (tag, name, kind, repeated, names, inner, required) in rows {
             let index = plan.fields.len();
-            let known = KINDS.get(kind).copied();
+            let known = KINDS.get(kind).copied().flatten();
             let Some(kind) = known.filter(|kind| tag < TAGS_MAX && index < FIELDS_MAX && (*kind != Kind::Message || inner < plans)) else {
                 return Err(PyValueError::new_err("unknown form of a table"));
             };

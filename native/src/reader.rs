@@ -20,10 +20,10 @@ pub struct Reader {
 
 #[pymethods]
 impl Reader {
-    /// `plans`, `commands`, `metadata`, `entry_metadata`, `plain_key`, `names`, `bounds` (texts remembered, depth of messages): see `Tables::new`;
+    /// `plans`, `commands`, `metadata`, `entry_metadata`, `secrets`, `names`, `bounds` (texts remembered, depth of messages): see `Tables::new`;
     /// `types`: of checksums, rows, attachments, SENDs that wait, and rows of exchanges.
     #[new]
-    #[pyo3(signature = (plans, commands, metadata, entry_metadata, plain_key, names, types, bounds))]
+    #[pyo3(signature = (plans, commands, metadata, entry_metadata, secrets, names, types, bounds))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -31,13 +31,13 @@ impl Reader {
         commands: Vec<CommandRow<'_>>,
         metadata: usize,
         entry_metadata: usize,
-        plain_key: Py<PyAny>,
+        secrets: (Py<PyAny>, Py<PyAny>),
         names: Names,
         types: [Bound<'_, PyAny>; 5],
         bounds: (usize, u32),
     ) -> PyResult<Self> {
         let [checksum, row, attachment, sent, exchange] = types.map(Bound::unbind);
-        let tables = Tables::new(plans, commands, metadata, entry_metadata, plain_key, &names, bounds.0, bounds.1)?;
+        let tables = Tables::new(plans, commands, metadata, entry_metadata, secrets, &names, bounds.0, bounds.1)?;
         let text = |text| PyString::intern(py, text).unbind();
         Ok(Reader { tables, checksum, row, attachment, sent, exchange, ok: text("ok"), good: text("good") })
     }

@@ -10,33 +10,13 @@ use crate::by_connection::by_connection;
 use crate::caught;
 use crate::counts::{key_of, Counts, Key};
 use crate::csv::CsvLines;
-use crate::frames::{Entry, Frame, Frames};
+use crate::frames::{Entry, Frames};
 use crate::json::Times;
 use crate::mask::{Mask, Matcher};
 use crate::places::FramePlaces;
+use crate::row_order::{Of, OrderedRows};
 use crate::tables::CommandKind;
 use crate::timeline::{Lines, Look};
-
-#[derive(Clone, Copy)]
-pub enum Of {
-    Frame(u32, u32),
-    Row(u32),
-}
-
-/// Rows of Python and frames in columns, each with its order.
-#[pyclass(module = "pulsarscope_native")]
-#[derive(Default)]
-pub struct OrderedRows {
-    pub batches: Vec<Py<Frames>>,
-    pub rows: Vec<Py<PyAny>>,
-    pub order: Vec<(i64, Of)>,
-    /// Names of connections, and the numbers of those of batches and rows.
-    pub names: Names,
-    pub of_batches: Vec<u32>,
-    pub of_rows: Vec<u32>,
-    /// Receipts stand for rows of exchanges, too.
-    pub exchanges: bool,
-}
 
 #[pymethods]
 impl OrderedRows {
@@ -374,66 +354,6 @@ impl OrderedRows {
 
 /// A row of Python, or what stands for frames, with its place.
 type Placed<'py> = (usize, Bound<'py, PyAny>);
-
-/// Names, each with a number.
-#[derive(Clone, Default)]
-pub struct Names {
-    pub names: Vec<String>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = self.names.len() as u32;
-        self.names.push(name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
-}
-
-impl OrderedRows {
-    fn push(&mut self, row: Py<PyAny>, order: i64, connection: u32) {
-        self.order.push((order, Of::Row(self.rows.len() as u32)));
-        self.rows.push(row);
-        self.of_rows.push(connection);
-    }
-
-    /// Return some of the rows; of those of Python the ones that are `kept`.
-    fn part(&self, py: Python<'_>, order: &[(i64, Of)], exchanges: bool, kept: impl Fn(&Py<PyAny>) -> bool) -> OrderedRows {
-        let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
-        let (names, of_batches) = (self.names.clone(), self.of_batches.clone());
-        let mut part = OrderedRows { batches, names, of_batches, exchanges, ..OrderedRows::default() };
-        for (at, of) in order {
-            match of {
-                Of::Frame(..) => part.order.push((*at, *of)),
-                Of::Row(index) => {
-                    let row = &self.rows[*index as usize];
-                    if kept(row) {
-                        part.push(row.clone_ref(py), *at, self.of_rows[*index as usize]);
-                    }
-                }
-            }
-        }
-        part
-    }
-
-    pub fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {
-        Ok(self.batches.iter().map(|batch| batch.bind(py).try_borrow()).collect::<Result<_, _>>()?)
-    }
-
-    /// Return the frame in columns at a place, with its batch.
-    fn frame<'a>(&self, batches: &'a [PyRef<'_, Frames>], place: usize) -> Option<(&'a Frames, &'a Frame)> {
-        let (_, Of::Frame(batch, index)) = self.order.get(place)? else { return None };
-        let frames: &Frames = batches.get(*batch as usize)?;
-        match frames.entries.get(*index as usize)? {
-            Entry::Frame(frame) => Some((frames, frame)),
-            Entry::Rows(_) => None,
-        }
-    }
-}
 
 /// Append the lines of rows of Python, which come one behind the other, and forget them.
 fn encode_rows(rows: &mut Vec<&Bound<'_, PyAny>>, encode: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {

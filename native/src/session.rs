@@ -9,9 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
-use crate::frames::{Entry, Frame, Frames, Named};
+use crate::frames::{Entry, Frame, Frames};
+use crate::named::Named;
 use crate::reader::Reader;
-use crate::sent_queue::{Sent, SentQueue, Waiting};
+use crate::sent_queue::{SentQueue, Waiting};
 use crate::tables::{CommandKind, Numbers, Tables, Text};
 
 /// A producer of the Python session.
@@ -101,13 +102,7 @@ impl<'a, 'py> State<'a, 'py> {
         }
         match command.kind {
             CommandKind::Send => {
-                let sent = Sent {
-                    file: frames.file(frame),
-                    packet: frame.packet,
-                    sub: i64::from(frame.sub()),
-                    time: frame.time,
-                    sequence: parts.numbers.sequence,
-                };
+                let sent = frames.sent(frame);
                 if self.waiting >= self.room || parts.numbers.replicated || self.is_answered(&parts.numbers)? {
                     return Ok(None);
                 }
@@ -116,38 +111,28 @@ impl<'a, 'py> State<'a, 'py> {
                     return Ok(None);
                 };
                 producer.waiting.sent.push_back(Waiting::Plain(sent));
-                let (topic, name) = (producer.topic, producer.name);
+                let named = Named::send(producer.topic, producer.name, &parts.numbers);
                 self.waiting += 1;
-                Ok(Some(Named { topic, producer: name, messages: Some(parts.numbers.messages.unwrap_or(1)), ..Named::default() }))
+                Ok(Some(named))
             }
             CommandKind::Receipt => self.receipt(frames, frame),
             CommandKind::Message => {
-                let Some((topic, subscription)) = self.consumer(frames, parts.numbers.id)?.filter(|consumer| consumer.0 > 0) else {
-                    return Ok(None);
-                };
-                let messages = parts.numbers.messages.unwrap_or(1);
-                if parts.numbers.ack_set {
-                    return Ok(None);
-                }
-                if messages > 1 {
+                let consumer = self.consumer(frames, parts.numbers.id)?.filter(|consumer| consumer.0 > 0 && !parts.numbers.ack_set);
+                let Some(named) = consumer.map(|consumer| Named::message(consumer, &parts.numbers)) else { return Ok(None) };
+                if let Some(messages) = named.messages.filter(|messages| *messages > 1) {
                     self.remember_batch(frames, frame, messages)?;
                 }
-                Ok(Some(Named { topic, subscription, messages: Some(messages), ..Named::default() }))
+                Ok(Some(named))
             }
-            CommandKind::Ack | CommandKind::Flow => {
-                let consumer = self.plain_consumer(frames, frame)?;
-                Ok(consumer.map(|(topic, subscription)| Named { topic, subscription, ..Named::default() }))
-            }
+            CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(Named::consumer)),
             CommandKind::Other => Ok(None),
         }
     }
 
     /// Return the consumer of an ACK or FLOW that says no more than usual.
     pub fn plain_consumer(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<(u32, u32)>> {
-        let numbers = &frame.parts().numbers;
-        let plain = frames.is_client(frame) && !numbers.ack_set && !numbers.has_request;
-        if plain {
-            self.consumer(frames, numbers.id)
+        if frames.is_plain_answer(frame) {
+            self.consumer(frames, frame.parts().numbers.id)
         } else {
             Ok(None)
         }
@@ -172,17 +157,18 @@ impl<'a, 'py> State<'a, 'py> {
     }
 
     fn receipt(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<Named>> {
-        let numbers = &frame.parts().numbers;
-        let Some(producer) = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0) else { return Ok(None) };
-        let Some(&Waiting::Plain(sent)) = producer.waiting.sent.front() else { return Ok(None) };
-        if sent.sequence != numbers.sequence || sent.time > frame.time || sent.packet > frame.packet || sent.file != frames.file(frame) {
+        let answer = frames.sent(frame);
+        let Some(producer) = self.producer(frames, frame.parts().numbers.id)?.filter(|producer| producer.topic > 0) else {
             return Ok(None);
+        };
+        let Some(&Waiting::Plain(sent)) = producer.waiting.sent.front() else { return Ok(None) };
+        let named = Named { topic: producer.topic, producer: producer.name, ..Named::default() };
+        let named = named.answering(&sent, &answer).filter(|_| sent.sequence == answer.sequence);
+        if named.is_some() {
+            producer.waiting.sent.pop_front();
+            self.waiting -= 1;
         }
-        producer.waiting.sent.pop_front();
-        let (topic, name) = (producer.topic, producer.name);
-        self.waiting -= 1;
-        let request = Some((sent.file, sent.packet, sent.sub));
-        Ok(Some(Named { topic, producer: name, request, latency: Some(frame.time - sent.time), ..Named::default() }))
+        Ok(named)
     }
 
     /// Return a producer of which no sequence ids must be compared.

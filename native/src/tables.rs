@@ -12,6 +12,7 @@ pub use crate::numbers::Numbers;
 use crate::plans::{Kind, Plan};
 pub use crate::plans::{Names, PlanRow, Role, Text, Value};
 use crate::wire::Bytes;
+pub use crate::wire::Range;
 
 pub struct Command {
     pub name: Text,
@@ -53,6 +54,7 @@ pub struct Tables {
     pub metadata: usize,
     pub entry_metadata: usize,
     plain_key: Py<PyAny>,
+    redacted: Py<PyAny>,
     texts_max: usize,
     depth_max: u32,
     texts: Mutex<HashMap<Vec<u8>, Py<PyString>>>,
@@ -71,9 +73,6 @@ pub struct Parts {
     pub payload_at: u32,
     pub numbers: Numbers,
 }
-
-/// Start and end.
-pub type Range = (u32, u32);
 
 /// None: the bytes are not plain.
 pub type Plain<T> = PyResult<Option<T>>;
@@ -95,14 +94,15 @@ macro_rules! plain {
 
 impl Tables {
     /// `plans`: of each message its rows and whether it has values that only its key says to be secret, the key first; `commands`: number,
-    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0.
+    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0; and functions that tell whether a key is plain,
+    /// and describe a credential.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         plans: Vec<PlanRow<'_>>,
         commands: Vec<CommandRow<'_>>,
         metadata: usize,
         entry_metadata: usize,
-        plain_key: Py<PyAny>,
+        (plain_key, redacted): (Py<PyAny>, Py<PyAny>),
         names: &Names,
         texts_max: usize,
         depth_max: u32,
@@ -140,6 +140,7 @@ impl Tables {
             metadata,
             entry_metadata,
             plain_key,
+            redacted,
             texts_max,
             depth_max,
             texts: Mutex::default(),
@@ -272,7 +273,7 @@ impl Tables {
                         numbers.name = Some((end - raw.len() as u32, end));
                     }
                 }
-                Kind::Bytes => {
+                Kind::Bytes | Kind::SecretString | Kind::SecretBytes => {
                     plain!(rest.take(number));
                 }
                 Kind::Message => {
@@ -296,7 +297,7 @@ impl Tables {
                 Kind::Bool => Value::Flag(number != 0),
                 Kind::Enum => Value::Name(&field.names.get(&number)?.json),
                 Kind::String => Value::Text(rest.take(number)?),
-                Kind::Bytes => {
+                Kind::Bytes | Kind::SecretString | Kind::SecretBytes => {
                     rest.take(number)?;
                     Value::Other
                 }
@@ -327,6 +328,8 @@ impl Tables {
                 Kind::Enum => plain!(field.names.get(&number)).text.bind(py).clone().into_any(),
                 Kind::String => plain!(self.text(py, plain!(rest.take(number)))).into_any(),
                 Kind::Bytes => PyBytes::new(py, plain!(rest.take(number))).into_any(),
+                Kind::SecretBytes if number == 0 => PyBytes::new(py, b"").into_any(),
+                Kind::SecretString | Kind::SecretBytes => self.redacted(py, plain!(rest.take(number)))?,
                 Kind::Message => plain!(self.message(py, plain!(rest.take(number)), field.inner)?).into_any(),
             };
             if !field.repeated {
@@ -346,7 +349,7 @@ impl Tables {
     }
 
     /// Write a checked message as an object of JSON, of its fields in wire order.
-    pub fn write(&self, data: &[u8], plan: usize, out: &mut Vec<u8>) -> Option<()> {
+    pub fn write(&self, py: Python<'_>, data: &[u8], plan: usize, out: &mut Vec<u8>) -> Option<()> {
         let plan = &self.plans[plan];
         let mut rest = Bytes(data);
         let mut last = usize::MAX;
@@ -376,7 +379,10 @@ impl Tables {
                 Kind::Enum => out.extend_from_slice(&field.names.get(&number)?.json),
                 Kind::String => json::string(std::str::from_utf8(rest.take(number)?).ok()?, out),
                 Kind::Bytes => json::bytes(rest.take(number)?, out),
-                Kind::Message => self.write(rest.take(number)?, field.inner, out)?,
+                Kind::Message => self.write(py, rest.take(number)?, field.inner, out)?,
+                Kind::SecretString | Kind::SecretBytes => {
+                    json::string(&self.redacted(py, rest.take(number)?).ok()?.extract::<String>().ok()?, out);
+                }
             }
             if field.repeated {
                 out.push(b']');
@@ -385,6 +391,11 @@ impl Tables {
         }
         out.push(b'}');
         Some(())
+    }
+
+    /// Return what is shown in the place of a credential.
+    fn redacted<'py>(&self, py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        self.redacted.bind(py).call1((PyBytes::new(py, raw),))
     }
 
     /// Return a text, the short ones from memory: neighbours share most of them.

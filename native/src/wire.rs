@@ -1,5 +1,8 @@
 //! Cursor over bytes from the wire: no read goes beyond their end.
 
+/// Start and end.
+pub type Range = (u32, u32);
+
 /// The bytes that are left.
 pub struct Bytes<'a>(pub &'a [u8]);
 

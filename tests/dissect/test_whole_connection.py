@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,6 +18,7 @@ import pulsarscope as ps
 from pulsarscope.dissect.whole_connection import read_connection
 from pulsarscope.engine import timelines
 from pulsarscope.model.limits import READ_BLOCK_BYTES
+from pulsarscope.model.platform import NATIVE
 from pulsarscope.protocols.pulsar.frame.compiled import COMMANDS
 from pulsarscope.tcp.pieces import Data, Gap
 from tests.scenarios.both_readers import BothReaders, reader
@@ -48,6 +53,8 @@ from tests.scenarios.wire_mutations import damaged
 
 IN_COLUMNS = 3
 """The options of `BothReaders` with which connections are read as a whole."""
+
+TOKEN = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"HS256"}', b'{"sub":"a","exp":1800000000}', b"signature"))
 
 Taken = list[bool]
 
@@ -116,6 +123,11 @@ PLAIN: dict[str, Callable[[], Conversation]] = {
     "a name of the client": lambda: connected().client(producer(1, "mine", 2)).server(created("mine", 2)).client(send(1, 1)).close(),
     "an announced size": lambda: _announced(5 << 20),
     "requests of a consumer": positioned,
+    "a credential": lambda: opened_by(auth_method_name="token", auth_data=b"secret"),
+    "an empty credential": lambda: opened_by(auth_method_name="token", auth_data=b"", original_auth_data=""),
+    "a credential of another": lambda: opened_by(original_auth_data="secret", original_auth_method="token"),
+    "a token": lambda: opened_by(auth_method_name="token", auth_data=TOKEN, original_auth_data=TOKEN.decode()),
+    "no text": lambda: opened_by(auth_method_name="token", auth_data=bytes(range(256))),
     "a method of authentication": lambda: opened_by(auth_method_name="none", feature_flags={"supports_auth_refresh": True}),
 }
 
@@ -144,8 +156,6 @@ OTHER: dict[str, Callable[[], Conversation]] = {
         .close()
     ),
     "a replicator of another name": copying,
-    "a credential": lambda: opened_by(auth_method_name="token", auth_data=b"secret"),
-    "a credential of another": lambda: opened_by(original_auth_data="secret"),
     "a credential in a URL": lambda: opened_by(proxy_to_broker_url="user:secret@broker:6650"),
     "a credential in metadata": lambda: (
         connected().client(subscribe(4, "c", 3, metadata=[{"key": "password", "value": "secret"}])).server(success(3)).close()
@@ -178,6 +188,23 @@ def _extended(frame: bytes) -> bytes:
 def test_a_plain_connection_is_read_as_a_whole(tmp_path: Path, taken: Taken, name: str) -> None:
     BothReaders(tmp_path, corpus_options()).check(pcap(PLAIN[name]().packets), other=IN_COLUMNS)
     assert taken == [True]
+
+
+@pytest.mark.parametrize("name", ["a credential", "a credential of another", "a token"])
+def test_credentials_are_shown_only_when_asked_for(tmp_path: Path, name: str) -> None:
+    capture = str(write_pcap(tmp_path / "secret.pcap", PLAIN[name]().packets))
+    lines = {}
+    for choice in ("off", "require"):
+        for more in ((), ("--show-secrets",)):
+            command = [sys.executable, "-m", "pulsarscope", "decode", "--format", "ndjson", *more, capture]
+            environment = {**os.environ, NATIVE: choice}
+            lines[choice, more] = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout
+    assert lines["off", ()] == lines["require", ()]
+    assert lines["off", ("--show-secrets",)] == lines["require", ("--show-secrets",)]
+    shown = [secret for secret in (b"secret", b64encode(b"secret"), TOKEN, b64encode(TOKEN)) if secret in lines["require", ()]]
+    assert shown == []
+    assert b"redacted (" in lines["require", ()]
+    assert b"redacted (" not in lines["require", ("--show-secrets",)]
 
 
 def test_each_command_that_is_read_is_in_a_plain_connection(tmp_path: Path) -> None:

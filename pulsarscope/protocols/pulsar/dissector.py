@@ -65,7 +65,7 @@ class PulsarDissector(Dissector):
         if (native := load_native()[0]) is not None:
             from pulsarscope.protocols.pulsar.frame.compiled import compiled_reader  # noqa: PLC0415 - only where it is installed
 
-            self.compiled = compiled_reader(native)
+            self.compiled = compiled_reader(native, show_secrets=show_secrets)
 
     @property
     def decode(self) -> Callable[[bytes, int, int], Decoded]:

@@ -13,7 +13,7 @@ from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTE
 from pulsarscope.model.records import Checksum, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
-from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, Plan, shared_plans
+from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, SECRET_KINDS, Plan, redacted_content, shared_plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 from pulsarscope.protocols.pulsar.metadata_fields import QUIET, RARE, WRAPPED
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
@@ -52,8 +52,11 @@ class CompiledReader(NamedTuple):
 
 
 @cache
-def compiled_reader(module: Any) -> CompiledReader:
-    """Return the compiled reader with the tables of the commands it reads. `module` is that of pulsarscope-native."""
+def compiled_reader(module: Any, *, show_secrets: bool) -> CompiledReader:
+    """Return the compiled reader with the tables of the commands it reads. `module` is that of pulsarscope-native.
+
+    With `show_secrets`, what holds a credential is left to the Python reader.
+    """
     plans = shared_plans(show_secrets=False)
     numbers: dict[str, int] = {}
     tables: list[Any] = []
@@ -74,7 +77,7 @@ def compiled_reader(module: Any) -> CompiledReader:
                     row.name in plan.required,
                 )
                 for tag, row in plan.rows.items()
-                if row.kind <= MESSAGE  # what hides a credential is left to the Python reader
+                if row.kind <= MESSAGE or (row.kind in SECRET_KINDS and not show_secrets)
             ]
             tables[index] = rows, plan.hides_value
         return numbers[plan.name]
@@ -89,8 +92,9 @@ def compiled_reader(module: Any) -> CompiledReader:
     def is_plain_name(name: str) -> bool:
         return not is_secret_name(name)
 
+    secrets = is_plain_name, redacted_content
     types = Checksum, FrameRow, Attachment, Sent, ExchangeRow
     bounds = MEMO_MAX, PROTOBUF_DEPTH_MAX
-    reader = module.Reader(tables, commands, metadata, entry_metadata, is_plain_name, (set(WRAPPED), set(RARE), set(QUIET)), types, bounds)
+    reader = module.Reader(tables, commands, metadata, entry_metadata, secrets, (set(WRAPPED), set(RARE), set(QUIET)), types, bounds)
     sizes = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, FRAME_PADDING_BYTES
     return CompiledReader(module.Joined, partial(module.Frames, reader), sizes)

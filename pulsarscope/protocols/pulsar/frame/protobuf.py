@@ -249,7 +249,12 @@ def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: l
         return inner
     if kind == SECRET_URL:
         return URL_CREDENTIALS.sub(b"redacted", data[start:end]).decode(errors="backslashreplace")
-    return redacted(end - start, expiry_text(data[start:end])) if end > start else "" if kind == SECRET_STRING else b""
+    return redacted_content(data[start:end]) if end > start or kind == SECRET_STRING else b""
+
+
+def redacted_content(data: bytes) -> str:
+    """Return what is shown in the place of a credential: nothing of an empty one."""
+    return redacted(len(data), expiry_text(data)) if data else ""
 
 
 def _lacks(out: dict[str, Any], plan: Plan) -> bool:
