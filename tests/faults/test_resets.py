@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, close_producer, created, delivery, flow, message, producer, success
+from tests.scenarios.commands import (
+    BY_BROKER,
+    ack,
+    close_consumer,
+    close_producer,
+    created,
+    delivery,
+    flow,
+    message,
+    producer,
+    redeliver,
+    success,
+)
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -164,3 +176,46 @@ def test_one_from_before_the_capture_that_goes_on_was_not(
     sought: bool,
 ) -> None:
     assert older(tmp_path, got, acks, again, ledger=ledger, sought=sought).of(RESET) == []
+
+
+def sharing(folder: Path, *, kind: str, share: int, order: tuple[int, ...], older: bool) -> Diagnosis:
+    """An unload while a consumer has acknowledged all of its messages, and another of its connection none; then it gets the other's."""
+    talk = Conversation() if older else subscribed(subscribed(connected(), kind=kind), 2, kind=kind).client(flow(1000))
+    owners = {entry: 1 + (entry // share) % 2 for entry in range(100, 140)}
+    talk.server(*[message(owner, entry) for entry, owner in owners.items()]).wait(50 * MILLISECOND)
+    talk.client(ack(*[entry for entry, owner in owners.items() if owner == 1])).wait(2 * SECOND)
+    talk.server(*[close_consumer(number, BY_BROKER) for number in order]).wait(100 * MILLISECOND)
+    subscribed(subscribed(talk, kind=kind), 2, kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
+    talk.server(*[message(1, entry) for entry, owner in owners.items() if owner == 2]).wait(SECOND)
+    return diagnose(folder, talk)
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "order", "older"), [*product(("Shared", "Key_Shared"), (1, 5, 20), ((1, 2), (2, 1)), (False, True))]
+)
+def test_one_that_gets_what_another_had_not_acknowledged_was_not(
+    tmp_path: Path, kind: str, share: int, order: tuple[int, ...], older: bool
+) -> None:
+    assert sharing(tmp_path, kind=kind, share=share, order=order, older=older).of(RESET) == []
+
+
+@pytest.mark.parametrize(("first", "is_reset"), [*product((0, 20, 39), (True,)), *product((51, 59, 60), (False,))])
+@pytest.mark.parametrize("gap", [1, 50])
+def test_acks_that_the_broker_may_not_have_got_before_it_closed_the_consumer_show_nothing(
+    tmp_path: Path, first: int, is_reset: bool, gap: int
+) -> None:
+    """The consumer acknowledges an entry each 100 ms, up to `gap` ms before the close."""
+    talk = subscribed(connected(), kind="Exclusive").client(flow(1000))
+    for entry in range(60):
+        talk.wait(100 * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    talk.wait(gap * MILLISECOND).server(close_consumer(1, BY_BROKER)).wait(100 * MILLISECOND)
+    subscribed(talk, kind="Exclusive").client(flow(1000)).wait(10 * MILLISECOND)
+    diagnosis = diagnose(tmp_path, talk.server(*[delivery(entry) for entry in range(first, 80)]).wait(SECOND))
+    assert len(diagnosis.of(RESET)) == is_reset
+
+
+def test_what_the_client_returned_comes_again(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(1000)).server(*[delivery(entry) for entry in range(20)]).wait(50 * MILLISECOND)
+    talk.client(ack(*range(5), *range(6, 20))).wait(2 * SECOND).client(redeliver(5)).server(close_consumer(1, BY_BROKER))
+    subscribed(talk.wait(100 * MILLISECOND)).client(flow(1000)).server(*[delivery(entry) for entry in (5, *range(20, 40))]).wait(SECOND)
+    assert diagnose(tmp_path, talk).of(RESET) == []

@@ -71,6 +71,25 @@ def test_one_that_acknowledged_all_and_asks_for_no_more_is_starved_soon(
     assert evidence["granted"] == permits
 
 
+def polling(period: int, times: int) -> Conversation:
+    """A consumer without a queue, whose application asks for one message every `period` ms, and acknowledges it at once."""
+    talk = subscribed(connected(start=50 * MILLISECOND))
+    for number in range(times):
+        wait_until(talk, (200 + number * period) * MILLISECOND)
+        talk.client(flow(1)).wait(MILLISECOND).server(delivery(number)).wait(MILLISECOND).client(ack(number))
+    return talk
+
+
+@pytest.mark.parametrize(("period", "times", "end"), [*product((1900, 2600, 6000), (1, 2, 6), ("open", "fin"))])
+def test_one_that_asks_for_each_message_after_a_while_works_at_its_pace(tmp_path: Path, period: int, times: int, end: str) -> None:
+    until = 200 + times * period - 100
+    talk = polling(period, times)
+    if end == "fin":
+        wait_until(talk, until * MILLISECOND).close()
+    published = publishing(until // 50 - 4, 50 * MILLISECOND, until=until * MILLISECOND)
+    assert (STARVED in diagnose(tmp_path, talk, published).codes) == (times == 1 and period == 6000 and end == "fin")
+
+
 @pytest.mark.parametrize(
     ("length", "acks", "pause", "published"),
     [

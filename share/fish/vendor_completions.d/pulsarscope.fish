@@ -412,16 +412,16 @@ function __pulsarscope_list
                 consumer-not-acking-subscription-limit consumer-paused-messages consumer-paused-seconds consumer-paused-times \
                 consumer-rhythm-factor consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-done-seconds \
                 consumer-starved-seconds consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries \
-                consumer-undecided-seconds consumer-undecided-seeks dead-holder-seconds delay-at-once-seconds delay-early-seconds \
-                delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds \
-                idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries \
-                key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
-                messages-skipped-entries never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
-                partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds \
-                published-before-seconds read-from-storage-entries reader-behind-seconds receiver-queue-one-flows \
-                reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count \
-                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
-                redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
+                consumer-undecided-seconds consumer-undecided-seeks cursor-reset-settled-seconds dead-holder-seconds \
+                delay-at-once-seconds delay-early-seconds delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns \
+                failover-switch-seconds idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds \
+                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
+                message-too-large-bytes messages-skipped-entries never-opened-seconds partition-skew-entries partition-skew-share \
+                partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds \
+                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
+                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
+                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
+                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
                 redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
                 redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \

@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import msgspec
+
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
-from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerState
+from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.departures import AGAIN, TOPICS
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
-from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent
+
+
+class Received(msgspec.Struct):
+    """Entries that a consumer got, and how far it had acknowledged them a while ago."""
+
+    low: Position = (-1, -1)
+    high: Position = (-1, -1)
+    count: int = 0
+    """Entries that came in order."""
+    noted: Position = (-1, -1)
+    """Entry before which it had acknowledged all, when that was noted."""
+    noted_at: int = 0
+    settled: Position = (-1, -1)
+    """The one noted before."""
+
+    def add(self, position: Position) -> None:
+        """Add an entry."""
+        if position > self.high:
+            self.low = self.low if self.count else position
+            self.high = position
+            self.count += 1
+        elif position < self.low:
+            self.low = position
+
+    def note(self, unacknowledged: Collection[Position], now: int, patience: int) -> None:
+        """Note how far the consumer had acknowledged when another ACK comes, unless that was done a moment ago."""
+        if now - self.noted_at >= patience:
+            self.settled, self.noted, self.noted_at = self.noted, self._until(unacknowledged), now
+
+    def settled_at(self, unacknowledged: Collection[Position], acknowledged_at: int, now: int, patience: int) -> Position:
+        """Return the entry before which the consumer had acknowledged all `patience` ns ago, or longer ago."""
+        if now - acknowledged_at >= patience:
+            return self._until(unacknowledged)
+        return self.noted if now - self.noted_at >= patience else self.settled
+
+    def _until(self, unacknowledged: Collection[Position]) -> Position:
+        return min(unacknowledged, default=(self.high[0], self.high[1] + 1))
+
+    @property
+    def is_alone(self) -> bool:
+        """True when there is no entry between these that another consumer may have got."""
+        return self.low[0] == self.high[0] and self.count == self.high[1] - self.low[1] + 1
 
 
 class ClosedConsumers:
@@ -17,15 +62,15 @@ class ClosedConsumers:
     __slots__ = ("_acknowledged",)
 
     def __init__(self) -> None:
-        self._acknowledged: dict[tuple[str | None, str | None] | int, tuple[Position, Extent]] = {}
+        self._acknowledged: dict[tuple[str | None, str | None] | int, tuple[Position, Received]] = {}
         """Position before which all was acknowledged, and what the consumer had got: by topic and subscription, or by the id of a consumer
         from before the capture, of which neither is known."""
 
-    def note(self, consumer: ConsumerState, extent: Extent, oldest: Position | None) -> None:
-        """Note a consumer that acknowledges; `oldest`: entry that it has not acknowledged."""
+    def note(self, consumer: ConsumerState, received: Received, until: Position) -> None:
+        """Note a consumer that has acknowledged what it got before `until`."""
         if consumer.closed_by == SERVER and consumer.topic is not None:
             key = consumer.number if consumer.subscription is None else (consumer.topic, consumer.subscription)
-            remember(self._acknowledged, key, (oldest or (extent.high[0], extent.high[1] + 1), extent), CONSUMERS_MAX)
+            remember(self._acknowledged, key, (until, received), CONSUMERS_MAX)
 
     def compare(self, context: RuleContext, consumer: ConsumerState, position: Position, where: Where, *, is_first: bool) -> None:
         """Emit that a consumer gets again what its subscription had acknowledged.
@@ -36,10 +81,10 @@ class ClosedConsumers:
         key = name if name in self._acknowledged else consumer.number
         if key not in self._acknowledged or consumer.topic is None or not (is_first or key != name):
             return
-        until, extent = self._acknowledged[key]
-        if key != name and position < extent.low:
+        until, received = self._acknowledged[key]
+        if key != name and position < received.low:
             return
         del self._acknowledged[key]
-        if extent.low <= position < until:
+        if received.low <= position < until and (received.is_alone or consumer.kind not in SHARED_TYPES):
             values = {"name": consumer.name, "client": context.client, "subscription": consumer.subscription, "position": position}
             context.emit_fact(TOPICS, consumer.topic, where, AGAIN, values)

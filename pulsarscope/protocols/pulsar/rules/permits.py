@@ -89,7 +89,7 @@ class PermitState(ConsumerState):
     pending: int = 0
     """Time of the first delivery since then, in nanoseconds; 0 when there is none."""
     turn: int = 0
-    """Longest time from a first delivery to the next of those, in nanoseconds."""
+    """Longest time from a first delivery to the next of those, or without permits, in nanoseconds."""
     last_service: Where | None = None
     """Latest delivery, or FLOW behind it that ended a lack of permits."""
     last: Position | None = None
@@ -178,8 +178,10 @@ class PermitRule(ConsumerRule[PermitState]):
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
             if consumer.exhausted is not None:
+                lack = row.time - consumer.exhausted.time
                 consumer.refilled += 1
-                consumer.lacking_ns += row.time - consumer.exhausted.time
+                consumer.lacking_ns += lack
+                consumer.turn = max(consumer.turn, lack)
             consumer.exhausted, consumer.last_service, consumer.able = None, where_of(row), row.time
         if permits == 1:
             consumer.singles += 1
@@ -403,7 +405,8 @@ class PermitRule(ConsumerRule[PermitState]):
             "since": since.time,
             "active_at": consumer.active_at,
             "turn": consumer.turn,
-            "enough": consumer.turn > 0 or consumer.delivered >= self.context.thresholds["consumer-not-acking-messages"],
+            "enough": (consumer.turn > 0 and consumer.delivered > 1)
+            or consumer.delivered >= self.context.thresholds["consumer-not-acking-messages"],
             "closed": not self.open,
             "server": host(self.context.server),
         }

@@ -83,6 +83,9 @@ THRESHOLDS = (
 STEADY_TURNS = 10
 """Longest turns within a patience, or most messages that ever waited for an ACK, that show that a consumer is never slow."""
 
+DONE_MESSAGES = 5
+"""Messages that such a consumer got; one that asks for each when it wants it may be at work on the last, acknowledged before."""
+
 DONE_ENTRIES = 20
 """Entries published behind a consumer that has acknowledged all, which show that it should take more."""
 
@@ -139,7 +142,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
 def _is_done(values: dict[str, Any], rest: int, until: int, count: int) -> bool:
     """Return True for a consumer that holds nothing, and rests far longer than it ever did, and as long as it worked."""
     is_long = rest >= STEADY_TURNS * values["turn"] and 2 * rest >= until - values["begun"]
-    return is_long and count >= DONE_ENTRIES and values["active_at"] > values["since"]
+    return is_long and values["delivered"] >= DONE_MESSAGES and count >= DONE_ENTRIES and values["active_at"] > values["since"]
 
 
 def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

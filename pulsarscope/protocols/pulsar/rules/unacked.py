@@ -17,7 +17,7 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
-from pulsarscope.protocols.pulsar.rules.again import ClosedConsumers
+from pulsarscope.protocols.pulsar.rules.again import ClosedConsumers, Received
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.behind import Pace, report_slow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
@@ -122,6 +122,7 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages in its latest fact."""
     unknown: UnknownAcks | None = None
     """Entries that it acknowledged without having got them; None until it gets something."""
+    received: Received = msgspec.field(default_factory=Received)
     idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
     longest_held: int = 0
@@ -151,6 +152,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         self._closed_at: dict[int, int] = {}
         """Time of the close of consumers by id, in nanoseconds."""
         self._closed_consumers: ClosedConsumers | None = None
+        self._settling_ns = context.thresholds.ns("cursor-reset-settled-seconds")
 
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
@@ -194,9 +196,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
         self._emit(consumer, where_of(row), 0)
-        if consumer.acks and consumer.unknown is not None:
+        if consumer.acks and consumer.received.count and not consumer.untracked:
             self._closed_consumers = self._closed_consumers or ClosedConsumers()
-            self._closed_consumers.note(consumer, consumer.unknown.extent, min(consumer.entries, default=None))
+            until = consumer.received.settled_at(consumer.entries, consumer.acknowledged_at, row.time, self._settling_ns)
+            self._closed_consumers.note(consumer, consumer.received, until)
         remember(self._closed_at, consumer.number, row.time, CONSUMERS_MAX)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -227,6 +230,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             extent.high = position
         elif position < extent.low:
             extent.low = position
+        consumer.received.add(position)
         consumer.deliveries += 1
         consumer.pace.add(messages, (row.metadata or {}).get("publish_time", 0), where.time, is_first=not consumer.entries)
         if self._size < ENTRIES_MAX:
@@ -257,6 +261,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         place = consumer.early.latest = where.file, where.packet
         if consumer.unknown is None:
             consumer.idle.note(where, fields)
+        consumer.received.note(consumer.entries, where.time, self._settling_ns)
         if consumer.entries:
             oldest = next(iter(consumer.entries.values())).where.time
             consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)

@@ -74,6 +74,14 @@ THRESHOLDS = (
         "Time after a SEEK within which the broker closes consumers because of it.",
         ("topic-unloaded", "topic-migrated", "cursor-reset"),
     ),
+    Threshold(
+        "cursor-reset-settled-seconds",
+        1,
+        SECONDS,
+        "Time between an ACK and the close of its consumer that shows that the broker got it in time; behind an unload, too, comes again "
+        "what was acknowledged later.",
+        ("cursor-reset",),
+    ),
 )
 
 FORGET_NS = 600_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules import unacked
+from pulsarscope.protocols.pulsar.rules import unacked, unload
 from tests.places import CAPTURES
 from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
@@ -110,7 +110,7 @@ def test_no_limit_holds_for_a_subscription_with_one_consumer_at_a_time(tmp_path:
 def test_a_backlog_that_is_worked_off_leaves_no_empty_places_behind() -> None:
     """Python looks through them for the oldest entry, at each ACK."""
     context = SilentContext()
-    context.thresholds = Thresholds(unacked.THRESHOLDS)
+    context.thresholds = Thresholds(unacked.THRESHOLDS + unload.THRESHOLDS)
     rule = unacked.UnackedRule(context)
     for packet, (command, fields) in enumerate(
         [("MESSAGE", {"message_id": {"ledgerId": 7, "entryId": entry}}) for entry in range(2000)]
