@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pulsarscope.capture import Block
+from pulsarscope.capture import Block, Segment
 from pulsarscope.capture.block import Blocks
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.model.flow import reverse_key
@@ -95,15 +95,16 @@ class ProcessShare:
         packets = sum(map(len, parts))
         if packets < SAMPLE_PACKETS:
             return packets, 1.0 + FRAME_PACKETS
-        payloads = [(segment[6], segment[4]) for part in parts for segment in part if segment[6]]
-        return packets, 1.0 + FRAME_PACKETS * self._frames(payloads) / packets
+        segments = [segment for part in parts for segment in part if segment[6]]
+        return packets, 1.0 + FRAME_PACKETS * self._frames(segments) / packets
 
-    def _frames(self, payloads: Sequence[tuple[bytes, int]]) -> int:
-        """Return about how many frames some payloads, each with its flags, have."""
+    def _frames(self, segments: Sequence[Segment]) -> float:
+        """Return about how many frames some segments with data have."""
         for framing in self._framings:
-            if (count := count_frames([payload for payload, _ in payloads], framing)) is not None:
-                return count
-        return sum([bool(flags & PSH) for _, flags in payloads])  # what was written at once: often a frame
+            read, frames = count_frames(segments, framing)
+            if frames and read * 2 >= min(len(segments), SAMPLE_PACKETS):
+                return frames / read * len(segments)
+        return sum([bool(segment[4] & PSH) for segment in segments])  # what was written at once: often a frame
 
 
 def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
@@ -118,25 +119,36 @@ def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
     return [*framings.values()]
 
 
-def count_frames(payloads: Iterable[bytes], framing: Framing) -> int | None:
-    """Return the number of frames that begin in payloads, at the first of which one begins; None when they are framed otherwise."""
+def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, int]:
+    """Return how many segments of one flow could be read, in order from the first one, where a frame begins, and the frames in them."""
     unpack, length_bytes, adds = framing.length.unpack_from, framing.length.size, framing.adds
-    start = count = 0
+    start = read = frames = 0
     head = b""
-    for payload in payloads:
+    following: int | None = None
+    for _, _, sequence, _, _, _, payload, missing, *_ in segments:
+        if following is not None and sequence != following:
+            if (following - sequence) % (1 << 32) < 1 << 31:
+                continue  # sent again
+            break
+        following = (sequence + len(payload) + missing) % (1 << 32)
         data = head + payload if head else payload
         head, end = b"", len(data)
         while start + length_bytes <= end:
             size = unpack(data, start)[0] + adds
             if not framing.smallest <= size <= framing.largest:
-                return None
+                return read, frames
             start += size
-            count += 1
+            frames += 1
         if start < end:
+            if missing:
+                break
             head, start = data[start:], 0
         else:
-            start -= end
-    return count
+            start -= end + missing
+            if start < 0:
+                break
+        read += 1
+    return read, frames
 
 
 class ReadAhead:

@@ -35,9 +35,20 @@ def frame(size: int) -> bytes:
     return (size - 4).to_bytes(4, "big") + bytes(size - 4)
 
 
-def segments(count: int, payload: bytes, flags: int = ACK | PSH) -> list[Any]:
+def segments(count: int, payload: bytes) -> list[Any]:
     """Segments with this payload."""
-    return [(packet, packet, 0, 0, flags, 100, payload, 0, 0, b"") for packet in range(count)]
+    return [(packet, packet, packet * len(payload), 0, ACK | PSH, 100, payload, 0, 0, b"") for packet in range(count)]
+
+
+def cut(data: bytes, cuts: list[int], start: int = 1_000) -> list[Any]:
+    """Segments of data, of these sizes in turn; the numbers of their bytes begin here."""
+    made: list[Any] = []
+    at = 0
+    while at < len(data):
+        payload = data[at : at + cuts[len(made) % len(cuts)]]
+        made.append((len(made), 0, (start + at) % (1 << 32), 0, ACK, 100, payload, 0, 0, b""))
+        at += len(payload)
+    return made
 
 
 def block(flows: dict[bytes, list[Any]]) -> Block:
@@ -125,7 +136,7 @@ def test_two_with_much_to_do_are_parted_though_their_work_comes_later(behind: in
 @pytest.mark.parametrize("framings", [(FRAMING,), ()])
 def test_many_small_frames_are_more_work_than_as_many_packets_of_a_large_one(framings: tuple[Framing, ...]) -> None:
     large = frame(1448 * 200)
-    of_large = [segments(1, large[at : at + 1448], ACK)[0] for at in range(0, len(large), 1448)]
+    of_large = cut(large, [1448])
     flows = {key_of(1): segments(200, frame(1448)), key_of(2): segments(200, frame(1448)), key_of(3): of_large, key_of(4): of_large}
     found = owners([block(flows)], [[event(number) for number in (1, 3, 2, 4)]], framings=framings)
     assert found["0:1"] != found["0:2"]
@@ -149,22 +160,39 @@ def test_secrets_come_with_their_blocks_and_no_more_is_read_than_is_looked_at(ah
     assert (reader.recognised, reader.first_time) == (True, 5)
 
 
-@given(st.lists(st.integers(8, 4000), max_size=20), st.lists(st.integers(1, 3000), min_size=1, max_size=8))
-def test_frames_are_counted_however_segments_cut_them(sizes: list[int], cuts: list[int]) -> None:
-    data = b"".join(map(frame, sizes))
-    payloads = []
-    for number in range(len(data)):
-        if not data:
-            break
-        cut = cuts[number % len(cuts)]
-        payloads.append(data[:cut])
-        data = data[cut:]
-    assert count_frames(payloads, FRAMING) == len(sizes)
+@given(
+    st.lists(st.integers(8, 4000), max_size=20),
+    st.lists(st.integers(1, 3000), min_size=1, max_size=8),
+    st.sampled_from([0, (1 << 32) - 999]),
+)
+def test_frames_are_counted_however_segments_cut_them(sizes: list[int], cuts: list[int], start: int) -> None:
+    some = cut(b"".join(map(frame, sizes)), cuts, start)
+    assert count_frames(some, FRAMING) == (len(some), len(sizes))
 
 
-@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00" * 9, bytes(40), b"GET / HTTP/1.1\r\n", frame(20) + b"\xff" * 9])
+@given(st.lists(st.integers(8, 400), min_size=4, max_size=20), st.data())
+def test_copies_are_left_out_and_what_is_behind_a_hole_is_not_read(sizes: list[int], data: st.DataObject) -> None:
+    some = cut(b"".join(map(frame, sizes)), [data.draw(st.integers(40, 300))])
+    again = data.draw(st.integers(0, len(some) - 1))
+    assert count_frames([*some[: again + 1], some[data.draw(st.integers(0, again))], *some[again + 1 :]], FRAMING)[1] == len(sizes)
+    lost = data.draw(st.integers(0, len(some) - 1))
+    read, frames = count_frames(some[:lost] + some[lost + 1 :], FRAMING)
+    assert read == lost or lost in {0, len(some) - 1}
+    assert frames <= len(sizes)
+
+
+@pytest.mark.parametrize("payload", [0, 8, 1448])
+def test_bytes_that_are_not_captured_are_counted(payload: int) -> None:
+    data = b"".join(map(frame, [4000, 3000, 20]))
+    whole = cut(data, [4000, 3000, 20])
+    part = [(*one[:6], one[6][:payload], len(one[6]) - len(one[6][:payload]), 0, b"") for one in whole]
+    assert count_frames(part, FRAMING)[1] == (3 if payload >= 8 else 0)
+
+
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00" * 9, bytes(40), b"GET / HTTP/1.1\r\n", b"\xff" * 9])
 def test_what_is_framed_otherwise_is_not_counted(data: bytes) -> None:
-    assert count_frames([data], FRAMING) is None
+    assert count_frames(cut(frame(20) + data, [20, 100]), FRAMING) == (1, 1)
+    assert count_frames(cut(data, [100]), FRAMING) == (0, 0)
 
 
 def test_a_dissector_that_raises_has_no_framing() -> None:
