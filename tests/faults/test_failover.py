@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import ack, close_consumer, delivery, flow, subscribe, success
+from tests.scenarios.commands import ack, close_consumer, delivery, flow, message, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
-from tests.scenarios.evaluation import diagnose
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.frames import command_frame
 
 FLAPPING, BOTH = "failover-flapping", "delivered-to-both"
@@ -175,3 +175,45 @@ def test_a_member_that_comes_again_beside_its_own_dead_connection_does_not_flap(
         talk = member("a", number * pause * MILLISECOND, 40000 + number).server(told(active=number == 0))
         talks.append(talk if not number else talk.wait(100 * MILLISECOND).server(told(active=True)))
     assert FLAPPING not in diagnose(tmp_path, *talks).codes
+
+
+def from_before(folder: Path, visits: int, pause: int, *, kind: str = "Failover", again: bool = True) -> Diagnosis:
+    """A member from before the capture that is told again and again that it is active; another one comes and goes."""
+    stays, talks = Conversation(("10.0.0.1", 39999), acknowledge=False).server(delivery(1)), []
+    for number in range(visits):
+        begin = (number + 1) * pause * MILLISECOND
+        if kind:
+            comes = connected(40100 + number, start=begin).client(subscribe(1, "a", 2, kind)).server(success(2)).client(flow(1000))
+            talks.append(wait_until(comes, begin + pause * MILLISECOND // 2).client(close_consumer()).close())
+        if again or number < 2:
+            wait_until(stays, begin + pause * MILLISECOND * 3 // 4).server(told(active=True))
+    return diagnose(folder, stays, *talks)
+
+
+@pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
+def test_a_member_from_before_the_capture_flaps(tmp_path: Path, visits: int, pause: int) -> None:
+    row, evidence = from_before(tmp_path, visits, pause).only(FLAPPING)
+    assert (evidence["changes"], evidence["consumers"]) == (2 * (visits - 1), ["10.0.0.1 1", "a"])
+    assert "None" not in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("visits", "kind", "again"), [(1, "Failover", True), (2, "Failover", True), (9, "", True), (9, "Shared", True), (9, "Failover", False)]
+)
+def test_one_from_before_the_capture_that_is_told_seldom_or_beside_nobody_does_not(
+    tmp_path: Path, visits: int, kind: str, again: bool
+) -> None:
+    assert from_before(tmp_path, visits, 600, kind=kind, again=again).of(FLAPPING) == []
+
+
+@pytest.mark.parametrize(("partitions", "times"), [(4, 1), (8, 2), (2, 2)])
+def test_each_partition_from_before_the_capture_counts_alone(tmp_path: Path, partitions: int, times: int) -> None:
+    stays = Conversation(("10.0.0.1", 39999), acknowledge=False)
+    for number in range(partitions):
+        stays.server(message(number, 1, ledger=number))
+    talks = [member("a", number * SECOND, 40100 + number).close() for number in range(4)]
+    for _ in range(times):
+        stays.wait(SECOND)
+        for number in range(partitions):
+            stays.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=True))
+    assert diagnose(tmp_path, stays, *talks).of(FLAPPING) == []

@@ -69,6 +69,7 @@ class FailoverRule(ConsumerRule[ConsumerState]):
     def opened(self, consumer: ConsumerState) -> None:
         """Emit who asks to be a member."""
         emit_change(self.context, consumer, self.context.last, JOIN)
+        self._emit_beside(consumer, self.context.last, JOIN)
 
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - the contract's
         """Emit who is a member no longer."""
@@ -79,8 +80,22 @@ class FailoverRule(ConsumerRule[ConsumerState]):
         consumer = self.find(row)
         if consumer is not None:
             emit_change(self.context, consumer, where_of(row), ACTIVE if (row.fields or {}).get("is_active") else STANDBY)
+        elif row.topic is not None and (row.fields or {}).get("is_active"):
+            number = (row.fields or {}).get("consumer_id", -1)
+            older = ConsumerState(number, row.topic, None, connection=self.context.connection, kind="Failover")
+            self._emit_beside(older, where_of(row), ACTIVE)
+
+    def _emit_beside(self, consumer: ConsumerState, where: Where, what: str) -> None:
+        """Emit a change for, or of, members from before the capture, of which no name of topic or subscription is known."""
+        if consumer.kind == "Failover":
+            values = {**consumer.evidence, "name": _name(self.context, consumer)}
+            self.context.emit_fact(FAILOVER, json.dumps([None, self.context.server]), where, what, values)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACTIVE_CONSUMER_CHANGE": _change}
+
+
+def _name(context: RuleContext, consumer: ConsumerState) -> str:
+    return consumer.name or f"{host(context.client)} {consumer.number}"
 
 
 def emit_change(
@@ -90,15 +105,20 @@ def emit_change(
     if consumer.topic is not None and consumer.kind == "Failover":
         values = {
             **consumer.evidence,
-            "name": consumer.name or f"{host(context.client)} {consumer.number}",
+            "name": _name(context, consumer),
             "oldest": oldest,
             "newest": newest,
         }
         context.emit_fact(FAILOVER, json.dumps([consumer.topic, consumer.subscription]), where, what, values)
 
 
-def evaluate_failover(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_failover(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report an active consumer that changes again and again, and messages delivered to two."""
+    if json.loads(key)[0] is None:
+        for older in {consumer_of(fact): None for fact in facts if fact.what == ACTIVE}:
+            beside = [fact for fact in facts if fact.what == JOIN or consumer_of(fact) == older]
+            _evaluate_changes(beside, report, thresholds)
+        return
     _evaluate_changes([fact for fact in facts if fact.what in (JOIN, LEAVE, ACTIVE, STANDBY)], report, thresholds)
     _evaluate_deliveries(facts, report)
 
@@ -171,7 +191,8 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
         return
     first = run[0].fact
     values, span = first.values, run[-1].fact.where.time - first.where.time
-    text = f"The active consumer of subscription {values['subscription']} on {values['topic']} changed {len(run) - 1} times in "
+    subscription = f"subscription {values['subscription']}" if values["subscription"] else "a subscription"
+    text = f"The active consumer of {subscription} on {values['topic']} changed {len(run) - 1} times in "
     text += f"{duration(span)}, between {listing(names)}."
     evidence = {
         "frames": frame_names(change.fact.where.name for change in run),

@@ -37,7 +37,7 @@ THRESHOLDS = (
         "consumer-starved-done-seconds",
         1.5,
         SECONDS,
-        "Time without permits while the topic has many newer messages, for a consumer that acknowledged all that it got, at least ten "
+        "Time without permits while the topic has many newer messages, for a consumer that acknowledged all that it got, at least five "
         "times its longest turn and half of its life; an application may pause its consumer for a moment.",
         ("consumer-starved",),
     ),
@@ -85,6 +85,9 @@ STEADY_TURNS = 10
 
 DONE_MESSAGES = 5
 """Messages that such a consumer got; one that asks for each when it wants it may be at work on the last, acknowledged before."""
+
+DONE_TURNS = 5
+"""Longest turns of a consumer that has acknowledged all, after which it takes no more."""
 
 DONE_ENTRIES = 20
 """Entries published behind a consumer that has acknowledged all, which show that it should take more."""
@@ -141,7 +144,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
 
 def _is_done(values: dict[str, Any], rest: int, until: int, count: int) -> bool:
     """Return True for a consumer that holds nothing, and rests far longer than it ever did, and as long as it worked."""
-    is_long = rest >= STEADY_TURNS * values["turn"] and 2 * rest >= until - values["begun"]
+    is_long = rest >= DONE_TURNS * values["turn"] and 2 * rest >= until - values["begun"]
     return is_long and values["delivered"] >= DONE_MESSAGES and count >= DONE_ENTRIES and values["active_at"] > values["since"]
 
 
