@@ -235,6 +235,13 @@ enum Kind {
     NullValue,
 }
 
+/// A value as a cell of a column: a number, a flag, or a text that was appended if it is there.
+pub enum Cell {
+    Number(Option<i64>),
+    Flag(Option<bool>),
+    Text(bool),
+}
+
 /// A column of the messages of a batch: a sequence of values, each made when it is asked for.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 pub struct MessageColumn {
@@ -269,6 +276,29 @@ impl MessageColumn {
             Kind::KeyIsBytes => message.key_is_bytes.into_bound_py_any(py),
             Kind::EventTime => message.event_time.into_bound_py_any(py),
             Kind::NullValue => message.null_value.into_bound_py_any(py),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.batch.messages.len()
+    }
+
+    /// Return a value; a text, which properties are, too, is appended.
+    pub fn cell(&self, index: usize, out: &mut Vec<u8>) -> Cell {
+        let Some(message) = self.batch.messages.get(index) else { return Cell::Text(false) };
+        match self.kind {
+            Kind::Index => Cell::Number(Some(index as i64)),
+            Kind::Size => Cell::Number(Some(i64::from(message.size))),
+            Kind::SequenceId => Cell::Number(message.sequence_id),
+            Kind::EventTime => Cell::Number(message.event_time),
+            Kind::KeyIsBytes => Cell::Flag(message.key_is_bytes),
+            Kind::NullValue => Cell::Flag(message.null_value),
+            Kind::Key => Cell::Text(message.key.map(|key| out.extend_from_slice(self.batch.text(key).as_bytes())).is_some()),
+            Kind::Properties => Cell::Text(self.write(index, &mut Times::default(), out)),
+            Kind::Digest => {
+                json::digits(&self.batch.digests[index], out);
+                Cell::Text(true)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.platform import install_command
+from pulsarscope.model.platform import install_command, load_native
 from pulsarscope.model.records import EntryMessages, columns
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_texts
 from pulsarscope.output.registry import CHECKSUM_COLUMNS
@@ -87,10 +87,22 @@ class RecordBatches:
         for name, values, types in zip(self._names, cells([entry.shared for entry in entries], self._names), self._types, strict=True):
             if name in own:
                 parts = [entry.columns.get(name) or repeat(value, entry.count) for entry, value in zip(entries, values, strict=True)]
-                arrays.append(_array([*chain.from_iterable(parts)], *types))
+                compiled = _compiled_array(parts, types[1])
+                arrays.append(_array([*chain.from_iterable(parts)], *types) if compiled is None else compiled)
             else:
                 arrays.append(_array(values, *types, counts))
         return arrays
+
+
+def _compiled_array(parts: Sequence[Any], arrow_type: pa.DataType) -> pa.Array[Any] | None:
+    """Return a column of messages whose parts are all columns of the compiled reader; None for others."""
+    native, _ = load_native()
+    if native is None or any(type(part) is not native.MessageColumn for part in parts):
+        return None
+    import pyarrow as pa
+
+    count, absent, buffers = native.message_buffers(parts)
+    return pa.Array.from_buffers(arrow_type, count, [None if data is None else pa.py_buffer(data) for data in buffers], absent)
 
 
 def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType, counts: Sequence[int] | None = None) -> pa.Array[Any]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,7 +13,10 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS, EntryMessages, MessageRow
 from pulsarscope.output.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
 from pulsarscope.output.registry import column_names
-from tests.scenarios import rows
+from pulsarscope.protocols.pulsar.entry.batch import BatchReader
+from pulsarscope.protocols.pulsar.frame.protobuf import Plans
+from tests.scenarios import Single, batch, rows
+from tests.scenarios.both_readers import reader
 
 
 @pytest.mark.parametrize("kind", ROWS)
@@ -74,6 +77,41 @@ def test_messages_that_stay_together_become_the_columns_of_their_rows(some: list
     have = made.batch(some)
     have.validate(full=True)
     assert have.equals(want)
+
+
+def compiled_entry(messages: list[Single]) -> EntryMessages:
+    """An entry whose columns are those of the compiled reader."""
+    plan = Plans(show_secrets=False).named("SingleMessageMetadata")
+    reading = BatchReader(plan, MessageRow.__struct_fields__, None)
+    notes: list[Any] = []
+    count, columns = reading.read(batch(messages), len(messages), MessageRow(sequence_id=7), notes)
+    assert (count, notes) == (len(messages), [])
+    return EntryMessages(rows.message(), count, cast("dict[str, Any]", columns))
+
+
+def in_lists(entry: MessageRow | EntryMessages) -> MessageRow | EntryMessages:
+    """An entry whose columns are lists."""
+    if isinstance(entry, MessageRow):
+        return entry
+    return EntryMessages(entry.shared, entry.count, {name: [*values] for name, values in entry.columns.items()})
+
+
+def test_columns_of_the_compiled_reader_become_the_columns_of_their_rows() -> None:
+    native = pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    fields: dict[str, Any] = {"properties": [{"key": "a", "value": "é\x7f"}, {"key": "b", "value": ""}], "partition_key": "schlüssel"}
+    java = {"event_time": 1_777_630_000_000, "partition_key_b64_encoded": True, "null_value": True, "sequence_id": (1 << 64) - 1}
+    common = [Single(b"one", fields), Single(b"", {}), Single(b"three", {"partition_key": ""})]
+    with reader("require"):
+        usual = compiled_entry(common * 5)
+        odd = compiled_entry([*common, Single(b"four", java)])
+        assert type(odd.columns["event_time"]) is native.MessageColumn
+        mixed: list[list[MessageRow | EntryMessages]] = [[usual], [odd], [usual, odd, odd], [usual, rows.message(), odd]]
+        for some in mixed:
+            made = RecordBatches("message")
+            want = made.batch([in_lists(entry) for entry in some])
+            have = made.batch(some)
+            have.validate(full=True)
+            assert have.equals(want)
 
 
 def test_a_table_takes_any_number_of_rows() -> None:
