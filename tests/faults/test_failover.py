@@ -217,3 +217,15 @@ def test_each_partition_from_before_the_capture_counts_alone(tmp_path: Path, par
         for number in range(partitions):
             stays.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=True))
     assert diagnose(tmp_path, stays, *talks).of(FLAPPING) == []
+
+
+@pytest.mark.parametrize(("others", "flaps"), [(1, False), (2, False), (5, True)])
+def test_a_member_from_before_the_capture_flaps_only_beside_others_that_join_each_time(tmp_path: Path, others: int, flaps: bool) -> None:
+    """Members of another topic join, too, but not each time before it is told that it is active."""
+    stays, talks = Conversation(("10.0.0.1", 39999), acknowledge=False).server(delivery(1)), []
+    for number in range(5):
+        begin = (2 + number) * SECOND
+        if number < others:
+            talks.append(connected(40100 + number, start=begin).client(subscribe(1, f"a{number}", 2, "Failover")).server(success(2)))
+        wait_until(stays, begin + SECOND // 2).server(told(active=True))
+    assert (diagnose(tmp_path, stays, *talks).of(FLAPPING) != []) == flaps

@@ -387,7 +387,8 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
 def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
     longest = thresholds.ns("churn-undecided-interval-seconds")
     starts = [fact.values["start"] for fact in short]
-    return len(starts) >= thresholds["churn-undecided-least"] and all(after - before <= longest for before, after in pairwise(starts))
+    few = thresholds["churn-undecided-least"] <= len(starts) < thresholds["churn-least"]  # many at that pace are jobs
+    return few and all(after - before <= longest for before, after in pairwise(starts))
 
 
 def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

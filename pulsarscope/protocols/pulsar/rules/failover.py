@@ -7,7 +7,7 @@ restart of each member, make few of these.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
@@ -116,11 +116,25 @@ def evaluate_failover(key: str, facts: Sequence[Fact], report: ReportFinding, th
     """Report an active consumer that changes again and again, and messages delivered to two."""
     if json.loads(key)[0] is None:
         for older in {consumer_of(fact): None for fact in facts if fact.what == ACTIVE}:
-            beside = [fact for fact in facts if fact.what == JOIN or consumer_of(fact) == older]
-            _evaluate_changes(beside, report, thresholds)
+            _evaluate_changes([*_with_joins(older, facts)], report, thresholds)
         return
     _evaluate_changes([fact for fact in facts if fact.what in (JOIN, LEAVE, ACTIVE, STANDBY)], report, thresholds)
     _evaluate_deliveries(facts, report)
+
+
+def _with_joins(older: tuple[str, int], facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield the joins, and each time that a member from before the capture became active behind one: it was another's turn before.
+
+    A join may be of another topic, but without any the other member is not in the capture.
+    """
+    may_change = True
+    for fact in facts:
+        if fact.what == JOIN:
+            may_change = True
+            yield fact
+        elif consumer_of(fact) == older and may_change:
+            may_change = False
+            yield fact
 
 
 class ActiveChange(NamedTuple):
