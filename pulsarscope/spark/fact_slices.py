@@ -31,6 +31,9 @@ from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.shuffle_batches import stream_bytes
 from pulsarscope.spark.waiting_facts import ANCHORS, SLICES
 
+PART_ROWS = 20_000
+"""Number of rows that an evaluation leaves together."""
+
 PART_BYTES = 16 << 20
 """Memory of the facts that a task writes together."""
 
@@ -41,8 +44,7 @@ TAIL_BYTES = 16 << 10
 """Bytes at the end of a file that are read at first: they have the places of its parts, unless these are very many."""
 
 _ROW: Any = [
-    ("rule", pa.string()),
-    ("key", pa.string()),
+    ("subject", pa.string()),
     ("first", pa.int64()),
     ("last", pa.int64()),
     ("count", pa.int64()),
@@ -51,7 +53,8 @@ _ROW: Any = [
 ]
 
 SCHEMA = pa.schema(_ROW)
-"""A row for the facts of a key that stand together: the first and the last of their times, and whether one can bring a finding."""
+"""A row for facts of a key that stand together: their rule and key in two lines, the first and the last of their times, and whether one of
+them can bring a finding."""
 
 KeyedFact = tuple[str, str, Fact]
 """Fact with its rule and its key."""
@@ -88,7 +91,7 @@ class FactWriter:
     def _add(self, rule: str, key: str, packed: bytes, first: int, last: int, deciding: int) -> None:
         self.count += 1
         if rule.endswith(OF_LEGS):
-            self._anchors.append((rule, key, first, last, 1, True, packed))
+            self._anchors.append((f"{rule}\n{key}", first, last, 1, True, packed))
             self._bytes += len(packed)
         elif (known := self._keys.get((rule, key))) is None:
             self._keys[rule, key] = first, (facts := PendingFacts(packed, last, 1, deciding))
@@ -107,7 +110,7 @@ class FactWriter:
         rows: dict[int, list[tuple[Any, ...]]] = {ANCHORS: self._anchors} if self._anchors else {}
         for (rule, key), (first, facts) in self._keys.items():
             number = crc32(key.encode("utf-8", "surrogatepass"), crc32(rule.encode())) % SLICES
-            rows.setdefault(number, []).append((rule, key, first, facts.time, facts.count, facts.deciding > 0, bytes(facts.packs)))
+            rows.setdefault(number, []).append((f"{rule}\n{key}", first, facts.time, facts.count, facts.deciding > 0, bytes(facts.packs)))
         for number, of_slice in rows.items():
             self.put(number, to_record_batch(of_slice, SCHEMA))
         self._keys, self._anchors, self._bytes = {}, [], 0
@@ -158,10 +161,11 @@ def _parts(checkpoint: Checkpoint, name: str, number: int) -> Iterator[pa.Table]
 
 def waiting_facts(rows: pa.Table) -> Iterator[KeyedFact]:
     """Yield the facts of rows, those of each key in the order of their places if the rows of a key stand together."""
-    names = "rule", "key", "count", "facts"
+    names = "subject", "count", "facts"
     each = (zip(*(batch.column(name).to_pylist() for name in names), strict=True) for batch in rows.to_batches(max_chunksize=1_000))
-    for (rule, key), of_key in groupby((row for batch in each for row in batch), itemgetter(0, 1)):
-        for fact in sorted((fact for _, _, count, packs in of_key for fact in unpack(packs, count)), key=place_of):
+    for subject, of_key in groupby((row for batch in each for row in batch), itemgetter(0)):
+        rule, _, key = subject.partition("\n")
+        for fact in sorted((fact for _, count, packs in of_key for fact in unpack(packs, count)), key=place_of):
             yield rule, key, fact
 
 
@@ -177,26 +181,30 @@ def evaluated(
 
 
 def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | None) -> Iterator[KeyedFact]:
-    """Yield the facts of a slice that are to be evaluated; hand others to the writer."""
-    for rule in map(str, pc.unique(rows["rule"]).to_pylist()):
-        of_rule = rows.filter(pc.equal(rows["rule"], pa.scalar(rule)))
-        limit = NEVER if newest is None else settled_before(writer.rules.idle_ns(rule), newest)
-        waiting, others = _divided(of_rule, limit, is_quiet=writer.rules.is_quiet(rule))
-        for batch in waiting.combine_chunks().to_batches():
+    """Yield the facts of a slice that are to be evaluated; hand others to the writer, but not those of keys that bring no finding."""
+    waiting, examined = _divided(rows.drop_columns("facts"), writer.rules, newest)
+    for start in range(0, rows.num_rows, PART_ROWS):
+        part = _of_subjects(rows.slice(start, PART_ROWS), waiting)
+        for batch in part.combine_chunks().to_batches():
             writer.put(number, batch)
-        yield from waiting_facts(others.take(pc.sort_indices(others["key"])))
+    others = _of_subjects(rows, examined)
+    yield from waiting_facts(others.take(pc.sort_indices(others["subject"])))
 
 
-def _divided(rows: pa.Table, limit: int, *, is_quiet: bool) -> tuple[pa.Table, pa.Table]:
-    """Return the rows of a rule of which nothing is before the limit, and those to be evaluated, without the ones that bring no finding."""
+def _divided(rows: pa.Table, rules: Facts, newest: int | None) -> tuple[pa.Array[Any], pa.Array[Any]]:
+    """Return the subjects to whose facts a stream may add, all of them, and those to be evaluated."""
     of_keys = [("first", "min"), ("last", "max"), ("count", "sum"), ("deciding", "any")]
-    keys: Any = rows.group_by("key", use_threads=False).aggregate(of_keys)  # type: ignore[arg-type]
-    waits = pc.and_(
-        pc.greater_equal(keys["first_min"], pa.scalar(limit)), pc.less(keys["count_sum"], pa.scalar(TRIM_FACTOR * FACTS_PER_KEY_MAX))
-    )
-    over = pc.and_(pc.less(keys["last_max"], pa.scalar(limit)), pc.and_(pc.invert(keys["deciding_any"]), pa.scalar(is_quiet)))
-    return _of_keys(rows, keys, waits), _of_keys(rows, keys, pc.invert(pc.or_(waits, over)))
+    keys: Any = rows.group_by("subject", use_threads=False).aggregate(of_keys)  # type: ignore[arg-type]
+    names: Any = pc.list_element(pc.split_pattern(keys["subject"], "\n", max_splits=1), 0)
+    known = [*map(str, pc.unique(names).to_pylist())]
+    limits = [NEVER if newest is None else settled_before(rules.idle_ns(name), newest) for name in known]
+    number = pc.index_in(names, value_set=pa.array(known, pa.string()))
+    limit, is_quiet = pc.take(pa.array(limits, pa.int64()), number), pc.take(pa.array(map(rules.is_quiet, known), pa.bool_()), number)
+    waits = pc.and_(pc.greater_equal(keys["first_min"], limit), pc.less(keys["count_sum"], pa.scalar(TRIM_FACTOR * FACTS_PER_KEY_MAX)))
+    over = pc.and_(pc.less(keys["last_max"], limit), pc.and_(pc.invert(keys["deciding_any"]), is_quiet))
+    chosen = (keys.filter(mask)["subject"].combine_chunks() for mask in (waits, pc.invert(pc.or_(waits, over))))
+    return next(chosen), next(chosen)
 
 
-def _of_keys(rows: pa.Table, keys: pa.Table, chosen: Any) -> pa.Table:
-    return rows.filter(pc.is_in(rows["key"], value_set=keys.filter(chosen)["key"].combine_chunks()))
+def _of_subjects(rows: pa.Table, subjects: pa.Array[Any]) -> pa.Table:
+    return rows.filter(pc.is_in(rows["subject"], value_set=subjects))

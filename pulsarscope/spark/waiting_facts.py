@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-SLICES = 128
-"""Number of slices: at 20 MB/s an hour brings one of them 500,000 facts."""
+SLICES = 256
+"""Number of slices: at 20 MB/s an hour brings one of them 250,000 facts."""
 
 ANCHORS = SLICES
 """Number of a slice of its own, which has the anchors of all connections."""
@@ -22,7 +22,7 @@ PERIOD_NANOSECONDS = 3_600_000_000_000
 
 STEP_NANOSECONDS = PERIOD_NANOSECONDS // SLICES
 
-BATCHES_MAX = 256
+BATCHES_MAX = 250
 """Number of batches of which slices have files to read: with more of them, each batch has a slice evaluated."""
 
 

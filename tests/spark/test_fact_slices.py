@@ -57,7 +57,7 @@ def test_facts_come_back_by_key_in_the_order_of_their_places(tmp_path: Path, mon
     names = [of_share(1, 0), of_share(1, 1)]
     found: dict[str, list[int]] = {}
     for _, rows in slices(checkpoint, names):
-        for _, key, each in waiting_facts(rows.sort_by("key")):
+        for _, key, each in waiting_facts(rows.sort_by("subject")):
             found.setdefault(key, []).append(each.where.packet)
     assert found == {f"topic {number}": [*range(number, 200, 40)] for number in range(40)}
     assert [each.where.packet for _, _, each in waiting_facts(read_slice(checkpoint, names, ANCHORS))] == [7, 8]
@@ -78,7 +78,8 @@ def after(checkpoint: Checkpoint, newest: int | None, options: Any = BY_DEFAULT)
     left: Rows = {}
     for _, rows in slices(checkpoint, ["000000002-left-000"]):
         for row in rows.to_pylist():
-            left[row["rule"], row["key"]] = left.get((row["rule"], row["key"]), 0) + row["count"]
+            rule, key = row["subject"].split("\n")
+            left[rule, key] = left.get((rule, key), 0) + row["count"]
     return left, looked
 
 
