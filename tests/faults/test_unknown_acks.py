@@ -177,6 +177,29 @@ def test_an_ack_of_an_older_consumer_of_what_may_be_published_is_right(tmp_path:
     assert UNKNOWN not in diagnose(tmp_path, publishing_since(count, every), talk.client(acknowledging(*ident))).codes
 
 
+@pytest.mark.parametrize(("ledger", "entry", "every", "kind"), [*product((8, 84), (0, 500), (20, 100), ("Individual", "Cumulative"))])
+def test_an_ack_of_a_ledger_to_come_is_named_though_its_consumer_is_older(
+    tmp_path: Path, ledger: int, entry: int, every: int, kind: str
+) -> None:
+    talk = Conversation(acknowledge=False)
+    for number in range(10):
+        wait_until(talk, (100 + number * every + 5) * MILLISECOND).server(delivery(number)).client(ack(number))
+    talk.client(acknowledging(ledger, entry, kind))
+    _, evidence = diagnose(tmp_path, publishing_since(10 + 1000 // every, every), talk).only(UNKNOWN)
+    assert evidence["message_ids"] == [[ledger, entry]]
+
+
+@pytest.mark.parametrize("every", [5, 20, 100])
+def test_an_ack_of_the_next_ledger_is_right_once_it_is_there(tmp_path: Path, every: int) -> None:
+    talk = Conversation(acknowledge=False)
+    for number in range(10):
+        wait_until(talk, (100 + number * every + 5) * MILLISECOND).server(delivery(number)).client(ack(number))
+    publisher = publishing_since(10, every)
+    for number in range(20):
+        publisher.wait(every * MILLISECOND).client(send(1, 10 + number)).server(receipt(1, 10 + number, ledger=8, entry=number))
+    assert UNKNOWN not in diagnose(tmp_path, publisher, talk.client(acknowledging(8, 3))).codes
+
+
 def two_workers(kind: str, count: int, story: str, end: str) -> list[Conversation]:
     """Two consumers that share a topic entry by entry; the second acknowledges five of the first at 2 s."""
     first, second = (subscribed(connected(40000 + number), kind=kind).client(flow(1000)) for number in range(2))

@@ -161,10 +161,8 @@ def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: Report
 
 
 def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool:
-    """Return True when the topic was not as far at that time: an entry before it was published later."""
-    return any(
-        fact.where.time > time and fact.values["position"][0] == ident[0] and fact.values["position"][1] < ident[1] for fact in receipts
-    )
+    """Return True when the topic was not as far at that time: an entry before it was published later, in this ledger or an earlier one."""
+    return any(fact.where.time > time and tuple(fact.values["position"]) < tuple(ident) for fact in receipts)
 
 
 def _holder(position: Sequence[int], time: int, shares: Sequence[Fact]) -> Fact | None:
