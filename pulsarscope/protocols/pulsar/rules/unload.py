@@ -76,10 +76,10 @@ THRESHOLDS = (
     ),
     Threshold(
         "cursor-reset-settled-seconds",
-        1,
+        0.4,
         SECONDS,
         "Time between an ACK and the close of its consumer that shows that the broker got it in time; behind an unload, too, comes again "
-        "what was acknowledged later.",
+        "what was acknowledged too late. Brokers keep all that they got before.",
         ("cursor-reset",),
     ),
 )
