@@ -95,6 +95,9 @@ DONE_ENTRIES = 20
 OLDER_FACTOR = 4
 """Unacknowledged messages of a consumer from before the capture, compared with those of another."""
 
+OF_READERS = ", as only readers of some clients may"
+"""Words about a consumer from before the capture without an ACK: those of DotPulsar, for one, acknowledge nothing."""
+
 STARVING, HOLDING = "starving", "holding"
 BUSY = "busy"
 """A consumer with few unacknowledged messages, or one that is reported for them."""
@@ -227,7 +230,7 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
     text += duration(until - values["since"])
     if not values["active_at"]:
         name = "consumer-not-acking-older-seconds" if values["is_older"] else "consumer-not-acking-first-seconds"
-        return f"{text}, and acknowledged none.", name
+        return f"{text}, and acknowledged none{OF_READERS if values['is_older'] else ''}.", name
     text = f"{text}, and its latest ACK was {duration(rest)} before."
     usual = values["acks"] >= USUAL_ACKS
     steady = usual and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")

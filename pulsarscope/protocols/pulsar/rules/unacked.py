@@ -26,7 +26,7 @@ from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.pauses import Hole, Turns, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.poison import POISON
-from pulsarscope.protocols.pulsar.rules.stuck import BUSY, HOLDING
+from pulsarscope.protocols.pulsar.rules.stuck import BUSY, HOLDING, OF_READERS
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
@@ -417,7 +417,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         messages = plural(consumer.messages, "message")
         text = f"{consumer.title} has {messages} unacknowledged, the oldest ({ledger}:{entry}) for {duration(age)}"
         if not consumer.acknowledged_at:
-            text += ", and acknowledged none"
+            text += f", and acknowledged none{OF_READERS if consumer.connection else ''}"
             text += "" if beside is None else f", while consumer {beside} of its connection acknowledges what it gets"
         elif now > consumer.acknowledged_at:
             text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
