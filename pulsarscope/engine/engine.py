@@ -24,7 +24,7 @@ from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
-from pulsarscope.engine.snapshot import Shared
+from pulsarscope.engine.snapshot import Parts, Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
@@ -300,7 +300,8 @@ class Engine:
 
     def _shared(self, sources: Iterable[str | None]) -> Shared:
         """Objects that connections refer to and each process makes for itself: settings, dissectors and what is in them."""
-        named: dict[str, object] = {f"settings {source!r}": self._timelines.settings[source] for source in sources}
+        named: dict[str, object] = Parts(self.dissectors)
+        named |= {f"settings {source!r}": self._timelines.settings[source] for source in sources}
         session = self._timelines.settings[None].session
         named |= {"session settings": session, "keys": session.private_keys, "decoders": session.payload_decoders}
         named |= {"rule engine": self._rules, "secrets": self._secrets}

@@ -21,6 +21,18 @@ def _rest(iterator: Iterator[Any]) -> tuple[Callable[..., Any], tuple[list[Any]]
 _PLAIN = (str, bytes, int, float, frozenset, type(None))
 
 
+class Parts(dict[str, object]):
+    """Objects by name; another process may have asked a dissector for a part that it makes when it is asked."""
+
+    def __init__(self, dissectors: Mapping[str, object]) -> None:
+        super().__init__()
+        self._dissectors = dissectors
+
+    def __missing__(self, name: str) -> object:
+        dissector, _, part = name.partition(" ")
+        return getattr(self._dissectors[dissector], part)
+
+
 class Shared:
     """Objects by name. Every process has its own ones under the same names."""
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import pytest
 
-from pulsarscope.engine.snapshot import Shared
+from pulsarscope.engine.snapshot import Parts, Shared
 
 
 class Settings:
@@ -46,3 +47,19 @@ def test_shared_objects_of_any_type_are_found_in_any_place() -> None:
     assert all(each["key"] is theirs[name] for each, name in zip(got, mine, strict=False) if name != "plain")
     assert [each["own"] for each in got] == [[number] for number in range(5)] * 2
     assert got[0] is got[5]
+
+
+class Dissector:
+    """A dissector with a part that is made when someone asks for it."""
+
+    @cached_property
+    def decoder(self) -> list[str]:
+        return ["made"]
+
+
+def test_a_part_that_a_dissector_of_this_process_has_not_made_yet_is_made() -> None:
+    mine, theirs = Parts({"one": Dissector()}), Parts({"one": (dissector := Dissector())})
+    mine["one decoder"] = ["made there"]
+    got = Shared(theirs).loads(Shared(mine).dumps([mine["one decoder"], "other"]))
+    assert got == [["made"], "other"]
+    assert got[0] is dissector.decoder
