@@ -9,7 +9,7 @@ from pulsarscope.capture import Block, Segment
 from pulsarscope.capture.block import Blocks
 from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.tcp import ConnectionEvents
+from pulsarscope.tcp import ConnectionEvents, sequence_difference
 
 BLOCKS_AHEAD = 8
 """Blocks that are looked at for the work of connections that begin: several thousand packets, and at most 8 MiB."""
@@ -126,11 +126,11 @@ def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, in
     head = b""
     following: int | None = None
     for _, _, sequence, _, _, _, payload, missing, *_ in segments:
-        if following is not None and sequence != following:
-            if (following - sequence) % (1 << 32) < 1 << 31:
+        if following is not None and (ahead := sequence_difference(following, sequence)):
+            if ahead < 0:
                 continue  # sent again
             break
-        following = (sequence + len(payload) + missing) % (1 << 32)
+        following = sequence + len(payload) + missing
         data = head + payload if head else payload
         head, end = b"", len(data)
         while start + length_bytes <= end:
