@@ -47,6 +47,9 @@ class Fact(NamedTuple):
     """Plain values: text, numbers, lists and dicts of them."""
 
 
+RuleFact = tuple[str, str, Fact]
+"""Fact behind the name of the key rule and the key that it is for."""
+
 UNREAD = "unread"
 
 OUTER = "outer"

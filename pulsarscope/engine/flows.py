@@ -13,7 +13,7 @@ import msgspec
 
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.legs import ANCHOR, INNER, JOINED
-from pulsarscope.dissect.rules import Fact
+from pulsarscope.dissect.rules import Fact, RuleFact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.facts import Facts
 from pulsarscope.engine.options import Options
@@ -31,6 +31,7 @@ __all__ = [
     "OF_LEGS",
     "Fact",
     "FlowRun",
+    "RuleFact",
     "check_options",
     "evaluate",
     "fact_rules",
@@ -154,7 +155,7 @@ def fact_rules(options: Options) -> Facts:
 
 
 def evaluate(
-    facts: Iterable[tuple[str, str, Fact]], options: Options, newest: int | None = None, wait: EmitFact | None = None
+    facts: Iterable[RuleFact], options: Options, newest: int | None = None, wait: EmitFact | None = None
 ) -> Iterator[FindingRow | JourneyRow]:
     """Give the findings and journeys of key rules, from (rule, key, fact), sorted by rule, key and place of the fact.
 
@@ -172,9 +173,7 @@ def evaluate(
                 yield from (row for _, row in rules.take())
 
 
-def join_legs(
-    anchors: Iterable[tuple[str, str, Fact]], options: Options, emit: EmitFact, *, goes_on: bool = False
-) -> Iterator[FindingRow | JourneyRow]:
+def join_legs(anchors: Iterable[RuleFact], options: Options, emit: EmitFact, *, goes_on: bool = False) -> Iterator[FindingRow | JourneyRow]:
     """Give the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `emit` takes facts of inner legs.
 
     In a stream that goes on, it takes what is known so far, too: give it among the anchors of the next batch.
@@ -195,7 +194,7 @@ def join_legs(
     yield from (row for _, row in rules.take())
 
 
-def of_paths(facts: Iterable[tuple[str, str, Fact]], joined: Iterable[tuple[str, str, Fact]]) -> Iterator[tuple[str, str, Fact]]:
+def of_paths(facts: Iterable[RuleFact], joined: Iterable[RuleFact]) -> Iterator[RuleFact]:
     """Yield the facts that are evaluated: no anchors, and those of inner legs marked. `joined` is what `join_legs` emitted."""
     outer_of = {fact.where.connection: outer for _, outer, fact in joined if fact.what == INNER}
     for rule, key, fact in facts:

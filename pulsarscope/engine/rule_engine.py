@@ -12,7 +12,7 @@ import msgspec
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow, digest
-from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, UndecidedFacts, Where, where_of
+from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
@@ -300,7 +300,7 @@ class RuleEngine:
         for fact in self._unread(row):
             self.emit_fact(*fact)
 
-    def _unread(self, row: ConnectionRow) -> Iterator[tuple[str, str, Fact]]:
+    def _unread(self, row: ConnectionRow) -> Iterator[RuleFact]:
         if row.dissector is not None or row.opened != "syn" or not (row.tls or not row.server_bytes):
             return
         values = {name: getattr(row, name) for name in ("server", "client_bytes", "server_bytes", "closed", "closed_by", "end", "tls")}

@@ -26,7 +26,7 @@ from pulsarscope.spark.partition import Evaluation, Job
 from pulsarscope.spark.source import TABLES, table_source
 from pulsarscope.spark.source_options import SourceOptions, StreamOptions
 from pulsarscope.spark.table_files import TableFile, final_names, finish_files, sync_files
-from pulsarscope.spark.tables import run_tasks
+from pulsarscope.spark.tables import outcome, run_tasks
 from pulsarscope.spark.waiting_facts import WaitingFacts
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class CaptureStream:
         """Let a batch write its files, and commit it."""
         began = time.monotonic()
         before, out, kinds = self._committed, self._job.out or "", self._job.kinds
-        reports, files = shuffle_batches.outcome((row.kind, row.data) for row in decoded.select("kind", "data").collect())
+        reports, files = outcome(decoded)
         progress = next(report.progress for report in reports if report.progress is not None)
         packets = max(report.packets for report in reports)  # each task reads all
         facts = None

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pulsarscope.engine.facts import Facts
-from pulsarscope.engine.flows import OF_LEGS, Fact, evaluate, of_paths, settled_before
+from pulsarscope.engine.flows import OF_LEGS, Fact, RuleFact, evaluate, of_paths, settled_before
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import TRIM_FACTOR, PendingFacts, end_of, pack, place_of, unpack
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
@@ -55,9 +55,6 @@ _ROW: Any = [
 SCHEMA = pa.schema(_ROW)
 """A row for facts of a key that stand together: their rule and key in two lines, the first and the last of their times, and whether one of
 them can bring a finding."""
-
-KeyedFact = tuple[str, str, Fact]
-"""Fact with its rule and its key."""
 
 _Places = dict[int, list[tuple[int, int]]]
 """Offset and length of the parts of each slice."""
@@ -159,7 +156,7 @@ def _parts(checkpoint: Checkpoint, name: str, number: int) -> Iterator[pa.Table]
             yield pa.ipc.open_stream(file.read_at(part, offset)).read_all()
 
 
-def waiting_facts(rows: pa.Table) -> Iterator[KeyedFact]:
+def facts_of(rows: pa.Table) -> Iterator[RuleFact]:
     """Yield the facts of rows, those of each key in the order of their places if the rows of a key stand together."""
     names = "subject", "count", "facts"
     each = (zip(*(batch.column(name).to_pylist() for name in names), strict=True) for batch in rows.to_batches(max_chunksize=1_000))
@@ -170,7 +167,7 @@ def waiting_facts(rows: pa.Table) -> Iterator[KeyedFact]:
 
 
 def evaluated(
-    slices: Iterable[tuple[int, pa.Table]], writer: FactWriter, options: Options, newest: int | None, joined: Iterable[KeyedFact]
+    slices: Iterable[tuple[int, pa.Table]], writer: FactWriter, options: Options, newest: int | None, joined: Iterable[RuleFact]
 ) -> Iterator[FindingRow | JourneyRow]:
     """Yield the findings and journeys of slices; `writer` takes the facts to which a stream may add, and None as `newest` ends it.
 
@@ -180,7 +177,7 @@ def evaluated(
     yield from evaluate(of_paths(facts, joined), options, newest, writer.add_again)
 
 
-def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | None) -> Iterator[KeyedFact]:
+def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | None) -> Iterator[RuleFact]:
     """Yield the facts of a slice that are to be evaluated; hand others to the writer, but not those of keys that bring no finding."""
     waiting, examined = _divided(rows.drop_columns("facts"), writer.rules, newest)
     for start in range(0, rows.num_rows, PART_ROWS):
@@ -188,7 +185,7 @@ def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | Non
         for batch in part.combine_chunks().to_batches():
             writer.put(number, batch)
     others = _of_subjects(rows, examined)
-    yield from waiting_facts(others.take(pc.sort_indices(others["subject"])))
+    yield from facts_of(others.take(pc.sort_indices(others["subject"])))
 
 
 def _divided(rows: pa.Table, rules: Facts, newest: int | None) -> tuple[pa.Array[Any], pa.Array[Any]]:

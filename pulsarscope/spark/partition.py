@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, BlockReader, Inputs, Portion
-from pulsarscope.engine.flows import Fact, FlowRun, evaluate, fact_rules, join_legs
+from pulsarscope.engine.flows import Fact, FlowRun, RuleFact, evaluate, fact_rules, join_legs
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import place_of
 from pulsarscope.model.findings import Finding
@@ -21,7 +21,7 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, count_rows
 from pulsarscope.spark import packed_segments, packets
 from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.fact_slices import FactWriter, KeyedFact, evaluated, read_slice, waiting_facts, written
+from pulsarscope.spark.fact_slices import FactWriter, evaluated, facts_of, read_slice, written
 from pulsarscope.spark.remote_files import open_path
 from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
 from pulsarscope.spark.shuffle_batches import (
@@ -145,7 +145,7 @@ class Evaluation(msgspec.Struct):
     progress: StreamProgress
     slices: Sequence[int]
     tasks: int
-    joined: list[KeyedFact] = []
+    joined: list[RuleFact] = []
     """Facts about the legs of paths."""
 
     def join_legs(self) -> list[pa.RecordBatch]:
@@ -153,7 +153,7 @@ class Evaluation(msgspec.Struct):
         return [*_records(self.job, self._join)]
 
     def _join(self, collected: _Collected) -> Iterator[list[Any]]:
-        anchors = [*waiting_facts(self._slice(ANCHORS))]
+        anchors = [*facts_of(self._slice(ANCHORS))]
         anchors.sort(key=lambda fact: place_of(fact[2]))
         with self._left(self.tasks) as writer:
 

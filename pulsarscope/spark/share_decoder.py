@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine.engine import Engine
-from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, evaluate, join_legs, of_paths
+from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, RuleFact, evaluate, join_legs, of_paths
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import Totals
 from pulsarscope.engine.rule_engine import EmitFact
@@ -107,7 +107,7 @@ class ShareDecoder:
         self._engines: dict[str | None, Engine] = {}
         self._newest = dict(self.state.newest)
         self._ended: dict[str | None, int] = {}
-        self._facts: list[tuple[str, str, Fact]] = []
+        self._facts: list[RuleFact] = []
         self._secrets = Secrets(options.key_logs.secrets)
         for (file, packet), log in self.state.secrets:
             add_key_log(self._secrets, BytesIO(log), "", (file, packet))
@@ -203,7 +203,7 @@ class ShareDecoder:
     def _across(self) -> Iterator[list[Any]]:
         """Yield findings and journeys across connections, and keep the facts to which later batches may add."""
         ends = self._batch.ends
-        waiting: list[tuple[str, str, Fact]] = []
+        waiting: list[RuleFact] = []
 
         def wait(rule: str, key: str, fact: Fact) -> None:
             waiting.append((rule, key, fact))
@@ -228,10 +228,10 @@ def _order(numbered: NumberedFact) -> tuple[Any, ...]:
     return rule, key, where.source or "", where.file, where.packet, where.sub, where.connection, number
 
 
-def _packed(facts: Iterable[tuple[str, str, Fact]]) -> bytes:
+def _packed(facts: Iterable[RuleFact]) -> bytes:
     numbered = [(number, *fact) for number, fact in enumerate(facts)]
     return stream_bytes(fact_batch(numbered)) if numbered else b""
 
 
-def _unpacked(data: bytes) -> Iterator[tuple[str, str, Fact]]:
+def _unpacked(data: bytes) -> Iterator[RuleFact]:
     return facts_in(pa.ipc.open_stream(data)) if data else iter(())

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.engine import packed_facts
-from pulsarscope.engine.flows import Fact
+from pulsarscope.engine.flows import Fact, RuleFact
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.table_files import TableFile
@@ -150,7 +150,7 @@ def fact_batch(facts: list[tuple[int, str, str, Fact]]) -> pa.RecordBatch:
     return to_record_batch(rows, FACTS)
 
 
-def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Fact]]:
+def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[RuleFact]:
     """Yield the rule, key and fact of each row."""
     for batch in batches:
         for rule, key, packed, outer in zip(*(batch.column(name) for name in ("rule", "key", "fact", "outer")), strict=True):

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, RuleFact, Where, where_of
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import Closed
@@ -36,10 +36,10 @@ def rows_of(name: str) -> list[Any]:
     return rows
 
 
-def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[tuple[str, str, Fact]]]:
+def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]]:
     """Findings and facts that the rules of Pulsar make of these rows."""
     names: set[Any] = {row.row.connection if type(row) is Closed else row.connection for part in parts for row in part}
-    facts: list[tuple[str, str, Fact]] = []
+    facts: list[RuleFact] = []
 
     def emit_fact(rule: str, key: str, fact: Fact) -> None:
         facts.append((rule, key, msgspec.msgpack.decode(msgspec.msgpack.encode(fact), type=Fact)))
@@ -52,7 +52,7 @@ def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[tuple[str
     return [msgspec.json.encode(row) for _, row in engine.take()], facts
 
 
-def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[tuple[str, str, Fact]]]:
+def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]]:
     """As `brought`, by rules that take no batch."""
     with pytest.MonkeyPatch.context() as patch:
         for rule in RULES.connection:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pulsarscope.capture import BlockReader, expand_inputs
-from pulsarscope.dissect.rules import Fact
+from pulsarscope.dissect.rules import RuleFact
 from pulsarscope.engine import options
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS
@@ -30,7 +30,7 @@ def decoded(name: str, interrupt: Callable[[Engine, Callable[[], Engine]], Engin
     """Rows and facts of a capture in small blocks, with something done to the engine behind each."""
     path = str(CAPTURES / name)
     inputs = expand_inputs([path])
-    facts: list[tuple[str, str, Fact]] = []
+    facts: list[RuleFact] = []
 
     def make() -> Engine:
         return Engine(inputs, OPTIONS, emit_fact=lambda rule, key, fact: facts.append((rule, key, fact)))

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.dissect.rules import Fact, RuleFact, Where
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.flows import fact_rules, settled_before
 from pulsarscope.spark import fact_slices
 from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.fact_slices import evaluated, read_slice, waiting_facts, written
+from pulsarscope.spark.fact_slices import evaluated, facts_of, read_slice, written
 from pulsarscope.spark.waiting_facts import ANCHORS, SLICES, of_share
 from tests.spark.inside import BY_DEFAULT, EVERYTHING
 
@@ -35,7 +35,7 @@ def kept(tmp_path: Path) -> Checkpoint:
     return made
 
 
-def append(checkpoint: Checkpoint, share: int, facts: list[tuple[str, str, Fact]]) -> None:
+def append(checkpoint: Checkpoint, share: int, facts: list[RuleFact]) -> None:
     with written(checkpoint, of_share(1, share), fact_rules(BY_DEFAULT)) as writer:
         for each in facts:
             writer.add(*each)
@@ -57,10 +57,10 @@ def test_facts_come_back_by_key_in_the_order_of_their_places(tmp_path: Path, mon
     names = [of_share(1, 0), of_share(1, 1)]
     found: dict[str, list[int]] = {}
     for _, rows in slices(checkpoint, names):
-        for _, key, each in waiting_facts(rows.sort_by("subject")):
+        for _, key, each in facts_of(rows.sort_by("subject")):
             found.setdefault(key, []).append(each.where.packet)
     assert found == {f"topic {number}": [*range(number, 200, 40)] for number in range(40)}
-    assert [each.where.packet for _, _, each in waiting_facts(read_slice(checkpoint, names, ANCHORS))] == [7, 8]
+    assert [each.where.packet for _, _, each in facts_of(read_slice(checkpoint, names, ANCHORS))] == [7, 8]
 
 
 def after(checkpoint: Checkpoint, newest: int | None, options: Any = BY_DEFAULT) -> tuple[Rows, int]:

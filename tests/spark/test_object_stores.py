@@ -15,7 +15,7 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.engine.flows import fact_rules
 from pulsarscope.spark.checkpoint import Checkpoint, Commit
-from pulsarscope.spark.fact_slices import read_slice, waiting_facts, written
+from pulsarscope.spark.fact_slices import facts_of, read_slice, written
 from pulsarscope.spark.landing_folder import LandingFolder
 from pulsarscope.spark.remote_files import list_files, open_path, system_at
 from pulsarscope.spark.table_files import TableWriter, finish_tables, require_empty
@@ -126,7 +126,7 @@ def test_the_checkpoint_of_a_stream_in_a_bucket(bucket: Bucket, captures: Path, 
         with written(kept, of_share(batch, 0), fact_rules(BY_DEFAULT)) as writer:
             writer.add("pulsar:journey", "7:1", fact)
     tables = [read_slice(kept, [of_share(1, 0), of_share(2, 0)], number) for number in range(SLICES)]
-    assert [each for table in tables for each in waiting_facts(table)] == [("pulsar:journey", "7:1", fact)] * 2
+    assert [each for table in tables for each in facts_of(table)] == [("pulsar:journey", "7:1", fact)] * 2
     kept.commit(Commit(0, 2, WaitingFacts(1, [2])))
     with pytest.raises(FileNotFoundError):
         kept.opened(f"facts/{of_share(1, 0)}")
