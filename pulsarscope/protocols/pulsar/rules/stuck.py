@@ -37,9 +37,32 @@ THRESHOLDS = (
         "consumer-starved-done-seconds",
         1.5,
         SECONDS,
-        "Time without permits while the topic has many newer messages, for a consumer that acknowledged all that it got, at least five "
-        "times its longest turn and half of its life; an application may pause its consumer for a moment.",
+        "Time without permits while the topic has many newer messages, for a consumer that acknowledged all that it got, and half of its "
+        "life; an application may pause its consumer for a moment.",
         ("consumer-starved",),
+    ),
+    Threshold(
+        "consumer-starved-done-messages",
+        5,
+        "messages",
+        "Messages that such a consumer got; one that asks for each when it wants it may be at work on the last, acknowledged before.",
+        ("consumer-starved",),
+        1,
+    ),
+    Threshold(
+        "consumer-starved-done-turns",
+        5,
+        "times",
+        "Rest of such a consumer compared with its longest turn so far; one that goes on has rested as long before.",
+        ("consumer-starved",),
+    ),
+    Threshold(
+        "consumer-starved-done-entries",
+        20,
+        "entries",
+        "Entries published behind such a consumer, which show that it should take more.",
+        ("consumer-starved",),
+        1,
     ),
     Threshold(
         "consumer-not-acking-first-seconds",
@@ -56,6 +79,15 @@ THRESHOLDS = (
         "Time without any ACK for a consumer from before the capture, with four times as many messages: twice as long as clients group "
         "ACKs.",
         ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-older-factor",
+        4,
+        "times",
+        "Unacknowledged messages of a consumer from before the capture without an ACK, compared with those of another consumer: its "
+        "earlier ACKs are not in the capture.",
+        ("consumer-not-acking",),
+        1,
     ),
     Threshold(
         "consumer-not-acking-stopped-seconds",
@@ -82,18 +114,6 @@ THRESHOLDS = (
 
 STEADY_TURNS = 10
 """Longest turns within a patience, or most messages that ever waited for an ACK, that show that a consumer is never slow."""
-
-DONE_MESSAGES = 5
-"""Messages that such a consumer got; one that asks for each when it wants it may be at work on the last, acknowledged before."""
-
-DONE_TURNS = 5
-"""Longest turns of a consumer that has acknowledged all, after which it takes no more."""
-
-DONE_ENTRIES = 20
-"""Entries published behind a consumer that has acknowledged all, which show that it should take more."""
-
-OLDER_FACTOR = 4
-"""Unacknowledged messages of a consumer from before the capture, compared with those of another."""
 
 OF_READERS = ", as only readers of some clients may"
 """Words about a consumer from before the capture without an ACK: those of DotPulsar, for one, acknowledge nothing."""
@@ -125,11 +145,12 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
         enough = values["enough"] or _has_small_queue(values, rest, count, thresholds)
-        if fact.what == STARVING and consumer not in busy and _is_done(values, rest, until, count):
+        if fact.what == STARVING and consumer not in busy and _is_done(values, rest, until, count, thresholds):
             name = "consumer-starved-done-seconds"
         patience = max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"]))
         if values.get("is_older"):
-            enough = values["acks"] > 0 or values["unacknowledged"] >= OLDER_FACTOR * thresholds["consumer-not-acking-messages"]
+            least = thresholds["consumer-not-acking-older-factor"] * thresholds["consumer-not-acking-messages"]
+            enough = values["acks"] > 0 or values["unacknowledged"] >= least
         if enough and not values.get("undecided") and rest >= patience:
             decided.add(consumer)
             code = "consumer-starved" if fact.what == STARVING else "consumer-not-acking"
@@ -145,10 +166,12 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
             report("consumer-undecided", where, f"{text[:-1]}; a longer capture would show whether it goes on.", evidence)
 
 
-def _is_done(values: dict[str, Any], rest: int, until: int, count: int) -> bool:
+def _is_done(values: dict[str, Any], rest: int, until: int, count: int, thresholds: Thresholds) -> bool:
     """Return True for a consumer that holds nothing, and rests far longer than it ever did, and as long as it worked."""
-    is_long = rest >= DONE_TURNS * values["turn"] and 2 * rest >= until - values["begun"]
-    return is_long and values["delivered"] >= DONE_MESSAGES and count >= DONE_ENTRIES and values["active_at"] > values["since"]
+    if rest < thresholds["consumer-starved-done-turns"] * values["turn"] or 2 * rest < until - values["begun"]:
+        return False
+    is_enough = values["delivered"] >= thresholds["consumer-starved-done-messages"] and count >= thresholds["consumer-starved-done-entries"]
+    return is_enough and values["active_at"] > values["since"]
 
 
 def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
