@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ OF_THE_USER_ONLY = frozenset({"show-secrets", "conf", "master", "metrics", "reda
 """Options that a file in the working directory, whoever wrote it, must not set: they show secrets or undo their masks, run programs, or
 listen on the network."""
 
+ORIGINS = f"{__name__}.origins"
+"""Key of the context's `meta`: the file and section of each default, by parameter."""
+
 PATHS = frozenset({"FILE", "LOG", "DIR"})
 """Placeholders of options that are paths."""
 
@@ -42,7 +46,20 @@ def set_defaults(context: typer.Context, profile: str | None) -> str | None:
     if profile is not None or existing_paths(os.environ):
         defaults, _ = configured(context.command, str(context.info_name), read_files(), profile)
         context.default_map = {name: value for name, (value, _) in defaults.items()}
+        context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
     return profile
+
+
+@contextmanager
+def with_origins(context: typer.Context) -> Iterator[None]:
+    """Add to a UsageError where the defaults of the command come from: the fault may be in one of them."""
+    try:
+        yield
+    except UsageError as error:
+        origins = [origin for name, origin in context.meta[ORIGINS].items() if not _given(context, name)]
+        if not origins:
+            raise
+        raise UsageError(f"{error} (options of {', '.join(dict.fromkeys(origins))} apply)") from None
 
 
 def read_files() -> list[ConfigFile]:
@@ -76,9 +93,14 @@ def giving_way(values: Mapping[str, Any], context: typer.Context) -> dict[str, A
     """Return the values of parameters without defaults of files that cannot be combined with what the command line gives."""
     defaults = context.default_map or {}
     plain = {parameter.name: parameter.default for parameter in context.command.params}
-    given = {name for name in values if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"}
+    given = {name for name in values if _given(context, name)}
     yielding = {name for name, others in GIVES_WAY.items() if name in defaults and name not in given and not given.isdisjoint(others)}
     return {name: plain[name] if name in yielding else value for name, value in values.items()}
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Return True for a parameter that is on the command line."""
+    return (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
 
 
 def configurable(command: Any) -> dict[str, Any]:

@@ -258,14 +258,18 @@ def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
 
     @wraps(function)
     def run(invocation: typer.Context, **values: Any) -> None:
-        if invocation.default_map:
-            from pulsarscope.cli.configured_options import giving_way  # most runs have no configuration
+        if not invocation.default_map:
+            raise typer.Exit(answer(values))
+        from pulsarscope.cli.configured_options import giving_way, with_origins  # most runs have no configuration
 
-            values = giving_way(values, invocation)
+        with with_origins(invocation):
+            raise typer.Exit(answer(giving_way(values, invocation)))
+
+    def answer(values: dict[str, Any]) -> int:
         request: AnyRequest = _struct_of(request_class, values)
         if request.quiet:
             warnings.simplefilter("ignore")
-        raise typer.Exit(function(request))
+        return function(request)
 
     own = {parameter.name: parameter for parameter in _parameters(request_class)}
     own.setdefault("profile", Parameter("profile", Parameter.KEYWORD_ONLY, default=None, annotation=ProfileOption))

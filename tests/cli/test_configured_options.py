@@ -124,6 +124,21 @@ def test_a_wrong_setting_is_one_line_with_its_place(command: Setup, text: str, r
     assert err.count("\n") == 1
 
 
+def test_a_command_that_cannot_be_carried_out_says_whose_options_apply(command: Setup) -> None:
+    command.user("quiet = true\n")
+    command.local("[diagnose.threshold]\nslow-exchange-secnds = 2\n")
+    code, _, err = command("diagnose", QUICKSTART)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert 'unknown threshold "slow-exchange-secnds"' in err
+    assert err.endswith("config.toml, .pulsarscope.toml [diagnose] apply)\n")
+
+
+def test_options_that_the_command_line_gives_are_nobody_elses(command: Setup) -> None:
+    command.local("[decode]\ncolumns = 'packet'\n")
+    assert "apply" not in command("decode", "--columns", "pakcet", QUICKSTART)[2]
+
+
 @pytest.mark.parametrize(
     ("command_name", "option", "reason"),
     [
