@@ -15,6 +15,7 @@ from pulsarscope.engine import facts as module
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts
 from pulsarscope.engine.packed_facts import PendingFacts, PendingKeys, compiled_keys, pack
+from tests.scenarios.both_readers import reader
 
 HOUR = 3_600_000_000_000
 
@@ -199,8 +200,9 @@ def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     random = Random(2)  # noqa: S311 - repeatable
     expected = PendingKeys()
-    compiled = compiled_keys(expected)
-    ours, theirs = EvaluatedKeys(), module.evaluated_keys()
+    with reader("require"):
+        compiled, theirs = compiled_keys(expected), module.evaluated_keys()
+    ours = EvaluatedKeys()
     for number in range(5_000):
         key = random.choice(("1:", "\udc80", "ключ ")) + str(random.randrange(200))
         if random.random() < 0.02:
