@@ -32,10 +32,17 @@ def producing(
     time: int = 0,
     close: bool = False,
     midstream: bool = False,
+    receipts_before: int = 0,
 ) -> Conversation:
-    """A connection of producer p that sends these sequence ids, and gets so many receipts from entry `first` on."""
+    """A connection of producer p that sends these sequence ids, and gets so many receipts from entry `first` on.
+
+    `receipts_before`: of one from before the capture, for what was sent before it.
+    """
     if midstream:
         talk = Conversation(("10.0.0.1", port), ("10.0.0.2", 6650), acknowledge=False)
+        for number in range(numbers.start, numbers.start + receipts_before):
+            talk.server(receipt(1, number, entry=first + number - numbers.start))
+        numbers, first, receipts = numbers[receipts_before:], first + receipts_before, receipts - receipts_before
     else:
         talk = connected(port, start=start).client(producer(epoch=epoch)).server(created())
     for number in numbers:
@@ -94,13 +101,15 @@ def test_a_session_that_goes_on_below_what_is_stored_sends_again(tmp_path: Path,
         assert check(diagnose(tmp_path, first, second), again, {"SEND"})["sequence_ids"] == [*range(before, sent)]
 
 
-@pytest.mark.parametrize(("again", "before", "end", "time"), [*product((1, 3, 20), (0, 20), ("rst", "fin", "broker"), (0, 5000))])
+@pytest.mark.parametrize(
+    ("again", "before", "end", "time", "receipts"), [*product((1, 3, 20), (2, 20), ("rst", "fin", "broker"), (0, 5000), (0, 1))]
+)
 def test_what_was_stored_before_the_capture_knew_its_producer_is_named(
-    tmp_path: Path, again: int, before: int, end: str, time: int
+    tmp_path: Path, again: int, before: int, end: str, time: int, receipts: int
 ) -> None:
-    """Of the first session no command is in the capture that names its topic: the ledger joins the two."""
+    """Of the first session no command is in the capture that names its topic: the ledger joins the two, from the first receipt on."""
     sent = before + again
-    first = producing(40000, 0, range(sent), 0, sent, end=end, midstream=True)
+    first = producing(40000, 0, range(sent), 0, sent, end=end, midstream=True, receipts_before=receipts)
     second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, epoch=1, time=time, end="open")
     evidence = check(diagnose(tmp_path, first, second), again, {"SEND"})
     assert evidence["topic"].startswith("persistent://")

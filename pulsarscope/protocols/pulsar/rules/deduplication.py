@@ -69,11 +69,11 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
     copies = [fact for fact in facts if fact.what == COPY]
     topic, _, name = key.partition("\n")
     if named_topic(topic) is None:  # what came before the capture, and the sessions after it, which have the topic as another key
-        topics = [session.values["topic"] for session in sessions if session.values["topic"]]
+        topics = [named for session in sessions if (named := named_topic(session.values["topic"])) is not None]
         if len(topics) < len(sessions) or copies:
             report_copies(topics[0] if topics else topic, name, sessions if len(topics) < len(sessions) else (), copies, report)
         for session in sessions:
-            if session.values["topic"] is None:
+            if named_topic(session.values["topic"]) is None:
                 _report_regressions(ProducerReport(topic, name, report), session, deduplicates=False)
         return
     report_copies(topic, name, sessions, copies, report)
