@@ -343,6 +343,34 @@ def test_the_id_of_a_consumer_from_before_the_capture_is_taken(tmp_path: Path, f
     assert "from before the capture" in (row.text or "")
 
 
+def acknowledging(*, acks: int, every: int, between: str, topic: str) -> Conversation:
+    """A consumer from before the capture that acknowledges and grants no permits, and a SUBSCRIBE with its id."""
+    talk = Conversation(acknowledge=False)
+    for entry in range(acks):
+        talk.server(delivery(100 + entry)).wait(every * MILLISECOND).client(ack(100 + entry))
+    if between == "close":
+        talk.client(close_consumer(1, 70)).server(success(70))
+    elif between == "broker":
+        talk.server(close_consumer(1, BY_BROKER)).client(ack(90))  # which crosses the close
+    return talk.wait(300 * MILLISECOND).client(subscribe(1, "c", 71, topic=topic)).server(success(71)).wait(SECOND).client(flow(10))
+
+
+@pytest.mark.parametrize(("acks", "every", "topic", "end"), [*product((2, 9), (210, 500), (TOPIC, OTHER), ENDS)])
+def test_the_id_of_one_that_acknowledges_without_new_permits_is_taken(tmp_path: Path, acks: int, every: int, topic: str, end: str) -> None:
+    diagnosis = ended(tmp_path, acknowledging(acks=acks, every=every, between="", topic=topic), end)
+    row, evidence = diagnosis.only(CONSUMER)
+    assert "SUBSCRIBE" in diagnosis.commands(row)
+    assert evidence["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("acks", "every", "between"), [*product((1, 2, 9), (1, 20, 300), ("close", "broker")), (1, 300, ""), (2, 50, ""), (4, 40, "")]
+)
+def test_acks_that_cross_a_close_from_before_the_capture_take_no_id(tmp_path: Path, acks: int, every: int, between: str) -> None:
+    """Those of one moment may have been on their way when the broker closed the consumer."""
+    assert ended(tmp_path, acknowledging(acks=acks, every=every, between=between, topic=OTHER), "open").of(CONSUMER) == []
+
+
 @pytest.mark.parametrize(
     ("flows", "between", "lost"), [*product((0, 1, 5), ("close", "broker", "unsubscribe"), (False,)), (0, "", False), (3, "", True)]
 )

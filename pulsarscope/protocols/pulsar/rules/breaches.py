@@ -72,6 +72,9 @@ WAITING_MAX = 10_000
 _OF_LOOKUPS = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
 """Requests for which the C++ client has request ids of its own."""
 
+CROSSING_NS = 200_000_000
+"""Time in which ACKs of a consumer come that its broker has closed: they crossed its CLOSE_CONSUMER, from before the capture."""
+
 _BROKEN = ("stream-gap", "memory-cap")
 """Findings after which an answer or a close may have been missed."""
 
@@ -108,6 +111,7 @@ class BreachRule(ConnectionRule):
     """Rule about breaches of the protocol on one connection."""
 
     __slots__ = (
+        "_acknowledging",
         "_asked",
         "_breaches",
         "_connecting",
@@ -141,6 +145,8 @@ class BreachRule(ConnectionRule):
         self._refused: dict[int, None] = NOTHING
         """Ids of requests that were refused before they came, in a capture out of order."""
         self._connecting = False
+        self._acknowledging: dict[int, int] = NOTHING
+        """Time in nanoseconds of the first ACK of consumers from before the capture, by their id."""
 
     def _connect(self, row: FrameRow) -> None:
         self._connecting = True
@@ -235,6 +241,17 @@ class BreachRule(ConnectionRule):
             self._taken = self._taken or {}
             remember(self._taken, taken_id, Taken(where_of(row), named_topic(bounded_name(row.topic)), answered=True), WAITING_MAX)
 
+    def _ack(self, row: FrameRow) -> None:
+        """Take the id of a consumer from before the capture that goes on acknowledging."""
+        if self._connecting:
+            return
+        number = (row.fields or {}).get("consumer_id", -1)
+        if (since := self._acknowledging.get(number)) is None:
+            self._acknowledging = self._acknowledging or {}
+            remember(self._acknowledging, number, row.time, WAITING_MAX)
+        elif row.time - since >= CROSSING_NS:
+            self._flow(row)
+
     def _response(self, row: FrameRow) -> None:
         command, fields = row.command or "", row.fields or {}
         if fields.get("producer_ready") is False:
@@ -293,4 +310,5 @@ class BreachRule(ConnectionRule):
         "ERROR": _error,
         "TOPIC_MIGRATED": _migrated,
         "FLOW": _flow,
+        "ACK": _ack,
     }
