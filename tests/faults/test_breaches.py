@@ -225,6 +225,7 @@ NEWER = {
     15: command_frame("GET_OR_CREATE_SCHEMA", topic=TOPIC, request_id=3, schema={"name": "s", "schema_data": b"", "type": 1}),
     19: command_frame("TC_CLIENT_CONNECT_REQUEST", request_id=3, tc_id=0),
     8: command_frame("CONSUMER_STATS", request_id=3, consumer_id=1),
+    14: command_frame("NEW_TXN", request_id=3),
 }
 
 
@@ -235,6 +236,14 @@ def test_a_command_newer_than_agreed_is_named(tmp_path: Path, since: int, behind
     row, evidence = diagnosis.only(NEW)
     assert (evidence["since"], evidence["version"]) == (since, since - behind)
     assert diagnosis.commands(row) == [evidence["command"]]
+
+
+@pytest.mark.parametrize(("version", "command"), [*product((6, 18, 19, 21), ("WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE"))])
+def test_a_command_without_a_version_of_its_own_is_newer_than_what_has_a_lower_number(tmp_path: Path, version: int, command: str) -> None:
+    """TC_CLIENT_CONNECT_REQUEST, of version 19, was there before."""
+    pattern = {"namespace": "public/default", "topics_pattern": "a.*"} if command == "WATCH_TOPIC_LIST" else {}
+    talk = agreed(version, 21).client(command_frame(command, request_id=3, watcher_id=1, **pattern))
+    assert len(diagnose(tmp_path, talk).of(NEW)) == (version < 19)
 
 
 @pytest.mark.parametrize(("since", "ahead", "end"), [*product(NEWER, (0, 2), ENDS)])

@@ -58,6 +58,12 @@ _SINCE = {
 }  # fmt: skip
 """Version of the protocol that brought a command, where ProtocolVersion in PulsarApi.proto says so."""
 
+_NOT_BEFORE = {
+    **dict.fromkeys(("NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN"), 14),
+    **dict.fromkeys(("WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE"), 19),
+}
+"""Version with which a command came at the earliest: that of the latest in `_SINCE` with a lower number in the enumeration of commands."""
+
 _OPENS = {"PRODUCER": ("producer", "producer_id"), "SUBSCRIBE": ("consumer", "consumer_id")}
 _CLOSES = {
     "CLOSE_PRODUCER": ("producer", "producer_id"),
@@ -164,10 +170,11 @@ class BreachRule(ConnectionRule):
         command = row.command or ""
         if not self._connecting and row.direction == CLIENT:
             self._add("command-before-connect", row, command, [])
-        since = _SINCE.get(command, 0)
+        since = _SINCE.get(command) or _NOT_BEFORE.get(command, 0)
         if self._versions and since > min(self._versions):
             who = "client" if row.direction == CLIENT else "broker"
-            what = f"The {who} sent {command}, which came with version {since} of the protocol: {min(self._versions)} was agreed on"
+            version = f"version {since} of the protocol{'' if command in _SINCE else ' or later'}"
+            what = f"The {who} sent {command}, which came with {version}: {min(self._versions)} was agreed on"
             self._add("command-too-new", row, what, [], command=command, version=min(self._versions), since=since)
 
     def _request(self, row: FrameRow) -> None:
@@ -300,7 +307,7 @@ class BreachRule(ConnectionRule):
             self._context.report(code, breach.where, text, evidence)
 
     frames: ClassVar[Handlers] = {
-        **dict.fromkeys(_SINCE, _any),
+        **dict.fromkeys((*_SINCE, *_NOT_BEFORE), _any),
         **dict.fromkeys(ANSWERED_BY.keys() - {"ACK"}, _request),
         **dict.fromkeys(set(ANSWERED_BY.values()) - {"ACK_RESPONSE"}, _response),
         **dict.fromkeys(_OPENS, _open),
