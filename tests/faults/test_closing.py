@@ -6,7 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import CONNECT, close_producer, created, error, producer, receipt, send, subscribe, success
+from tests.scenarios.commands import (
+    CONNECT,
+    PING,
+    PONG,
+    ack,
+    close_consumer,
+    close_producer,
+    created,
+    delivery,
+    error,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
@@ -83,3 +98,49 @@ def test_a_client_without_tls_at_the_port_for_tls_is_told(answered: bool, port: 
     rows = findings_of(tmp_path, talk.reset("server") if end == "rst" else talk.close("server"))
     text, _ = only(rows, "connection-closed-by-broker")
     assert ("at port 6651, where brokers expect TLS" in text) == (port == 6651 and not answered)
+
+
+def from_before(last: str, pause: int, pings: bool) -> Conversation:
+    """A producer or consumer from before the capture that works until the broker closes the connection."""
+    talk = Conversation(acknowledge=False)
+    for number in range(3):
+        talk.wait(SECOND // 5)
+        if last == "produce":
+            talk.client(send(1, number)).server(receipt(1, number))
+        else:
+            talk.server(delivery(number)).client(ack(number))
+    if pings:
+        talk.server(PING).client(PONG) if last == "produce" else talk.client(PING).server(PONG)
+        talk.server(delivery(3)) if last == "consume" else talk.client(send(1, 3)).server(receipt(1, 3))
+    return talk.wait(pause)
+
+
+@pytest.mark.parametrize("last", ["produce", "consume"])
+@pytest.mark.parametrize("pings", [True, False])
+@pytest.mark.parametrize("pause", [SECOND // 100, SECOND, 5 * SECOND])
+@pytest.mark.parametrize("end", ["rst", "fin"])
+def test_what_worked_before_the_capture_is_open_when_the_broker_closes(
+    last: str, pings: bool, pause: int, end: str, tmp_path: Path
+) -> None:
+    talk = from_before(last, pause, pings)
+    text, _ = only(findings_of(tmp_path, talk.reset("server") if end == "rst" else talk.close("server")), "connection-closed-by-broker")
+    assert "a producer or consumer from before the capture open" in text
+
+
+@pytest.mark.parametrize("last", ["produce", "consume"])
+@pytest.mark.parametrize("end", ["rst", "fin"])
+@pytest.mark.parametrize("how", ["broker", "client", "request", "alive"])
+def test_what_was_closed_before_or_by_its_client_was_not_open(last: str, end: str, how: str, tmp_path: Path) -> None:
+    """A stop of the broker closes each producer first; of a connection with keep-alives alone nothing is known."""
+    talk = from_before(last, SECOND // 10, pings=False)
+    if how == "broker":
+        talk.server(close_producer(1, 2) if last == "produce" else close_consumer(1, 2))
+        talk.client(send(1, 9) if last == "produce" else ack(2))  # which crosses the close
+    elif how == "request":
+        talk.client(close_producer(1, 2) if last == "produce" else close_consumer(1, 2)).server(success(2))
+    elif how == "alive":
+        talk = Conversation(acknowledge=False).server(PING).client(PONG).wait(SECOND)
+    side = "client" if how == "client" else "server"
+    rows = findings_of(tmp_path, talk.reset(side) if end == "rst" else talk.close(side))
+    unanswered = [row.text for row in with_code(rows, "connection-closed-by-broker") if "from before the capture" in (row.text or "")]
+    assert unanswered == []

@@ -14,7 +14,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -316,15 +316,15 @@ class ClosingRule(ConnectionRule):
         soon_ns = self._context.thresholds.ns("connection-closed-by-client-seconds")
         if by_broker or cause is None or cause.error != "ServiceNotReady" or last.time - cause.time >= soon_ns:
             cause = None
-        has_open = bool(self._open) and (by_broker or cause is not None)
+        older = is_in_use(row, frozenset((self._command_of_client, self._command_of_server)))
+        has_open = (older or bool(self._open)) and (by_broker or cause is not None)
         if not (self._unanswered or malformed or has_open):
             return
         leftovers = [plural(times, command) + " unanswered" for command, times in (self._unanswered or {}).items()]
         if has_open:
-            leftovers.append(f"{listing([*self._open.values()])} open")
+            leftovers.append(f"{listing([*self._open.values()]) or 'a producer or consumer from before the capture'} open")
         details = [f"leaving {', '.join(leftovers)}"] if leftovers else []
-        if malformed:
-            details.append(f"after the frame {malformed} that it could not read")
+        details += [f"after the frame {malformed} that it could not read"] if malformed else []
         if cause is not None:
             details.append(f"after {cause.error} ({cause.frame})")
         if by_broker and not row.server_bytes and port(self._context.server) == TLS_PORT:

@@ -111,6 +111,15 @@ def is_half_open(row: ConnectionRow) -> bool:
     return row.closed_by == SERVER and row.client_bytes > row.client_missing == 0
 
 
+_DATA_PATH = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
+_KEEP_ALIVE = frozenset({"PING", "PONG"})
+
+
+def is_in_use(row: ConnectionRow, latest: frozenset[str]) -> bool:
+    """Return True when a producer or consumer from before the capture worked up to the end: the latest commands of both sides are given."""
+    return row.opened == "midstream" and bool(latest & _DATA_PATH) and latest <= _DATA_PATH | _KEEP_ALIVE
+
+
 def capitalized(text: str) -> str:
     """Return a sentence with its first letter in upper case, all others as they are."""
     return text[0].upper() + text[1:]
