@@ -406,23 +406,23 @@ function __pulsarscope_list
                 compression-useless-entries compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds \
                 consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
                 consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
-                consumer-behind-seconds consumer-churn-messages consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
-                consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages \
-                consumer-not-acking-older-factor consumer-not-acking-older-seconds consumer-not-acking-seconds \
-                consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
-                consumer-paused-seconds consumer-paused-times consumer-rhythm-factor consumer-starved-backlog-seconds \
-                consumer-starved-closed-seconds consumer-starved-done-entries consumer-starved-done-messages \
-                consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds consumer-undecided-hole-turns \
-                consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds consumer-undecided-seeks \
-                cursor-reset-settled-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
-                failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
-                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
-                key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries never-opened-seconds \
-                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds produce-lost-seconds \
-                producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
-                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
-                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
-                redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
+                consumer-behind-seconds consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds \
+                consumer-not-acking-closed-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
+                consumer-not-acking-messages consumer-not-acking-older-factor consumer-not-acking-older-seconds \
+                consumer-not-acking-seconds consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit \
+                consumer-paused-messages consumer-paused-seconds consumer-paused-times consumer-rhythm-factor \
+                consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-done-entries \
+                consumer-starved-done-messages consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds \
+                consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
+                consumer-undecided-seeks cursor-reset-settled-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds \
+                delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds \
+                idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries \
+                key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
+                messages-skipped-entries never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
+                partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds \
+                published-before-seconds read-from-storage-entries reader-behind-seconds receiver-queue-one-flows \
+                reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count \
+                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
                 redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
                 redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \

@@ -13,6 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
 from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
@@ -51,6 +52,16 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold(
+        "consumer-id-reused-seconds",
+        0.2,
+        SECONDS,
+        "Time over which a consumer from before the capture acknowledges; ACKs of a moment may have crossed its close.",
+        ("consumer-id-reused",),
+    ),
+)
+
 _SINCE = {
     "REDELIVER_UNACKNOWLEDGED_MESSAGES": 2, "PARTITIONED_METADATA": 7, "LOOKUP": 7, "CONSUMER_STATS": 8, "REACHED_END_OF_TOPIC": 9,
     "GET_LAST_MESSAGE_ID": 12, "ACTIVE_CONSUMER_CHANGE": 12, "GET_TOPICS_OF_NAMESPACE": 12, "AUTH_CHALLENGE": 14, "AUTH_RESPONSE": 14,
@@ -77,9 +88,6 @@ WAITING_MAX = 10_000
 
 _OF_LOOKUPS = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
 """Requests for which the C++ client has request ids of its own."""
-
-CROSSING_NS = 200_000_000
-"""Time in which ACKs of a consumer come that its broker has closed: they crossed its CLOSE_CONSUMER, from before the capture."""
 
 _BROKEN = ("stream-gap", "memory-cap")
 """Findings after which an answer or a close may have been missed."""
@@ -214,6 +222,8 @@ class BreachRule(ConnectionRule):
             remember(self._taken, taken_id, Taken(where, topic), WAITING_MAX)
             return
         evidence = {field: taken_id[1], "topic": taken.topic, "second_topic": topic}
+        if noun == "consumer" and taken_id[1] in self._acknowledging:
+            evidence |= self._context.thresholds.evidence("consumer-id-reused-seconds")
         if taken.answered or taken.topic != topic:
             of = f"that of {taken.where.name}"
             of += "" if taken.topic == topic else f" for {taken.topic}" if taken.topic else ", from before the capture,"
@@ -256,7 +266,7 @@ class BreachRule(ConnectionRule):
         if (since := self._acknowledging.get(number)) is None:
             self._acknowledging = self._acknowledging or {}
             remember(self._acknowledging, number, row.time, WAITING_MAX)
-        elif row.time - since >= CROSSING_NS:
+        elif row.time - since >= self._context.thresholds.ns("consumer-id-reused-seconds"):
             self._flow(row)
 
     def _response(self, row: FrameRow) -> None:
