@@ -12,6 +12,7 @@ from tests.scenarios.commands import CONNECTED, PING, PONG, ack, delivery, flow,
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
 
 STARVED, NOT_ACKING, UNDECIDED = "consumer-starved", "consumer-not-acking", "consumer-undecided"
 
@@ -266,6 +267,22 @@ def test_one_that_subscribed_before_the_capture_and_acknowledges_or_has_few_is_n
     tmp_path: Path, got: int, acks: int, length: float
 ) -> None:
     assert NOT_ACKING not in diagnose(tmp_path, midstream(got, acks, length)).codes
+
+
+@pytest.mark.parametrize(("got", "asks", "length", "end"), [*product((20, 60, 300), (1, 5), (4.6, 9, 70), ("open", "fin", "rst"))])
+def test_one_from_before_the_capture_that_asks_for_the_last_message_may_read(
+    tmp_path: Path, got: int, asks: int, length: float, end: str
+) -> None:
+    """Readers of some clients acknowledge nothing; that of a consumer whose SUBSCRIBE is known is another matter."""
+    talk = Conversation().server(PONG, *[delivery(entry) for entry in range(got)])
+    for number in range(asks):
+        talk.wait(SECOND // 2).client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50 + number))
+        last = {"ledgerId": 7, "entryId": got - 1}
+        talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=50 + number, last_message_id=last))
+    wait_until(talk, round(length * SECOND)).client(PING).server(PONG)
+    rows = diagnose(tmp_path, talk if end == "open" else talk.reset("client") if end == "rst" else talk.close())
+    assert rows.of(NOT_ACKING) == []
+    assert [row.severity for row in rows.of(UNDECIDED)] == ["note"]
 
 
 def test_weak_evidence_makes_a_note_that_says_what_is_missing(tmp_path: Path) -> None:

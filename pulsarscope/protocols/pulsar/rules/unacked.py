@@ -6,8 +6,6 @@ import json
 from itertools import islice, takewhile
 from typing import ClassVar
 
-import msgspec
-
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
@@ -17,19 +15,19 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
-from pulsarscope.protocols.pulsar.rules.again import ClosedConsumers, Received
+from pulsarscope.protocols.pulsar.rules.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
-from pulsarscope.protocols.pulsar.rules.behind import Pace, report_slow
-from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.behind import report_slow
+from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
+from pulsarscope.protocols.pulsar.rules.held import UnackedEntry, UnackedState
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of, positions_of
-from pulsarscope.protocols.pulsar.rules.pauses import Hole, Turns, report_pause, report_skipped
+from pulsarscope.protocols.pulsar.rules.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import BUSY, HOLDING, OF_READERS
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
-from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, IdleAcks, UnknownAcks
-from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
+from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, UnknownAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 CODES = table(
@@ -88,53 +86,6 @@ RHYTHM_ACKS = 10
 """ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
 
 
-class UnackedEntry(msgspec.Struct):
-    """An entry that a consumer has not acknowledged."""
-
-    where: Where
-    number: int
-    """Number of the delivery to this consumer, from 1."""
-    messages: int
-    """Unacknowledged messages."""
-    indexes: int | None = None
-    """Bitmap of their batch indexes, None for all; it is bounded by its size on the wire."""
-
-
-class UnackedState(ConsumerState):
-    """A consumer and its unacknowledged entries."""
-
-    entries: dict[Position, UnackedEntry] = msgspec.field(default_factory=dict)
-    """Entries by position, in the order of their latest delivery."""
-    taken: int = 0
-    """Entries taken out of this dict: the first one behind so many takes ever longer to find."""
-    deliveries: int = 0
-    messages: int = 0
-    """Unacknowledged messages."""
-    acknowledged_at: int = 0
-    """Time of its latest ACK in nanoseconds; 0 when there was none."""
-    acks: int = 0
-    first_ack: Where | None = None
-    turns: Turns = msgspec.field(default_factory=Turns)
-    pace: Pace = msgspec.field(default_factory=Pace)
-    untracked: int = 0
-    """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
-    emitted: int = 0
-    """Unacknowledged messages in its latest fact."""
-    unknown: UnknownAcks | None = None
-    """Entries that it acknowledged without having got them; None until it gets something."""
-    received: Received = msgspec.field(default_factory=Received)
-    idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
-    early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
-    longest_held: int = 0
-    """Longest time from a delivery to its ACK, in nanoseconds."""
-    most_held: int = 0
-    """Most unacknowledged messages at an ACK."""
-    reported: bool = False
-    hole_reported: bool = False
-    behind: bool = False
-    """Reported as slower than its messages come."""
-
-
 class UnackedRule(ConsumerRule[UnackedState]):
     """Rule about the unacknowledged messages of one connection's consumers."""
 
@@ -175,7 +126,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         thresholds = self.context.thresholds
         limit = "consumer-not-acking-closed-seconds" if ending and not consumer.acknowledged_at else "consumer-not-acking-seconds"
         silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer, now)
-        if silent and consumer.messages >= thresholds["consumer-not-acking-messages"]:
+        if silent and not consumer.may_read and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
@@ -295,7 +246,12 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if now - since < patience // 2:
             return
         for consumer in self.consumers.values():
-            if consumer.acks or consumer.messages < thresholds["consumer-not-acking-messages"] or not consumer.persistent:
+            if (
+                consumer.acks
+                or consumer.may_read
+                or consumer.messages < thresholds["consumer-not-acking-messages"]
+                or not consumer.persistent
+            ):
                 continue
             if now - next(iter(consumer.entries.values())).where.time >= patience:
                 deciding = "consumer-not-acking-beside-seconds", "consumer-not-acking-messages"
@@ -309,6 +265,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
             remember(self._extents, key, extent, CONSUMERS_MAX)
         consumer.unknown = UnknownAcks(extent, consumer.connection is not None)
         return consumer.unknown
+
+    def _last_id(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            consumer.asks_last = True
 
     def _active_change(self, row: FrameRow) -> None:
         """Emit what a consumer holds that is no longer the active one."""
@@ -349,7 +309,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "most_held": consumer.most_held,
             "enough": consumer.messages >= self.context.thresholds["consumer-not-acking-messages"],
             "is_older": consumer.connection is not None,
-            "undecided": (consumer.connection is not None and 0 < consumer.acks < RHYTHM_ACKS) or self._may_have_acked(consumer, now),
+            "undecided": (consumer.connection is not None and 0 < consumer.acks < RHYTHM_ACKS)
+            or consumer.may_read
+            or self._may_have_acked(consumer, now),
             "closed": not self.open,
             "reported": consumer.reported,
             "behind": consumer.behind,
@@ -443,4 +405,5 @@ class UnackedRule(ConsumerRule[UnackedState]):
         "ACK": _ack,
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
         "ACTIVE_CONSUMER_CHANGE": _active_change,
+        "GET_LAST_MESSAGE_ID": _last_id,
     }

@@ -1,0 +1,68 @@
+"""What a consumer holds: entries that it got and has not acknowledged."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pulsarscope.dissect.rules import Where
+from pulsarscope.protocols.pulsar.rules.again import Received
+from pulsarscope.protocols.pulsar.rules.behind import Pace
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.pauses import Turns
+from pulsarscope.protocols.pulsar.rules.unknown_acks import IdleAcks, UnknownAcks
+from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
+
+
+class UnackedEntry(msgspec.Struct):
+    """An entry that a consumer has not acknowledged."""
+
+    where: Where
+    number: int
+    """Number of the delivery to this consumer, from 1."""
+    messages: int
+    """Unacknowledged messages."""
+    indexes: int | None = None
+    """Bitmap of their batch indexes, None for all; it is bounded by its size on the wire."""
+
+
+class UnackedState(ConsumerState):
+    """A consumer and its unacknowledged entries."""
+
+    entries: dict[Position, UnackedEntry] = msgspec.field(default_factory=dict)
+    """Entries by position, in the order of their latest delivery."""
+    taken: int = 0
+    """Entries taken out of this dict: the first one behind so many takes ever longer to find."""
+    deliveries: int = 0
+    messages: int = 0
+    """Unacknowledged messages."""
+    acknowledged_at: int = 0
+    """Time of its latest ACK in nanoseconds; 0 when there was none."""
+    acks: int = 0
+    first_ack: Where | None = None
+    turns: Turns = msgspec.field(default_factory=Turns)
+    pace: Pace = msgspec.field(default_factory=Pace)
+    untracked: int = 0
+    """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
+    emitted: int = 0
+    """Unacknowledged messages in its latest fact."""
+    unknown: UnknownAcks | None = None
+    """Entries that it acknowledged without having got them; None until it gets something."""
+    received: Received = msgspec.field(default_factory=Received)
+    idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
+    early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
+    longest_held: int = 0
+    """Longest time from a delivery to its ACK, in nanoseconds."""
+    most_held: int = 0
+    """Most unacknowledged messages at an ACK."""
+    reported: bool = False
+    hole_reported: bool = False
+    behind: bool = False
+    """Reported as slower than its messages come."""
+    asks_last: bool = False
+    """It asked for the last message id, as readers do."""
+
+    @property
+    def may_read(self) -> bool:
+        """True when it may be a reader from before the capture, some of which acknowledge nothing."""
+        return self.asks_last and not self.acks and self.connection is not None
