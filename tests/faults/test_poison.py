@@ -44,6 +44,25 @@ def test_clients_that_take_a_message_at_each_visit_or_leave_a_few_times_are_no_l
     assert POISON not in diagnose(tmp_path, *talks).codes
 
 
+@pytest.mark.parametrize(("end", "first", "behind", "pause"), [*product(("fin", "closed", "rst"), (0, 2), (1, 6), (300, 4000))])
+def test_three_that_pass_over_it_are_enough(tmp_path: Path, end: str, first: int, behind: int, pause: int) -> None:
+    """The first one may have left as soon as it met it, after what was before."""
+    talks = [leaving(range(9), 0, 0, end, acks=range(first))]
+    for number in (1, 2):
+        got = range(first, 9 + number)
+        talks.append(leaving(got, number, number * pause * MILLISECOND, end, acks=range(first + 1, first + 1 + behind)))
+    _, evidence = diagnose(tmp_path, *talks).only(POISON)
+    assert (evidence["message_id"], evidence["count"], evidence["passed_over"]) == ([7, first], 3, 2)
+
+
+@pytest.mark.parametrize(("end", "passed"), [*product(("fin", "closed", "rst"), (0, 1))])
+def test_three_of_which_few_acknowledge_what_is_behind_it_are_not(tmp_path: Path, end: str, passed: int) -> None:
+    """As consumers that are slow and restarted: one acknowledges what is before it, and two do not come so far."""
+    talks = [leaving(range(9), 0, 0, end, acks=range(2))]
+    talks += [leaving(range(2, 9), number, number * SECOND, end, acks=range(3, 3 + (number <= passed))) for number in (1, 2)]
+    assert POISON not in diagnose(tmp_path, *talks).codes
+
+
 @pytest.mark.parametrize(("end", "left"), [*product(("fin", "closed", "rst"), (1, 13))])
 def test_three_that_left_it_and_did_nothing_else_make_a_note(tmp_path: Path, end: str, left: int) -> None:
     talks = [leaving(range(left), number, number * 2 * SECOND, end) for number in range(3)]

@@ -422,8 +422,8 @@ function __pulsarscope_list
                 partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds \
                 published-before-seconds read-from-storage-entries reader-behind-seconds receiver-queue-one-flows \
                 reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count \
-                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-quick-seeks \
-                redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
+                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-passed-over \
+                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
                 redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
                 redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \

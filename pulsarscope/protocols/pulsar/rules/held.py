@@ -66,3 +66,9 @@ class UnackedState(ConsumerState):
     def may_read(self) -> bool:
         """True when it may be a reader from before the capture, some of which acknowledge nothing."""
         return self.asks_last and not self.acks and self.connection is not None
+
+    @property
+    def later(self) -> int:
+        """Entries that it acknowledged behind the oldest of those that it holds."""
+        oldest = next(iter(self.entries.values()))
+        return self.deliveries - oldest.number - (len(self.entries) - 1) - self.untracked

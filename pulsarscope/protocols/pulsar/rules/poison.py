@@ -28,6 +28,14 @@ THRESHOLDS = (
         2,
     ),
     Threshold(
+        "redelivery-storm-passed-over",
+        3,
+        "consumers",
+        "Consumers that leave the same entry unacknowledged, of which all but the first acknowledge what is behind it.",
+        ("redelivery-storm",),
+        2,
+    ),
+    Threshold(
         "consumer-undecided-lives",
         3,
         "consumers",
@@ -52,7 +60,9 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
     (ledger, entry), left = max(lives.items(), key=lambda item: len(item[1]))
     clients = list(dict.fromkeys(fact.values["client"] for fact in left))
     idle = len(clients) == 1 and not any(fact.values["acks"] for fact in left)
+    passed_over = sum(fact.values["passed_over"] for fact in left)
     enough = len(left) >= thresholds["redelivery-storm-lives"]
+    enough |= len(left) >= thresholds["redelivery-storm-passed-over"] and passed_over >= len(left) - 1
     if not enough and not (idle and len(left) >= thresholds["consumer-undecided-lives"]):
         return
     first, last = left[0], left[-1]
@@ -75,7 +85,8 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
         "most_unacknowledged": max(fact.values["unacknowledged"] for fact in left),
         "span_ns": span,
         "act": "client",
-        **thresholds.evidence("redelivery-storm-lives" if enough else "consumer-undecided-lives"),
+        "passed_over": passed_over,
+        **thresholds.evidence(*("redelivery-storm-lives", "redelivery-storm-passed-over") if enough else ("consumer-undecided-lives",)),
     }
     if not enough:
         text = f"{text[:-1]}; a longer capture would show whether it goes on."

@@ -129,7 +129,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if silent and not consumer.may_read and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
-            later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
+            later = consumer.later
             hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, [*islice(consumer.entries, SAMPLES_MAX)])
             if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
                 if not may_lack(self.context, oldest.where.time, now):
@@ -338,6 +338,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 "oldest": oldest,
                 "unacknowledged": consumer.messages,
                 "acks": consumer.acks,
+                "passed_over": consumer.later > 0,
                 "client": host(self.context.client),
                 "ended": now,
                 "closed": self.ended,
