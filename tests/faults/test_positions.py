@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import PING, PONG, ack, close_consumer, delivery, flow
+from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, flow, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -29,6 +29,43 @@ def test_what_was_published_before_a_subscription_is_told(tmp_path: Path, publis
     talk = late(begin, published, got, kind=kind)
     row, evidence = diagnose(tmp_path, talk, publishing(published, 10 * MILLISECOND, until=9 * SECOND)).only(BEFORE)
     assert (row.severity, evidence["count"], evidence["first"]) == ("note", published, [7, 0])
+
+
+def older_publishing(count: int, every: int) -> Conversation:
+    """A producer from before the capture, of whose topic only the ledger is known."""
+    talk = Conversation(("10.0.0.1", 41000), ("10.0.0.2", 6650), acknowledge=False)
+    for number in range(count):
+        wait_until(talk, 100 * MILLISECOND + number * every)
+        talk.client(send(sequence_id=number)).server(receipt(sequence_id=number, entry=number))
+    return talk
+
+
+@pytest.mark.parametrize(("published", "begin", "kind"), [*product((2, 5, 40), (1000, 4000), ("Shared", "Exclusive"))])
+def test_what_a_producer_from_before_the_capture_published_is_told(tmp_path: Path, published: int, begin: int, kind: str) -> None:
+    row, evidence = diagnose(tmp_path, late(begin, published, 3, kind=kind), older_publishing(published, 10 * MILLISECOND)).only(BEFORE)
+    assert (evidence["count"], evidence["first"], evidence["topic"]) == (published, [7, 0], TOPIC)
+    assert TOPIC in (row.text or "")
+
+
+@pytest.mark.parametrize(("published", "begin", "got"), [*product((5, 40), (1000, 4000), (1, 5))])
+def test_one_whose_subscription_may_be_that_of_a_consumer_from_before_the_capture_is_not(
+    tmp_path: Path, published: int, begin: int, got: int
+) -> None:
+    """Clients subscribe at the latest message again and again; it counts for a new subscription only."""
+    older = Conversation(("10.0.0.1", 43000), ("10.0.0.2", 6650), acknowledge=False)
+    older.wait(100 * MILLISECOND).server(*[delivery(entry) for entry in range(got)]).client(ack(*range(got))).close()
+    diagnosis = diagnose(tmp_path, late(begin, published, 3), older_publishing(published, 10 * MILLISECOND), older)
+    assert BEFORE not in diagnosis.codes
+
+
+@pytest.mark.parametrize("names", [("s", "t"), ("t", "s")])
+def test_each_of_two_subscriptions_has_its_name(tmp_path: Path, names: tuple[str, str]) -> None:
+    talks = []
+    for number, name in enumerate(names):
+        talk = subscribed(connected(40100 + number, start=SECOND * (2 + number)), subscription=name, initialPosition="Latest")
+        talks.append(wait_until(talk.client(flow(100)), 7 * SECOND).server(delivery(9)))
+    rows = diagnose(tmp_path, *talks, publishing(9, 10 * MILLISECOND, until=9 * SECOND)).of(BEFORE)
+    assert sorted((row.evidence or {})["subscription"] for row in rows) == ["s", "t"]
 
 
 @pytest.mark.parametrize(

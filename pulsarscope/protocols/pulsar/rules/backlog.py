@@ -176,7 +176,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     """Report the consumers that waited while the topic had messages that no consumer of their subscription got, and those that stopped."""
     evaluate_stuck(facts, report, thresholds)
     evaluate_dropped(facts, report, thresholds)
-    evaluate_beginnings(topic, facts, report, thresholds)
+    evaluate_beginnings(facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
     evaluate_unknown(topic, facts, report, thresholds)
     evaluate_lag(topic, facts, report, thresholds)

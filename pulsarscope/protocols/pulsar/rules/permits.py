@@ -194,7 +194,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _message(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
-            note_delivery(self._unknown, row, CONSUMERS_MAX)
+            note_delivery(self.context, BACKLOG, self._unknown, row, CONSUMERS_MAX)
             return
         if row.status == "truncated":  # what followed in its packet is missing, too
             self.note_unreadable(row)
@@ -366,7 +366,10 @@ class PermitRule(ConsumerRule[PermitState]):
                 "closed": not self.open,
                 "server": host(self.context.server),
             }
-            self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), BEGAN, values)
+            first = consumer.first
+            for topic in (consumer.topic, None if first is None else topic_of_ledger({"ledgerId": first[0]})):
+                if topic is not None:  # producers from before the capture are known by the ledger
+                    self.context.emit_fact(BACKLOG, topic, consumer.ready._replace(time=now), BEGAN, values)
 
     def _emit_joined(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer of a Key_Shared subscription got nothing, though it has permits."""

@@ -11,6 +11,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import answers_lost, latest_seen
 from pulsarscope.protocols.pulsar.rules.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.resting import OLDER
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -43,7 +44,7 @@ THRESHOLDS = (
 BEGAN = "began"
 
 
-def evaluate_beginnings(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_beginnings(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report subscriptions at the latest message that began behind others of their topic."""
     end = latest_seen(facts)
     known: dict[str, int] = {}
@@ -62,6 +63,8 @@ def evaluate_beginnings(topic: str, facts: Sequence[Fact], report: ReportFinding
             if other.what == "published" and other.where.time < values["begun"] and other.values["server"] == values["server"]
         ]
         first = values["first"]
+        if any(other.what == OLDER and other.where.time < values["begun"] for other in facts):
+            continue  # it may be the same subscription, whose name is not in the capture
         if not before or (
             first is None and (fact.where.time if values["closed"] else end) - values["begun"] < thresholds.ns("published-before-seconds")
         ):
@@ -72,13 +75,12 @@ def evaluate_beginnings(topic: str, facts: Sequence[Fact], report: ReportFinding
         known[values["subscription"]] = -1
         (ledger, entry), until = oldest.values["position"], first or newest.values["position"]
         count = until[1] - entry + (first is None) if until[0] == ledger else len(before)
-        text = f"Subscription {values['subscription']} on {topic} began at the latest message: at least {count:,} published since "
-        text += (
-            f"{duration(values['begun'] - oldest.where.time)} before, from {ledger}:{entry} on, are not for it, unless it existed before."
-        )
+        span = duration(values["begun"] - oldest.where.time)
+        text = f"Subscription {values['subscription']} on {values['topic']} began at the latest message: at least {count:,} published "
+        text += f"since {span} before, from {ledger}:{entry} on, are not for it, unless it existed before."
         evidence = {
             "frames": [oldest.where.name, newest.where.name, fact.where.name],
-            "topic": topic,
+            "topic": values["topic"],
             "subscription": values["subscription"],
             "consumer_name": values["consumer_name"],
             "count": count,

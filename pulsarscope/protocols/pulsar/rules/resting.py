@@ -18,8 +18,8 @@ from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, latest_seen,
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
-RESTING = "resting"
-"""Kind of a fact of a topic: where a consumer from before the capture stopped."""
+RESTING, OLDER = "resting", "older"
+"""Kinds of facts of a topic: where a consumer from before the capture stopped, and where it first got something."""
 
 
 _STOPPED_PAUSES, _STOPPED_ENTRIES = 10, 20
@@ -47,14 +47,16 @@ class Unsubscribed(msgspec.Struct):
         self.low, self.high, self.latest = min(self.low, position), max(self.high, position), where
 
 
-def note_delivery(table: dict[int, Unsubscribed], row: FrameRow, limit: int) -> None:
-    """Note a message for a consumer that is unknown so far."""
+def note_delivery(context: RuleContext, rule: str, table: dict[int, Unsubscribed], row: FrameRow, limit: int) -> None:
+    """Note a message for a consumer that is unknown so far, and emit the first."""
     fields = row.fields or {}
     number, position, where = fields.get("consumer_id", -1), position_of(fields.get("message_id")), where_of(row)
     if (consumer := table.get(number)) is not None and consumer.high[0] == position[0]:
         consumer.add(position, where, batch_size(row))
     else:
         remember(table, number, Unsubscribed(row.topic, position, position, where), limit)
+        if row.topic is not None:
+            context.emit_fact(rule, row.topic, where, OLDER, {"consumer_id": number})
 
 
 def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
