@@ -445,6 +445,5 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if state is not None:
             if self.window_closed:
                 state.open(where[2])
-            text = f"{self.source} closed its receive window {state.count} times, for {state.closed} ns in total."
             evidence = {"direction": self.index, "count": state.count, "closed_ns": state.closed}
-            self.log.append((where[1], finding("zero-window", text, evidence, state.first)))
+            self.log.append((where[1], finding("zero-window", state.text(self.source), evidence, state.first)))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, Finding
+from pulsarscope.model.text import plural
 
 _CODES = {**CAPTURE_CODES, **TCP_CODES}
 
@@ -46,3 +47,7 @@ class ClosedWindow(msgspec.Struct, gc=False):
     def open(self, time: int) -> None:
         """Record that the window opens."""
         self.closed += max(0, time - self.since)
+
+    def text(self, source: str) -> str:
+        """Return the sentence about a closed window of this sender."""
+        return f"{source} closed its receive window {plural(self.count, 'time')}, for {self.closed / 1e6:,.1f} ms in total."

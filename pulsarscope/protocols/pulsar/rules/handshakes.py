@@ -63,6 +63,9 @@ _MEANINGS = {
 }
 """Meaning of an alert, RFC 8446 section 6.2."""
 
+_CLIENT_MEANINGS = _MEANINGS | {"internal_error": "C++ clients say so of a certificate without the broker's name"}
+"""Meaning of an alert of a client: OpenSSL sends this one when the check of the application does not accept the certificate."""
+
 
 def words_of(tls: str) -> dict[str, str]:
     """Return what is known of TLS by name, of `ConnectionRow.tls`."""
@@ -100,8 +103,8 @@ def _failure(fact: Fact, known: dict[str, str]) -> str | None:
     values = fact.values
     for side in ("client", "server"):
         if (alert := known.get(f"{side}-alert")) is not None and "content" not in known:
-            side_name = "client" if side == "client" else "broker"
-            return f"the {side_name} ended it with {alert}{f' ({_MEANINGS[alert]})' if alert in _MEANINGS else ''}"
+            side_name, meanings = ("client", _CLIENT_MEANINGS) if side == "client" else ("broker", _MEANINGS)
+            return f"the {side_name} ended it with {alert}{f' ({meanings[alert]})' if alert in meanings else ''}"
     outcome = known.get("handshake")
     if outcome == "refused-by-client":
         return "the client ended it with an encrypted alert behind the broker's certificate, which it did not accept"
