@@ -66,6 +66,16 @@ def test_an_internal_error_of_a_client_is_about_the_name(side: int, told: bool, 
     assert ("C++ clients" in text) == told
 
 
+@pytest.mark.parametrize(("alert", "named"), [*product((42, 46, 80), (True,)), *product((44, 45, 48), (False,))])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_an_alert_with_another_reason_is_not_about_the_name(alert: int, named: bool, end: str, tmp_path: Path) -> None:
+    """Of a certificate for another name that has expired, or whose issuer is unknown, the client tells the reason that it found."""
+    said = [*flights("name", "1.2")[:2], (CLIENT, bytes.fromhex("150303000202") + bytes([alert]))]
+    rows = findings_of(tmp_path, carried(said, port=6651, end=end))
+    assert with_code(rows, "tls-handshake-failed")
+    assert bool(with_code(rows, "tls-name-mismatch")) == named
+
+
 @pytest.mark.parametrize("fault", ["unknown-ca", "name"])
 @pytest.mark.parametrize("end", ["fin", "rst", "open"])
 @pytest.mark.parametrize("port", [6651, 7001])

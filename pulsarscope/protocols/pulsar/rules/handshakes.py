@@ -66,6 +66,9 @@ _MEANINGS = {
 _CLIENT_MEANINGS = _MEANINGS | {"internal_error": "C++ clients say so of a certificate without the broker's name"}
 """Meaning of an alert of a client: OpenSSL sends this one when the check of the application does not accept the certificate."""
 
+_NOT_OF_NAMES = "certificate_expired", "unknown_ca", "certificate_revoked", "protocol_version"
+"""Alerts with another reason than the name in a certificate."""
+
 
 def words_of(tls: str) -> dict[str, str]:
     """Return what is known of TLS by name, of `ConnectionRow.tls`."""
@@ -132,7 +135,7 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
             report("certificate-expires", fact.where, text, evidence | {"expires": ends})
     names = known.get("server-names", "").split(",")
     wanted = known.get("sni") or host(server).strip("[]")
-    refused = known.get("handshake") == "refused-by-client" or "client-alert" in known
+    refused = known.get("handshake") == "refused-by-client" or known.get("client-alert", _NOT_OF_NAMES[0]) not in _NOT_OF_NAMES
     if names != [""] and refused and not any(_matches(name, wanted) for name in names):
         text = f"A client connected to {server} as {wanted}, and refused its certificate for {', '.join(names)}."
         report("tls-name-mismatch", fact.where, text, evidence | {"name": wanted, "names": names})
