@@ -11,6 +11,8 @@ from tests.scenarios.commands import (
     BY_BROKER,
     CONNECT,
     CONNECTED,
+    PING,
+    PONG,
     TOPIC,
     ack,
     close_consumer,
@@ -350,6 +352,50 @@ def from_before(*, flows: int, between: str, topic: str, lost: bool = False) -> 
 def test_the_id_of_a_consumer_from_before_the_capture_is_taken(tmp_path: Path, flows: int, between: str, topic: str, end: str) -> None:
     row, _ = ended(tmp_path, from_before(flows=flows, between=between, topic=topic), end).only(CONSUMER)
     assert "from before the capture" in (row.text or "")
+
+
+def producing_since_before(*, sends: int, receipts: int, between: str, topic: str, lost: bool = False) -> Conversation:
+    """A producer from before the capture that sends, and a PRODUCER with its id."""
+    talk = Conversation(acknowledge=False)
+    for number in range(sends):
+        talk.wait(50 * MILLISECOND).client(send(1, 40 + number))
+        if number < receipts:
+            talk.server(receipt(1, 40 + number, entry=40 + number))
+    if lost:
+        talk.lose("client", 200)
+        talk.client(PING).server(PONG)
+    if between == "close":
+        talk.client(close_producer(1, 70)).server(success(70))
+    elif between == "broker":
+        talk.server(close_producer(1, BY_BROKER)).client(send(1, 99))  # which crosses the close
+    elif between == "another":
+        talk.client(close_producer(2, 70)).server(success(70))
+    talk.wait(300 * MILLISECOND).client(producer(1, "q", 71, topic)).server(created("q", 71))
+    return talk.client(send(1, 0)).server(receipt(1, 0, entry=90)).wait(SECOND)
+
+
+@pytest.mark.parametrize(
+    ("sends", "receipts", "between", "topic", "end"), [*product((1, 30), (1, 30), ("", "another"), (TOPIC, OTHER), ENDS)]
+)
+def test_the_id_of_a_producer_from_before_the_capture_is_taken(
+    tmp_path: Path, sends: int, receipts: int, between: str, topic: str, end: str
+) -> None:
+    talk = producing_since_before(sends=sends, receipts=receipts, between=between, topic=topic)
+    row, evidence = ended(tmp_path, talk, end).only(PRODUCER)
+    assert "from before the capture" in (row.text or "")
+    assert (evidence["second_topic"], len(evidence["frames"])) == (topic, 2)
+
+
+@pytest.mark.parametrize(
+    ("sends", "receipts", "between", "lost"),
+    [*product((1, 30), (0, 1, 30), ("close", "broker"), (False,)), *product((1, 5), (0,), ("",), (False,)), (5, 5, "", True)],
+)
+def test_the_id_of_a_producer_that_left_or_may_have_left_is_free(
+    tmp_path: Path, sends: int, receipts: int, between: str, lost: bool
+) -> None:
+    """SENDs without any receipt may have crossed a CLOSE_PRODUCER from before the capture."""
+    talk = producing_since_before(sends=sends, receipts=receipts, between=between, topic=OTHER, lost=lost)
+    assert ended(tmp_path, talk, "open").of(PRODUCER) == []
 
 
 def acknowledging(*, acks: int, every: int, between: str, topic: str) -> Conversation:

@@ -93,7 +93,7 @@ MILLISECOND_NS = 1_000_000
 EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
 """Size of the longest compressed form of nothing."""
 
-_BROKEN = ("stream-gap", "memory-cap")
+BROKEN = ("stream-gap", "memory-cap")
 """Findings after which a PRODUCER may have been missed."""
 
 
@@ -247,7 +247,7 @@ class SentForm:
             times = f" ({plural(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
             evidence = {"frames": mistake.frames, "count": mistake.count, **mistake.evidence}
             self._context.report(code, mistake.where, f"{mistake.text}{times}.", evidence)
-        broken = any(self._context.reported(code) for code in _BROKEN)
+        broken = any(self._context.reported(code) for code in BROKEN)
         for is_gone, sends in self._homeless.items():
             if not broken and (is_gone or (row.opened == "syn" and not self._context.lost)):
                 evidence = {"frames": sends.frames, "count": sends.count, **sends.evidence}

@@ -15,8 +15,8 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.send_marks import has_same_bytes, mark_of
-from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
-from pulsarscope.protocols.pulsar.topics import topic_of_ledger
+from pulsarscope.protocols.pulsar.rules.sent import BROKEN, SentForm, advise_on_batching
+from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 
 SESSIONS = "sessions-of-producer"
 
@@ -126,16 +126,25 @@ class SequenceRule(ConnectionRule):
         """Producer ids by name of the frame of PRODUCER."""
         self._samples = 0
         self._form = SentForm(context)
+        self._taken: list[tuple[Where, int, str, str | None]] = []
+        """PRODUCERs with the id of one from before the capture: its place, the id, a SEND of that one, and the topic."""
 
     def _producer(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number, where = fields.get("producer_id", -1), where_of(row)
+        self._note_taken(row, number)
         self._finish(number, where)
         self._form.opened(number)
         if len(self._sessions) < PRODUCERS_MAX:
             named, copies = bool(fields.get("producer_name")), is_replicator(row.producer_name)
             self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named, copies=copies)
             remember(self._requests, where.name, number, PRODUCERS_MAX)
+
+    def _note_taken(self, row: FrameRow, number: int) -> None:
+        """Note a PRODUCER with the id of one from before the capture: a receipt shows that the broker had not closed that."""
+        session = self._sessions.get(number)
+        if session is not None and session.inferred and session.confirmed >= 0 and len(self._taken) < SAMPLES_MAX:
+            self._taken.append((where_of(row), number, session.where.name, bounded_name(row.topic)))
 
     def _producer_success(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -258,6 +267,11 @@ class SequenceRule(ConnectionRule):
         self._form.end(row)
         for number in [*self._sessions]:
             self._finish(number, last)
+        if not any(self._context.reported(code) for code in BROKEN):
+            for where, number, before, topic in self._taken:
+                text = f"PRODUCER for {topic} has the producer id {number}: that of {before}, from before the capture, is open."
+                evidence = {"frames": [before, where.name], "count": 1, "producer_id": number, "topic": None, "second_topic": topic}
+                self._context.report("producer-id-reused", where, text, evidence)
 
     def _finish(self, number: int, until: Where, *, closed: bool = False) -> None:
         session = self._sessions.pop(number, None)
