@@ -15,9 +15,12 @@ from tests.scenarios.evaluation import diagnose
 ONE, EACH = "receiver-queue-one", "ack-each"
 
 
-def consuming(count: int, permits: int, group: int, every: int, kind: str = "Shared") -> Conversation:
-    """A consumer that grants by `permits`, and acknowledges `group` entries at a time, one delivered `every` ms."""
-    talk = subscribed(connected(), kind=kind)
+def consuming(count: int, permits: int, group: int, every: int, kind: str | None = "Shared") -> Conversation:
+    """A consumer that grants by `permits`, and acknowledges `group` entries at a time, one delivered `every` ms.
+
+    One without a kind was there before the capture.
+    """
+    talk = Conversation(acknowledge=False).server(delivery(900)) if kind is None else subscribed(connected(), kind=kind)
     for entry in range(count):
         if entry % permits == 0:
             talk.client(flow(permits))
@@ -31,16 +34,20 @@ def advice(folder: Path, talk: Conversation) -> set[str | None]:
     return {row.code for row in diagnose(folder, talk).findings if row.layer == "tuning"}
 
 
-@pytest.mark.parametrize(("count", "every", "kind"), [*product((10, 20, 90), (1, 20, 100, 400), ("Shared", "Exclusive"))])
+@pytest.mark.parametrize(("count", "every", "kind"), [*product((10, 20, 90), (1, 20, 100, 400), ("Shared", "Exclusive", None))])
 def test_one_permit_at_a_time_is_told(tmp_path: Path, count: int, every: int, kind: str) -> None:
     assert ONE in advice(tmp_path, consuming(count, 1, 1000, every, kind))
 
 
 @pytest.mark.parametrize(
-    ("count", "permits", "every"), [*product((1, 5, 9), (1,), (1, 400)), *product((20, 90), (2, 5, 500), (1, 20, 400))]
+    ("count", "permits", "every", "kind"),
+    [
+        *product((1, 5, 9), (1,), (1, 400), ("Shared", None)),
+        *product((20, 90), (2, 5, 500), (1, 20, 400), ("Shared", None)),
+    ],
 )
-def test_larger_queues_and_few_messages_need_no_advice(tmp_path: Path, count: int, permits: int, every: int) -> None:
-    assert ONE not in advice(tmp_path, consuming(count, permits, 1000, every))
+def test_larger_queues_and_few_messages_need_no_advice(tmp_path: Path, count: int, permits: int, every: int, kind: str | None) -> None:
+    assert ONE not in advice(tmp_path, consuming(count, permits, 1000, every, kind))
 
 
 @pytest.mark.parametrize(("count", "permits", "every", "kind"), [*product((50, 90, 200), (1, 500), (1, 5, 15), ("Shared", "Exclusive"))])

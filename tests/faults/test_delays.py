@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.commands import created, delivery, flow, producer, receipt, send
+from tests.scenarios.commands import ack, created, delivery, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, START_NS, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -92,3 +92,36 @@ def test_a_delivery_in_time_or_late_for_a_reason_is_healthy(
     tmp_path: Path, kind: str, delay: int, waited: int, skew: int, able: int, again: int
 ) -> None:
     assert not of(tmp_path, delayed(kind, delay, waited, skew=skew, able=able, again=again))
+
+
+def older(delay: int, waited: int, *, skew: int = 0, sent: bool = True, again: int = 0) -> list[Conversation]:
+    """The same for a producer and a consumer from before the capture."""
+    publish = START_NS // MILLISECOND + 100 + skew
+    metadata: dict[str, Any] = {"publish_time": publish, "deliver_at_time": publish + delay, "producer_name": "p"}
+    out = wait_until(Conversation(("10.0.0.1", 41000), acknowledge=False), 100 * MILLISECOND)
+    for number in range(4 if sent else 0):
+        out.client(send(sequence_id=number, metadata=metadata)).server(receipt(sequence_id=number, entry=number))
+    into = wait_until(Conversation(("10.0.0.1", 42000), acknowledge=False), (100 + waited) * MILLISECOND)
+    into.server(delivery(0, again=again, **metadata)).client(ack(0)).server(*[delivery(n, again=again, **metadata) for n in (1, 2)])
+    return [out, into]
+
+
+@pytest.mark.parametrize(("delay", "waited", "skew", "sent"), [*product((2000, 30000), (20, 300), (0, 400), (True, False))])
+def test_one_that_is_ignored_for_a_consumer_from_before_the_capture_is_named(
+    tmp_path: Path, delay: int, waited: int, skew: int, sent: bool
+) -> None:
+    if skew < waited or sent:  # else its clock is not known
+        assert of(tmp_path, older(delay, waited, skew=skew, sent=sent)) == {IGNORED: 3}
+
+
+@pytest.mark.parametrize(
+    ("delay", "waited", "skew", "again"),
+    [
+        *product((2000, 30000), (700, 1500), (0, 400), (0,)),  # of which subscription type is not known
+        *product((300, 1000), (20, 300), (0, 400), (0,)),
+        *product((2000, 9000), (20, 300), (0,), (1,)),
+        *product((1000,), (1000, 9000), (0,), (0,)),
+    ],
+)
+def test_one_from_before_the_capture_that_may_delay_is_not(tmp_path: Path, delay: int, waited: int, skew: int, again: int) -> None:
+    assert not of(tmp_path, older(delay, waited, skew=skew, again=again))

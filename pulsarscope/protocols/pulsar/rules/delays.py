@@ -123,9 +123,11 @@ def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
     due, waited = values["due"] + offset, now - values["published"] - offset
     if waited < 0:
         return "", 0  # the clocks differ, and no SEND tells by how much
-    never = values["kind"] not in SHARED_TYPES  # no tick brings these early
+    never = values["kind"] not in (None, *SHARED_TYPES)  # no tick brings these early
     if due - now > thresholds.ns("delay-at-once-seconds" if never else "delay-early-seconds"):
         at_once = never or waited < thresholds.ns("delay-at-once-seconds")
+        if values["kind"] is None and not at_once:
+            return "", 0  # from before the capture, of an unknown type
         return "delay-ignored" if at_once else "delay-early", due - now
     late = now - max(due, values["published"] + offset) > thresholds.ns("delay-late-seconds")
     return ("delay-late", now - due) if late and values["kind"] in SHARED_TYPES and 0 < values["able"] < due else ("", 0)
@@ -136,7 +138,8 @@ def _report(code: str, deliveries: Sequence[tuple[int, Fact]], report: ReportFin
     values: dict[str, Any] = worst.values
     ledger, entry = values["id"]
     delay = duration(values["due"] - values["published"])
-    text = f"{values['title']} ({values['kind']}) got {plural(len(deliveries), 'delayed message')} "
+    kind = f" ({values['kind']})" if values["kind"] else ""
+    text = f"{values['title']}{kind} got {plural(len(deliveries), 'delayed message')} "
     text += f"{'too late' if code == 'delay-late' else 'too early'}: {ledger}:{entry}, to be delayed by {delay}, "
     text += f"{duration(error)} {'after' if code == 'delay-late' else 'before'} its time."
     evidence = {

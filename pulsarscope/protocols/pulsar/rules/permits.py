@@ -26,7 +26,7 @@ from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
-from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery, note_flow
+from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
@@ -193,18 +193,18 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer.entry_permits += permits
 
     def _message(self, row: FrameRow) -> None:
-        if (consumer := self.find(row)) is None:
+        consumer = self.find(row)
+        if row.metadata and "deliver_at_time" in row.metadata and self._delayed < FACTS_MAX:
+            self._delayed += 1
+            emit_delivered(self.context, consumer or older_consumer(self.context, row), row, 0 if consumer is None else consumer.able)
+        if consumer is None:
             note_delivery(self.context, BACKLOG, self._unknown, row, CONSUMERS_MAX)
             return
         if row.status == "truncated":  # what followed in its packet is missing, too
             self.note_unreadable(row)
-        fields = row.fields or {}
-        where = where_of(row)
+        fields, where = row.fields or {}, where_of(row)
         if (since := consumer.last_service) is not None and row.time - since.time >= self._silent_ns:
             self._emit_wait(consumer, row.time, ending=True)
-        if row.metadata and "deliver_at_time" in row.metadata and self._delayed < FACTS_MAX:
-            self._delayed += 1
-            emit_delivered(self.context, consumer, row, consumer.able)
         messages = batch_size(row)
         consumer.delivered += messages
         consumer.permits -= permits_of(row)

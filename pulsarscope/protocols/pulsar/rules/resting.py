@@ -14,6 +14,8 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, latest_seen, may_lack
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
@@ -38,11 +40,17 @@ class Unsubscribed(msgspec.Struct):
     """Longest time between two deliveries, in nanoseconds."""
     permits: int = 0
     """Permits that it has at least: those of the capture, as if it had none before."""
+    messages: int = 1
+    singles: int = 0
+    """FLOWs of a single permit."""
+    single: Where | None = None
+    """The first of them."""
 
     def add(self, position: Position, where: Where, messages: int) -> None:
         """Add a delivery."""
         self.entries += self.low <= position
         self.permits = max(self.permits - messages, 0)
+        self.messages += messages
         self.pause = max(self.pause, where.time - self.latest.time)
         self.low, self.high, self.latest = min(self.low, position), max(self.high, position), where
 
@@ -63,12 +71,23 @@ def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
     """Note permits for a consumer that is unknown so far."""
     fields = row.fields or {}
     if (consumer := table.get(fields.get("consumer_id", -1))) is not None:
-        consumer.permits += fields.get("messagePermits", 0)
+        permits = fields.get("messagePermits", 0)
+        consumer.permits += permits
+        if permits == 1:
+            consumer.singles += 1
+            consumer.single = consumer.single or where_of(row)
+
+
+def older_consumer(context: RuleContext, row: FrameRow) -> ConsumerState:
+    """Return what is known of the consumer of a frame, whose SUBSCRIBE was before the capture."""
+    return ConsumerState((row.fields or {}).get("consumer_id", -1), row.topic, connection=context.connection)
 
 
 def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed], now: int, *, is_open: bool) -> None:
     """Emit where the consumers of a connection stopped."""
     for number, consumer in table.items():
+        older = ConsumerState(number, consumer.topic, connection=context.connection)
+        advise_on_flows(context, older, consumer.single, consumer.singles, consumer.messages, consumer.latest.time)
         if consumer.topic is None or consumer.entries < USUAL_ACKS or may_lack(context, consumer.latest.time, now, SERVER):
             continue
         values = {
