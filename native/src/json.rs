@@ -2,6 +2,8 @@
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 
+use crate::wire::Range;
+
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const SECOND: i64 = 1_000_000_000;
 
@@ -10,10 +12,49 @@ pub fn number(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// Bytes that are copied at once where they are there, though fewer are asked for: a copy of a fixed size needs no call.
+pub const STEP: usize = 32;
+
+/// Append the first bytes, so many of them.
+#[inline]
+pub fn beginning(bytes: &[u8], size: usize, out: &mut Vec<u8>) {
+    match bytes.first_chunk::<STEP>() {
+        Some(chunk) if size <= STEP => {
+            let end = out.len() + size;
+            out.extend_from_slice(chunk);
+            out.truncate(end);
+        }
+        _ => out.extend_from_slice(&bytes[..size]),
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    (0x20..0x7f).contains(&byte) & (byte != b'"') & (byte != b'\\')
+}
+
+/// Return True if the first bytes are plain; all are looked at, which takes no longer.
+fn begins_plain(chunk: &[u8; STEP], size: u8) -> bool {
+    chunk.iter().zip(0..).fold(true, |plain, (byte, place)| plain & ((place >= size) | is_plain(*byte)))
+}
+
+/// Append a text in quotes that lies among others.
+#[inline]
+pub fn string_in(texts: &[u8], range: Range, out: &mut Vec<u8>) {
+    let (start, size) = (range.0 as usize, (range.1 - range.0) as usize);
+    match texts[start..].first_chunk::<STEP>() {
+        Some(chunk) if size <= STEP && begins_plain(chunk, size as u8) => {
+            out.push(b'"');
+            beginning(chunk, size, out);
+            out.push(b'"');
+        }
+        _ => string(std::str::from_utf8(&texts[start..start + size]).unwrap_or_default(), out),
+    }
+}
+
 /// Append a text in quotes.
 pub fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
+    if text.bytes().all(is_plain) {
         out.extend_from_slice(text.as_bytes());
     } else {
         for character in text.chars() {
@@ -53,13 +94,24 @@ pub fn boolean(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-/// Append two hexadecimal digits of each byte.
-pub fn digits(bytes: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + 2 * bytes.len(), 0);
-    for (pair, byte) in out[start..].chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+/// Two hexadecimal digits for each byte.
+const DIGITS: [[u8; 2]; 256] = {
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [HEX[byte >> 4], HEX[byte & 15]];
+        byte += 1;
     }
+    pairs
+};
+
+/// Append two hexadecimal digits of each byte.
+pub fn digits(digest: &[u8; 32], out: &mut Vec<u8>) {
+    let mut text = [0; 64];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(digest) {
+        pair.copy_from_slice(&DIGITS[usize::from(*byte)]);
+    }
+    out.extend_from_slice(&text);
 }
 
 /// Append eight hexadecimal digits in quotes.

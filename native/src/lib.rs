@@ -15,6 +15,7 @@ mod frame_batch;
 mod frame_lines;
 mod frames;
 mod json;
+mod lz4;
 mod mask;
 mod message_buffers;
 mod message_lines;
@@ -48,7 +49,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 16;
+const CONTRACT: u32 = 17;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {

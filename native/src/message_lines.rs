@@ -108,8 +108,9 @@ impl MessageLines {
         times: &mut Times,
         out: &mut Vec<u8>,
     ) -> PyResult<()> {
-        // What is the same in all lines before each column, with its name; the size of that without the name; and its values.
-        let mut parts: Vec<(Vec<u8>, usize, Column<'py>)> = Vec::with_capacity(own.len());
+        // What is the same in all lines before each column, with its name, and bytes that make room for a copy of a fixed size; the size of
+        // that; the size of that without the name; and its values.
+        let mut parts: Vec<(Vec<u8>, usize, usize, Column<'py>)> = Vec::with_capacity(own.len());
         let mut fixed = self.head.clone();
         for (name, quoted, is_time) in &self.columns {
             let name = name.bind(py);
@@ -120,9 +121,11 @@ impl MessageLines {
                         Column::Python(self.own_json.bind(py).call1((name, other.into_inner()))?.try_iter()?.collect::<PyResult<_>>()?)
                     }
                 };
-                let size = fixed.len();
+                let nameless = fixed.len();
                 fixed.extend_from_slice(quoted);
-                parts.push((std::mem::take(&mut fixed), size, column));
+                let size = fixed.len();
+                fixed.extend_from_slice(&[0; json::STEP]);
+                parts.push((std::mem::take(&mut fixed), size, nameless, column));
                 continue;
             }
             let value = shared.getattr(name)?;
@@ -139,14 +142,14 @@ impl MessageLines {
             }
         }
         fixed.extend_from_slice(b"}\n");
-        let shared_bytes: usize = parts.iter().map(|(before, ..)| before.len()).sum();
+        let shared_bytes: usize = parts.iter().map(|(_, size, ..)| size).sum();
         out.reserve(count * (shared_bytes + fixed.len() + OWN_BYTES));
         for index in 0..count {
-            for (before, size, column) in &parts {
+            for (before, size, nameless, column) in &parts {
                 let start = out.len();
-                out.extend_from_slice(before);
+                json::beginning(before, *size, out);
                 if !column.write(index, times, out)? {
-                    out.truncate(start + size);
+                    out.truncate(start + nameless);
                 }
             }
             out.extend_from_slice(&fixed);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyType};
 use pyo3::IntoPyObjectExt;
@@ -10,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::caught;
 use crate::json::{self, Times};
+use crate::lz4;
 use crate::tables::Range;
 use crate::wire::Bytes;
 
@@ -19,8 +21,8 @@ const NAMES_MAX: usize = 1024;
 const NAME_MAX_BYTES: usize = 64;
 /// Properties of a message, at most: of more the reference knows which are the same.
 const PROPERTIES_MAX: usize = 32;
-/// Room for texts of a batch that is made at once, and the least bytes that a message has in it.
-const TEXTS_MAX_BYTES: usize = 4096;
+/// Room for the metadata of a batch that is made at once, and the least bytes that a message has in it.
+const METADATA_ROOM_BYTES: usize = 4096;
 const MESSAGE_MIN_BYTES: usize = 6;
 /// Names of a batch that are known to be plain without a look into the table.
 const BATCH_NAMES_MAX: usize = 8;
@@ -49,10 +51,11 @@ struct Message {
     null_value: Option<bool>,
 }
 
-/// What is kept of the messages of a batch; ranges are those of `texts`.
+/// What is kept of the messages of a batch; ranges are those of texts in `metadata`.
 #[derive(Default)]
 struct Batch {
-    texts: String,
+    /// The metadata of all messages, and bytes that make room for a copy of a fixed size.
+    metadata: Vec<u8>,
     pairs: Vec<(Range, Range)>,
     messages: Vec<Message>,
     digests: Vec<[u8; 32]>,
@@ -60,14 +63,13 @@ struct Batch {
 }
 
 impl Batch {
-    fn text(&self, range: Range) -> &str {
-        &self.texts[range.0 as usize..range.1 as usize]
+    fn bytes(&self, range: Range) -> &[u8] {
+        &self.metadata[range.0 as usize..range.1 as usize]
     }
 
-    fn keep(&mut self, text: &str) -> Range {
-        let start = self.texts.len() as u32;
-        self.texts.push_str(text);
-        (start, self.texts.len() as u32)
+    /// Return a text, which was looked at when the batch was read.
+    fn text(&self, range: Range) -> &str {
+        std::str::from_utf8(self.bytes(range)).unwrap_or_default()
     }
 }
 
@@ -77,7 +79,18 @@ pub struct BatchReader {
     is_plain: Py<PyAny>,
     properties: bool,
     digests: bool,
+    bounds: Bounds,
     names: Mutex<HashMap<String, bool>>,
+}
+
+/// Messages and bytes of a batch, at most, that is opened without Python.
+type Bounds = (i64, i64);
+
+/// A batch that is opened: its columns, its size, and the sum of the sizes of its payloads.
+pub struct Opened<'py> {
+    pub columns: Bound<'py, PyDict>,
+    pub payloads: i64,
+    pub size: i64,
 }
 
 /// Return from a function with None where there is none: what is read is for Python.
@@ -90,26 +103,47 @@ macro_rules! plain {
     };
 }
 
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// Return the range of a text that ends at a place.
+fn range(text: &str, end: usize) -> Range {
+    ((end - text.len()) as u32, end as u32)
+}
+
 impl BatchReader {
     /// Read so many messages. None of what is left to the reference: other fields, another order, bytes too few or too many.
     fn batch(&self, py: Python<'_>, data: &[u8], count: usize, sequence_id: Option<i64>) -> PyResult<Option<Batch>> {
-        let mut batch = Batch { texts: String::with_capacity(data.len().min(TEXTS_MAX_BYTES)), ..Batch::default() };
+        let mut batch = Batch { metadata: Vec::with_capacity(data.len().min(METADATA_ROOM_BYTES)), ..Batch::default() };
         batch.messages.reserve(count.min(data.len() / MESSAGE_MIN_BYTES));
         let mut rest = Bytes(data);
         for _ in 0..count {
             let size = plain!(rest.u32());
             let metadata = plain!(rest.take(u64::from(size)));
-            let message = plain!(self.message(py, metadata, sequence_id, &mut batch)?);
+            let start = batch.metadata.len();
+            batch.metadata.extend_from_slice(metadata);
+            let message = plain!(self.message(py, metadata, start, sequence_id, &mut batch)?);
             let payload = plain!(rest.take(u64::from(message.size)));
             if self.digests {
                 batch.digests.push(Sha256::digest(payload).into());
             }
             batch.messages.push(message);
         }
+        batch.metadata.extend_from_slice(&[b' '; json::STEP]);
         Ok(rest.0.is_empty().then_some(batch))
     }
 
-    fn message(&self, py: Python<'_>, metadata: &[u8], sequence_id: Option<i64>, batch: &mut Batch) -> PyResult<Option<Message>> {
+    /// Read the metadata of a message, which begin at `start` in those of the batch.
+    fn message(
+        &self,
+        py: Python<'_>,
+        metadata: &[u8],
+        start: usize,
+        sequence_id: Option<i64>,
+        batch: &mut Batch,
+    ) -> PyResult<Option<Message>> {
+        let end = start + metadata.len();
         let first = batch.pairs.len() as u32;
         let mut message = Message { sequence_id, properties: (first, first), ..Message::default() };
         let (mut rest, mut last, mut sized) = (Bytes(metadata), 0, false);
@@ -121,8 +155,14 @@ impl BatchReader {
             last = tag;
             let value = plain!(rest.varint());
             match tag {
-                PROPERTIES => plain!(self.property(py, plain!(rest.take(value)), first as usize, batch)?),
-                PARTITION_KEY => message.key = Some(batch.keep(plain!(std::str::from_utf8(plain!(rest.take(value))).ok()))),
+                PROPERTIES => {
+                    let pair = plain!(rest.take(value));
+                    plain!(self.property(py, pair, end - rest.0.len(), first as usize, batch)?);
+                }
+                PARTITION_KEY => {
+                    let key = plain!(text(plain!(rest.take(value))));
+                    message.key = Some(range(key, end - rest.0.len()));
+                }
                 PAYLOAD_SIZE => {
                     message.size = plain!(i32::try_from(value).ok()) as u32;
                     sized = true;
@@ -143,15 +183,16 @@ impl BatchReader {
         Ok(sized.then_some(message))
     }
 
-    /// Take a property of the message whose pairs begin at `first`.
-    fn property(&self, py: Python<'_>, pair: &[u8], first: usize, batch: &mut Batch) -> PyResult<Option<()>> {
+    /// Take a property, which ends at `end` in the metadata of the batch, of the message whose pairs begin at `first`.
+    fn property(&self, py: Python<'_>, pair: &[u8], end: usize, first: usize, batch: &mut Batch) -> PyResult<Option<()>> {
         let mut rest = Bytes(pair);
-        let mut text = |tag| {
+        let mut next = |tag| {
             let there = rest.varint()? == tag;
             let size = rest.varint()?;
-            std::str::from_utf8(rest.take(size)?).ok().filter(|_| there)
+            let text = text(rest.take(size)?).filter(|_| there)?;
+            Some((text, range(text, end - rest.0.len())))
         };
-        let (name, value) = (plain!(text(KEY)), plain!(text(VALUE)));
+        let ((name, name_range), (_, value_range)) = (plain!(next(KEY)), plain!(next(VALUE)));
         let known = batch.pairs.len() - first;
         if !rest.0.is_empty() || known >= PROPERTIES_MAX {
             return Ok(None);
@@ -164,12 +205,11 @@ impl BatchReader {
                 batch.plain_names.push(name.to_owned());
             }
         }
-        if batch.pairs[first..].iter().any(|(other, _)| batch.text(*other) == name) {
+        if batch.pairs[first..].iter().any(|(other, _)| batch.bytes(*other) == name.as_bytes()) {
             return Ok(None);
         }
         if self.properties {
-            let pair = (batch.keep(name), batch.keep(value));
-            batch.pairs.push(pair);
+            batch.pairs.push((name_range, value_range));
         }
         Ok(Some(()))
     }
@@ -190,35 +230,76 @@ impl BatchReader {
 
 #[pymethods]
 impl BatchReader {
-    /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for.
+    /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for; `bounds`: see `Bounds`.
     #[new]
-    fn new(is_plain: Py<PyAny>, properties: bool, digests: bool) -> Self {
-        BatchReader { is_plain, properties, digests, names: Mutex::default() }
+    fn new(is_plain: Py<PyAny>, properties: bool, digests: bool, bounds: Bounds) -> Self {
+        BatchReader { is_plain, properties, digests, bounds, names: Mutex::default() }
     }
 
     /// Return the columns of the messages of a batch by the names of `MessageRow`; None where one of them is not plain.
     fn read<'py>(&self, data: &Bound<'py, PyBytes>, count: usize, sequence_id: Option<i64>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = data.py();
         caught(|| {
-            let batch = Arc::new(plain!(self.batch(py, data.as_bytes(), count, sequence_id)?));
-            let columns = PyDict::new(py);
-            let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
-            let kinds = [
-                ("batch_index", Kind::Index, true),
-                ("payload_size", Kind::Size, true),
-                ("key", Kind::Key, true),
-                ("sequence_id", Kind::SequenceId, true),
-                ("properties", Kind::Properties, self.properties),
-                ("payload_sha256", Kind::Digest, self.digests),
-                ("key_is_bytes", Kind::KeyIsBytes, has(|message| message.key_is_bytes.is_some())),
-                ("event_time", Kind::EventTime, has(|message| message.event_time.is_some())),
-                ("null_value", Kind::NullValue, has(|message| message.null_value.is_some())),
-            ];
-            for (name, kind, _) in kinds.into_iter().filter(|(_, _, there)| *there) {
-                columns.set_item(name, MessageColumn { batch: batch.clone(), kind })?;
-            }
-            Ok(Some(columns))
+            let batch = plain!(self.batch(py, data.as_bytes(), count, sequence_id)?);
+            Ok(Some(self.columns(py, batch)?))
         })
+    }
+}
+
+impl BatchReader {
+    fn columns<'py>(&self, py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
+        let batch = Arc::new(batch);
+        let columns = PyDict::new(py);
+        let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
+        let kinds = [
+            (intern!(py, "batch_index"), Kind::Index, true),
+            (intern!(py, "payload_size"), Kind::Size, true),
+            (intern!(py, "key"), Kind::Key, true),
+            (intern!(py, "sequence_id"), Kind::SequenceId, true),
+            (intern!(py, "properties"), Kind::Properties, self.properties),
+            (intern!(py, "payload_sha256"), Kind::Digest, self.digests),
+            (intern!(py, "key_is_bytes"), Kind::KeyIsBytes, has(|message| message.key_is_bytes.is_some())),
+            (intern!(py, "event_time"), Kind::EventTime, has(|message| message.event_time.is_some())),
+            (intern!(py, "null_value"), Kind::NullValue, has(|message| message.null_value.is_some())),
+        ];
+        for (name, kind, _) in kinds.into_iter().filter(|(_, _, there)| *there) {
+            columns.set_item(name, MessageColumn { batch: batch.clone(), kind })?;
+        }
+        Ok(columns)
+    }
+
+    /// Open the batch of a payload that is not compressed (`codec` is None), or by LZ4 to a size that is known. `room`:
+    /// bytes to write to, which are kept. None of what is for Python.
+    pub fn open<'py>(
+        &self,
+        py: Python<'py>,
+        payload: &[u8],
+        codec: (Option<&str>, i64),
+        messages: (i64, Option<i64>),
+        room: &mut Vec<u8>,
+    ) -> PyResult<Option<Opened<'py>>> {
+        let (codec, uncompressed) = codec;
+        let (count, sequence_id) = messages;
+        let size = match codec {
+            None => payload.len() as i64,
+            Some("LZ4") if uncompressed > 0 => uncompressed,
+            _ => return Ok(None),
+        };
+        if count > self.bounds.0 || size > self.bounds.1 {
+            return Ok(None);
+        }
+        let mut data = payload;
+        if codec.is_some() {
+            if room.len() < size as usize {
+                room.resize(size as usize, 0);
+            }
+            let out = &mut room[..size as usize];
+            plain!(lz4::decompress(payload, out));
+            data = out;
+        }
+        let batch = plain!(self.batch(py, data, count as usize, sequence_id)?);
+        let payloads = batch.messages.iter().map(|message| i64::from(message.size)).sum();
+        Ok(Some(Opened { columns: self.columns(py, batch)?, payloads, size }))
     }
 }
 
@@ -293,7 +374,7 @@ impl MessageColumn {
             Kind::EventTime => Cell::Number(message.event_time),
             Kind::KeyIsBytes => Cell::Flag(message.key_is_bytes),
             Kind::NullValue => Cell::Flag(message.null_value),
-            Kind::Key => Cell::Text(message.key.map(|key| out.extend_from_slice(self.batch.text(key).as_bytes())).is_some()),
+            Kind::Key => Cell::Text(message.key.map(|key| out.extend_from_slice(self.batch.bytes(key))).is_some()),
             Kind::Properties => Cell::Text(self.write(index, &mut Times::default(), out)),
             Kind::Digest => {
                 json::digits(&self.batch.digests[index], out);
@@ -313,15 +394,15 @@ impl MessageColumn {
         match self.kind {
             Kind::Index => json::number(index as i64, out),
             Kind::Size => json::number(i64::from(message.size), out),
-            Kind::Key => return message.key.map(|key| json::string(self.batch.text(key), out)).is_some(),
+            Kind::Key => return message.key.map(|key| json::string_in(&self.batch.metadata, key, out)).is_some(),
             Kind::SequenceId => return message.sequence_id.map(|id| json::number(id, out)).is_some(),
             Kind::Properties => {
                 let pairs = self.pairs(message);
                 for (place, (name, value)) in pairs.iter().enumerate() {
                     out.push(if place == 0 { b'{' } else { b',' });
-                    json::string(self.batch.text(*name), out);
+                    json::string_in(&self.batch.metadata, *name, out);
                     out.push(b':');
-                    json::string(self.batch.text(*value), out);
+                    json::string_in(&self.batch.metadata, *value, out);
                 }
                 if pairs.is_empty() {
                     return false;

@@ -2,6 +2,8 @@
 //!
 //! The Python session owns what waits, opens payloads and bounds both. A frame with more than a batch ends the call, and Python deals with it.
 
+use std::borrow::Cow;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -9,6 +11,7 @@ use pyo3::IntoPyObjectExt;
 
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
+use crate::messages::BatchReader;
 use crate::named::Named;
 use crate::sent_queue::Waiting;
 use crate::session::{Known, State};
@@ -22,21 +25,24 @@ const DELIVER: &str = "deliver";
 const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
-/// What opens entries: functions that open a batch, let the messages of a SEND wait and release them, the types of entries and of rows of
-/// messages, and the list that takes entries.
+/// What opens entries: the opener of Python, a reader of batches where that may be used, with the bytes that each byte of a compressed
+/// payload may give, functions that let the messages of a SEND
+/// wait and release them, the types of entries and of rows of messages, and the list that takes entries.
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
-    open: Bound<'py, PyAny>,
+    opener: Bound<'py, PyAny>,
     #[pyo3(item(1))]
-    hold: Bound<'py, PyAny>,
+    batches: Option<(Bound<'py, BatchReader>, i64)>,
     #[pyo3(item(2))]
-    release: Bound<'py, PyAny>,
+    hold: Bound<'py, PyAny>,
     #[pyo3(item(3))]
-    entry: Bound<'py, PyAny>,
+    release: Bound<'py, PyAny>,
     #[pyo3(item(4))]
-    row: Bound<'py, PyAny>,
+    entry: Bound<'py, PyAny>,
     #[pyo3(item(5))]
+    row: Bound<'py, PyAny>,
+    #[pyo3(item(6))]
     entries: Bound<'py, PyList>,
 }
 
@@ -235,10 +241,34 @@ impl<'py> State<'_, 'py> {
         Ok(Some(shared.messages))
     }
 
+    /// Return the columns of a batch, and the size of unusually large metadata; None where Python must deal with it.
+    fn batch(&mut self, payload: &[u8], shared: &Shared<'py>, opening: &Opening<'py>) -> PyResult<Option<(Bound<'py, PyDict>, i64)>> {
+        let py = self.py;
+        let codec = shared.codec.as_ref().map(|codec| codec.extract::<Cow<str>>()).transpose()?;
+        let opener = &opening.opener;
+        if let Some((batches, ratio)) = opening.batches.as_ref().filter(|_| shared.index.is_none()) {
+            let allowed = opener.getattr(intern!(py, "allowed"))?.extract::<i64>()? + ratio * payload.len() as i64;
+            let (compressed, messages) = ((codec.as_deref(), shared.uncompressed), (shared.messages, shared.sequence));
+            if codec.is_none() || allowed >= 0 {
+                if let Some(opened) = batches.get().open(py, payload, compressed, messages, &mut self.opened)? {
+                    if codec.is_some() {
+                        opener.setattr(intern!(py, "allowed"), allowed - opened.size)?;
+                    }
+                    let large = opened.size - METADATA_COMMON_BYTES * shared.messages - opened.payloads;
+                    return Ok(Some((opened.columns, large.max(0))));
+                }
+            }
+        }
+        let codec = codec.as_deref().unwrap_or("NONE");
+        let (uncompressed, messages, sequence, index) = (shared.uncompressed, shared.messages, shared.sequence, shared.index);
+        let arguments = (PyBytes::new(py, payload), codec, uncompressed, messages, sequence, index);
+        opener.call_method1(intern!(py, "open_plain_batch"), arguments)?.extract()
+    }
+
     /// Open the entry of a frame. `names`: direction, topic, subscription; `id`: that of the messages, if it is known.
     #[allow(clippy::too_many_arguments)]
     fn entry(
-        &self,
+        &mut self,
         frames: &Frames,
         frame: &Frame,
         shared: &Shared<'py>,
@@ -249,14 +279,10 @@ impl<'py> State<'_, 'py> {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = self.py;
         let parts = frame.parts();
-        let payload = PyBytes::new(py, frames.slice(py, frame, (parts.payload_at, frame.size())));
-        let codec = shared.codec.clone().unwrap_or_else(|| intern!(py, "NONE").clone().into_any());
+        let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
         let (claimed, sequence, index) = (shared.messages, shared.sequence, shared.index);
-        let opened = opening.open.call1((payload, &codec, shared.uncompressed, claimed, sequence, index))?;
-        if opened.is_none() {
-            return Ok(None);
-        }
-        let (columns, mut metadata_bytes): (Bound<'py, PyDict>, i64) = opened.extract()?;
+        let Some((columns, mut metadata_bytes)) = self.batch(payload, shared, opening)? else { return Ok(None) };
+        let codec = shared.codec.clone().unwrap_or_else(|| intern!(py, "NONE").clone().into_any());
         let (direction, topic, subscription) = names;
         let number = parts.numbers.id;
         let (producer, consumer) = if direction == PRODUCE { (Some(number), None) } else { (None, Some(number)) };

@@ -43,6 +43,8 @@ pub struct State<'a, 'py> {
     /// SENDs that may wait yet.
     pub room: i64,
     pub waiting: i64,
+    /// Room for a payload that is decompressed.
+    pub opened: Vec<u8>,
 }
 
 /// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
@@ -91,6 +93,7 @@ impl<'a, 'py> State<'a, 'py> {
             known_consumers: HashMap::new(),
             room,
             waiting: 0,
+            opened: Vec::new(),
         }
     }
 

@@ -157,7 +157,7 @@ class CountedOnce:
                     return [*rows]
             rows = [*ordered.all(), *following]
         out: list[Any] = []
-        held, begun, outer_of, settled, carried = self._held, self._begun, self._legs.outer_of, self._settled, self._carried
+        held, begun, outer_of, carried = self._held, self._begun, self._legs.outer_of, self._carried
         unseen = self._unseen
         unseen.extend(rows)
         self.endpoints = ChainMap(self._ends, endpoints) if self._ends else endpoints  # type: ignore[arg-type]  # nobody changes it
@@ -176,7 +176,7 @@ class CountedOnce:
                     self.inner.append(row)
                 elif held is None or row.connection in begun or not self._hold(held, row, out):
                     out.append(row)
-            elif kind is MessageRow and row.connection in settled and row.direction not in COPIES:
+            elif (kind is MessageRow or kind is EntryMessages) and self._is_settled(row if kind is MessageRow else row.shared):
                 out.append(row)
             elif kind is AnchorRow:
                 self.add(row)
@@ -184,7 +184,7 @@ class CountedOnce:
                 return self._put_off(rows, endpoints, out)
             elif not self._repeats(mark) or row.kind in self._shown:
                 if kind is ConnectionRow:
-                    settled.discard(row.connection)
+                    self._settled.discard(row.connection)
                     carried.discard(row.connection)
                     self._frames.pop(row.connection, None)
                     if held is not None:
@@ -195,6 +195,10 @@ class CountedOnce:
                 self.inner.append(row)
         self._ends = {}
         return out
+
+    def _is_settled(self, message: MessageRow) -> bool:
+        """Return True for a message that can come on no other leg: its connection is known for none, and it is no copy in a storage."""
+        return message.connection in self._settled and message.direction not in COPIES
 
     def _are_counted(self, names: AbstractSet[str]) -> bool:
         """Return True when frames and exchanges of these connections are kept, unless a message in them may have to wait."""

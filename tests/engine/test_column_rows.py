@@ -153,6 +153,32 @@ def test_whatever_is_not_plain_is_left_to_python(tmp_path: Path, oddity: float, 
     check(tmp_path, *(traffic(random, 40000 + each, 150, oddity) for each in range(1 + number)))
 
 
+def lz4_delivery(random: Random) -> tuple[bytes, dict[str, Any]]:
+    """The payload and the metadata of a batch in LZ4 with matches of any length and distance, some of them damaged."""
+    texts = (random.randbytes(1), random.randbytes(random.randrange(1, 40)), random.randbytes(200))
+    singles = [Single(random.choice(texts) * random.randrange(30), {}) for _ in range(random.randrange(1, 6))]
+    data = batch(singles)
+    block, size = bytearray(compress("LZ4", data)), len(data)
+    damage = random.randrange(20)
+    if damage == 0:
+        block[random.randrange(len(block))] = random.choice((random.randrange(256), 0, 0xF0, 0x1F))
+    elif damage == 1:
+        size += random.choice((-1, 1))
+    elif damage == 2:
+        del block[random.randrange(len(block)) :]
+    return bytes(block), {"num_messages_in_batch": len(singles), "compression": "LZ4", "uncompressed_size": size}
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_blocks_of_lz4_give_what_the_library_gives(tmp_path: Path, number: int) -> None:
+    random = Random(number)  # noqa: S311 - repeatable
+    told = connected(40000).client(subscribe(1, "c", 3), flow(1000)).server(success(3))
+    for entry_number in range(400):
+        payload, metadata = lz4_delivery(random)
+        told.server(message(1, entry_number, payload, metadata))
+    check(tmp_path, told)
+
+
 @pytest.mark.slow
 @given(randoms)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -142,13 +142,18 @@ class BatchReader:
 
     def read_compiled(self, data: bytes, claimed: int, sequence_id: int | None, index: int | None) -> Columns | None:
         """Read all messages by the compiled reader, where it is installed and finds them plain; those numbers are the entry's."""
-        native, _ = load_native()
-        if native is None or self._form is not None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > BATCH_METADATA_MAX_BYTES:
+        reader = self.compiled()
+        if reader is None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > BATCH_METADATA_MAX_BYTES:
             return None
-        columns: Columns | None = compiled_reader(native, self._properties, self._sha256).read(data, claimed, sequence_id)
+        columns: Columns | None = reader.read(data, claimed, sequence_id)
         if columns is not None and index is not None:
             columns["index"] = _indexes(index, claimed, claimed)
         return columns
+
+    def compiled(self) -> Any:
+        """Return the reader of batches of the compiled reader; None where it is not installed, and for payloads, which it does not give."""
+        native, _ = load_native()
+        return None if native is None or self._form is not None else compiled_reader(native, self._properties, self._sha256)
 
     def _columns(self, batch: BatchColumns, claimed: int, entry: MessageRow) -> Columns:
         numbers = range(batch.count)
@@ -252,7 +257,7 @@ def _indexes(last: int, claimed: int, count: int) -> list[int]:
 @cache
 def compiled_reader(module: Any, *asked: bool) -> Any:
     """Return the reader of batches of pulsarscope-native, which remembers names; `asked`: whether for properties, and for digests."""
-    return module.BatchReader(_is_plain_name, *asked)
+    return module.BatchReader(_is_plain_name, *asked, (BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES))
 
 
 def _is_plain_name(name: str) -> bool:

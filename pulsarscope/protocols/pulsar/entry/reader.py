@@ -103,7 +103,7 @@ class EntryOpener:
         self._batches = BatchReader(single_plan, own, payload_form)
         self._chunks = Chunks(from_start=from_start)
         self._decryption = Decryption(private_keys)
-        self._allowed = DECOMPRESS_CONNECTION_FREE_BYTES
+        self.allowed = DECOMPRESS_CONNECTION_FREE_BYTES
         """Bytes that compressed payloads may still give."""
 
     def open(self, frame: FrameRow, wire_payload: bytes, owner: Owner, notes: list[Note]) -> Entry | None:
@@ -149,12 +149,12 @@ class EntryOpener:
         """Decompress a payload, unless those of the connection have given far more than they are: each bomb may cost a second."""
         if codec == "NONE":
             return Opened(payload, None)
-        self._allowed += DECOMPRESS_RATIO_MAX * len(payload)
-        if self._allowed < 0:
+        self.allowed += DECOMPRESS_RATIO_MAX * len(payload)
+        if self.allowed < 0:
             text = f"the compressed payloads of the connection give more than {DECOMPRESS_RATIO_MAX:,} times their size"
             return Opened(None, ("decompress-bomb", text))
         opened = decompress(codec, payload, uncompressed_size)
-        self._allowed -= opened.given_up if opened.data is None else len(opened.data)
+        self.allowed -= opened.given_up if opened.data is None else len(opened.data)
         return opened
 
     def _decrypted(self, metadata: dict[str, Any], payload: bytes, notes: list[Note]) -> bytes | None:
@@ -174,6 +174,12 @@ class EntryOpener:
         entry = Entry(base, count, columns, _large_metadata_bytes(data, count, columns))
         return self._with_values(entry, data, owner, frame, notes)
 
+    @property
+    def compiled(self) -> tuple[Any, int] | None:
+        """Reader of plain batches, which is compiled, and how many bytes each of a compressed payload may give; None where it cannot."""
+        reader = self._batches.compiled()
+        return None if reader is None else (reader, DECOMPRESS_RATIO_MAX)
+
     def open_plain_batch(
         self, payload: bytes, codec: str, uncompressed_size: int, claimed: int, sequence_id: int | None, index: int | None
     ) -> tuple[dict[str, Any], int] | None:
@@ -181,11 +187,11 @@ class EntryOpener:
 
         `claimed`, `sequence_id` and `index` are those of the entry.
         """
-        allowed = self._allowed
+        allowed = self.allowed
         data, note, _ = self._decompressed(codec, payload, uncompressed_size)
         columns = None if data is None or note is not None else self._batches.read_compiled(data, claimed, sequence_id, index)
         if data is None or columns is None:
-            self._allowed = allowed  # it is opened again
+            self.allowed = allowed  # it is opened again
             return None
         return columns, _large_metadata_bytes(data, claimed, columns)
 
