@@ -148,6 +148,42 @@ def test_a_consumer_that_leaves_its_place_is_named(tmp_path: Path, code: str, by
     assert diagnose(tmp_path, conversation).commands(row) == ["FETCH_RESPONSE", "FETCH"]
 
 
+def older(turns: int, wrong: int, sizes: tuple[int, ...] = (2, 3, 1), *, answer_first: bool = False) -> Conversation:
+    """A consumer from before the capture that fetches so many times in order, and then `wrong` bytes from there."""
+    conversation, offset = Conversation(("10.0.0.1", 40000), BROKER, start_ns=START_NS, acknowledge=False), 7000
+    if answer_first:
+        conversation.server(fetch_response(SET))
+    for number in range(turns):
+        messages = SET * sizes[number % len(sizes)]
+        conversation.client(fetch("t", 0, offset)).server(fetch_response(messages)).wait(200 * MILLISECOND)
+        offset += len(messages)
+    return conversation.client(fetch("t", 0, offset + wrong)).server(fetch_response(SET)).wait(SECOND)
+
+
+@pytest.mark.parametrize(("code", "by", "turns", "answer_first"), [*product((SKIPPED, TWICE), (1, 30), (3, 4, 9), (False, True))])
+def test_one_from_before_the_capture_that_leaves_its_place_is_named(
+    tmp_path: Path, code: str, by: int, turns: int, answer_first: bool
+) -> None:
+    talked = older(turns, by if code == SKIPPED else -by, answer_first=answer_first)
+    assert diagnose(tmp_path, talked).only(code)[1]["bytes"] == by
+
+
+@pytest.mark.parametrize(
+    ("by", "turns", "answer_first"), [*product((-30, 30), (1, 2), (False, True)), *product((0,), (3, 9), (False, True))]
+)
+def test_one_from_before_the_capture_that_has_hardly_read_or_goes_on_is_not(
+    tmp_path: Path, by: int, turns: int, answer_first: bool
+) -> None:
+    assert codes(diagnose(tmp_path, older(turns, by, answer_first=answer_first))) == set()
+
+
+@pytest.mark.parametrize("size", [1, len(SET) + 30])
+def test_one_from_before_the_capture_that_lacks_bytes_is_not(tmp_path: Path, size: int) -> None:
+    talked = older(4, 0)
+    talked.lose("server", size).client(fetch("t", 0, 99_000)).server(fetch_response(SET)).wait(SECOND)
+    assert codes(diagnose(tmp_path, talked)) == set()
+
+
 @pytest.mark.parametrize(("turns", "back"), [*product((3, 8), (2, 3))])
 def test_one_that_begins_anew_behind_what_it_read_before_is_named(tmp_path: Path, turns: int, back: int) -> None:
     conversation = talk()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import LOSS_CODES, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
@@ -74,6 +74,9 @@ THRESHOLDS = (
 PLACES_MAX = 1_000
 """Partitions, and the latest produce requests, of one connection that are remembered."""
 
+STEADY_FETCHES = 2
+"""Fetches where a connection from before the capture had read to, which show that its responses are those to its requests."""
+
 STEPS_MAX = 100
 """Latest fetches of one partition that are emitted."""
 
@@ -100,6 +103,8 @@ class Progress(msgspec.Struct):
     begin: int
     """Offset from which on it has read without a break."""
     response: str
+    steady: int = 0
+    """Fetches that went on where it had read to: each shows that responses and requests are paired as they belong together."""
     steps: list[tuple[int, int]] = msgspec.field(default_factory=list)
     """Latest responses: time, and offset behind them."""
 
@@ -147,11 +152,14 @@ class LogRule(ConnectionRule):
 
     def _judge(self, where: Where, place: Place, offset: int) -> None:
         progress = self._progress.get(place)
-        if progress is None or offset == progress.expected or progress.expected < 0:
+        if progress is None or progress.expected < 0:
+            return
+        if offset == progress.expected:
+            progress.steady += 1
             return
         code = "offset-skipped" if offset > progress.expected else "fetched-twice" if progress.begin <= offset else ""
         progress_before, progress.expected = progress.expected, -1
-        if not code or code in self._told or self._context.lost:
+        if not code or code in self._told or self._lacks(progress):
             return
         topic, partition = place
         count = abs(offset - progress_before)
@@ -166,6 +174,12 @@ class LogRule(ConnectionRule):
             "bytes": count,
         }
         self._suspects[place] = code, where, text, evidence
+
+    def _lacks(self, progress: Progress) -> bool:
+        """Return True when requests or responses may be missing: of a connection from before the capture, until it has read steadily."""
+        if not self._context.lost:
+            return False
+        return progress.steady < STEADY_FETCHES or any(self._context.reported(code) for code in LOSS_CODES - {"midstream-start"})
 
     def _response(self, row: FrameRow) -> None:
         self._produced.clear()
