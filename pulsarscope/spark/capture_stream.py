@@ -89,7 +89,7 @@ class CaptureStream:
         self._on_batch = on_batch
         options = msgspec.structs.replace(options, rows_max=ROWS_MAX, together=table_format != "json")
         self._job = Job(Inputs([], None, []), options, None, out, table_format, partition_by)
-        self._shares = checkpoint.shares(partitions or min(parallelism(spark), SHARES_MAX))
+        self._tasks = checkpoint.shares(partitions or min(parallelism(spark), SHARES_MAX))
         self._failure: Exception | None = None
         self._query: Any = None
         self._committed = checkpoint.last_commit()
@@ -131,7 +131,7 @@ class CaptureStream:
 
     def _started(self) -> Any:
         location = StreamOptions(self._checkpoint.path)
-        options = SourceOptions((), self._job.options.source_by, TABLES, partitions=self._shares, engine=self._job.options, stream=location)
+        options = SourceOptions((), self._job.options.source_by, TABLES, partitions=self._tasks, engine=self._job.options, stream=location)
         self._spark.dataSource.register(table_source(options, self._job))
         writer = self._spark.readStream.format(TABLES).load().writeStream.foreachBatch(self._write)
         return writer.option("checkpointLocation", self._checkpoint.query_folder).trigger(processingTime=LOOK).start()
@@ -155,7 +155,7 @@ class CaptureStream:
         facts = None
         if self._job.options.evaluates:
             has_facts = any(report.facts for report in reports)
-            facts = (before.facts or WaitingFacts(self._shares)).with_batch(progress.files, progress.newest, has_facts=has_facts)
+            facts = (before.facts or WaitingFacts(self._tasks)).with_batch(progress.files, progress.newest, has_facts=has_facts)
             if due := facts.due(None if progress.ends else progress.newest):
                 found, found_files, facts = self._evaluate(decoded.sparkSession, facts, due, progress)
                 reports, files = reports + found, files + found_files
@@ -190,7 +190,7 @@ class CaptureStream:
         self, spark: SparkSession, facts: WaitingFacts, due: Sequence[int], progress: shuffle_batches.StreamProgress
     ) -> tuple[list[shuffle_batches.TaskReport], list[TableFile], WaitingFacts | None]:
         """Evaluate slices of the facts that wait; return the reports and the files of that, and the facts that still wait."""
-        tasks = min(len(due), self._shares)
+        tasks = min(len(due), self._tasks)
         evaluation = Evaluation(self._job, self._checkpoint.path, facts, progress, due, tasks)
         of_legs = (batch.select(["kind", "data"]).to_pylist() for batch in evaluation.join_legs())
         reports, files = shuffle_batches.outcome((row["kind"], row["data"]) for rows in of_legs for row in rows)

@@ -2,10 +2,10 @@
 
 ```
 run.json                   options of the command or query, and the version that made it
-shares.json                number of shares of the connections
+shares.json                number of tasks of a batch
 list/000000012.json        captures in reading order, from this position on
-states/000000012-001.bin   open connections of share 1 after 12 captures of the list
-facts/000000012-001        of tables: facts of share 1 in the batch after which there are 12 captures of the list (`waiting_facts`)
+states/000000012-001-5.bin open connections of share 1 after 12 captures of the list, with 5 bytes of payload in the last batch
+facts/000000012-001        of tables: facts of task 1 in the batch after which there are 12 captures of the list (`waiting_facts`)
 facts/000000012-left-000   of tables: facts that an evaluation with that batch has left
 commits/000003.json        of tables: this batch is decoded, its files may still need their final names; only the last commit is kept
 query/                     of tables: state of Spark's query
@@ -174,7 +174,7 @@ class Checkpoint:
         self._keep_only(done)
 
     def shares(self, default: int) -> int:
-        """Return the number of shares of the connections: the default at first, and then always the same."""
+        """Return the number of tasks of a batch: the default at first, and then always the same."""
         if (count := self._read("shares.json", int)) is None:
             self._write("shares.json", count := default)
         return int(count)
@@ -198,6 +198,10 @@ class Checkpoint:
     def write_state(self, name: str, state: Any) -> None:
         """Store the state of a share; several attempts at the same time store the same."""
         self._write(f"states/{name}", state, msgspec.msgpack.encode, f"{uuid4().hex}-")
+
+    def state_names(self) -> list[str]:
+        """Return the names of the states."""
+        return self._names("states")
 
     def remove_states(self, is_old: Callable[[str], bool]) -> None:
         """Remove the states with names of some kind, unfinished ones among them."""

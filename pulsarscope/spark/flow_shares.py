@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 
-from pulsarscope.capture import Block, BlockReader, Inputs
+from pulsarscope.capture import Block, BlockReader, Inputs, Segment
 from pulsarscope.model.flow import reverse_key, source_endpoint
 from pulsarscope.spark.capture_times import NO_PACKETS, Times, TimesFolder, widened
 from pulsarscope.spark.remote_files import open_path
@@ -24,6 +25,11 @@ SHARES_MAX = 8
 
 KNOWN_FLOWS_MAX = 1 << 17
 """Number of flows for which the decision to keep them is cached."""
+
+
+def share_of(key: bytes, count: int) -> int:
+    """Return the share of a flow, and of its reverse, among so many."""
+    return crc32(min(key, reverse_key(key))) % count
 
 
 class FlowShare(msgspec.Struct, frozen=True):
@@ -163,7 +169,41 @@ class KeptFlows:
         if (known := self._known.get(key)) is None:
             if len(self._known) >= KNOWN_FLOWS_MAX:
                 self._known.clear()
-            lower = min(key, reverse_key(key))
-            is_own = crc32(lower) % self._share.count == self._share.number
-            known = self._known[key] = is_own and self._wanted.includes(key) and (self._chosen is None or lower in self._chosen)
+            is_own = share_of(key, self._share.count) == self._share.number
+            is_chosen = self._chosen is None or min(key, reverse_key(key)) in self._chosen
+            known = self._known[key] = is_own and self._wanted.includes(key) and is_chosen
         return known
+
+
+class FlowDivision:
+    """Division of the flows of blocks among several shares of one task."""
+
+    def __init__(self, shares: Sequence[int], count: int) -> None:
+        """Begin; `shares` are those of the task among `count`."""
+        self._shares = shares
+        self._count = count
+        self._known: dict[bytes, int] = {}
+
+    def divided(self, block: Block) -> list[Block]:
+        """Return a block for each share. The first one also has what is about no flow."""
+        if self._count == 1:
+            return [block]
+        known = self._known
+        if len(known) >= KNOWN_FLOWS_MAX:
+            known.clear()
+        of_shares: dict[int, dict[bytes, list[Segment]]] = {share: {} for share in self._shares}
+        for key, segments in block.flows.items():
+            if (share := known.get(key)) is None:
+                share = known[key] = share_of(key, self._count)
+            if share in of_shares:
+                of_shares[share][key] = segments
+        blocks = [replace(block, flows=flows, control=block.control & flows.keys()) for flows in of_shares.values()]
+        return [blocks[0], *(replace(other, findings=[], packets=0) for other in blocks[1:])]
+
+
+def deal(loads: Sequence[int], tasks: int) -> list[list[int]]:
+    """Return the shares of each task: those with the largest loads first, each to the task with the least so far."""
+    parts: list[list[int]] = [[] for _ in range(tasks)]
+    for share in sorted(range(len(loads)), key=lambda share: -loads[share]):
+        min(parts, key=lambda part: (sum(loads[own] for own in part), len(part))).append(share)
+    return [sorted(part) for part in parts]

@@ -23,7 +23,7 @@ from pulsarscope.spark import packed_segments, packets
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.fact_slices import FactWriter, evaluated, facts_of, read_slice, written
 from pulsarscope.spark.remote_files import open_path
-from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
+from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, States
 from pulsarscope.spark.shuffle_batches import (
     FACT,
     REPORT,
@@ -38,7 +38,7 @@ from pulsarscope.spark.shuffle_batches import (
 )
 from pulsarscope.spark.table_files import TableWriter
 from pulsarscope.spark.task_process import prepare_process
-from pulsarscope.spark.waiting_facts import ANCHORS, WaitingFacts, left_by, of_share
+from pulsarscope.spark.waiting_facts import ANCHORS, WaitingFacts, left_by, of_task
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -276,28 +276,27 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
     report.damaged = run.totals.damaged
 
 
-def decode_share(job: Job, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None], location: str) -> Batches:
-    """Yield packed batches of a share of the connections of a stream with its checkpoint; `keep` takes the state after the batch."""
+def decode_shares(job: Job, batch: ShareBatch, states: States, keep: Callable[[States], None], location: str) -> Batches:
+    """Yield packed batches of some shares of the connections of a stream with its checkpoint; `keep` takes the states after the batch."""
 
     def rows(collected: _Collected) -> Iterator[list[Any]]:
-        report, after = collected.report, state
-        name = of_share(batch.first + len(batch.paths), batch.number)
+        report, after = collected.report, states
+        name = of_task(batch.end, batch.task)
         with written(Checkpoint(location), name, fact_rules(job.options)) as facts:
-            for share in batch.divided():
-                decoder = ShareDecoder(job.options, share, after, facts.add)
+            for divided in batch.divided():
+                decoder = ShareDecoder(job.options, divided, after, facts.add)
                 before = 0
                 for part in decoder.rows():
                     collected.waiting_bytes += decoder.bytes - before
                     before = decoder.bytes
                     yield part
-                totals, after = decoder.totals, decoder.state
+                totals, after = decoder.totals, decoder.states
                 counts = TaskReport(totals.packets, bytes=decoder.bytes, connections=totals.connections)
                 counts.severities, counts.damaged = dict(totals.severities), totals.damaged
                 report.add(counts)
                 report.open, report.progress = decoder.open, decoder.progress
             report.facts = facts.count
-        if after is not None:
-            keep(after)
+        keep(after)
 
     return _records(job, rows)
 

@@ -1,7 +1,8 @@
-"""Decoding of a share of the connections of captures that land, batch after batch, each from the state that the one before it left.
+"""Decoding of some shares of the connections of captures that land, batch after batch, each from the state that the one before it left.
 
-One process of a cluster decodes a batch of a share. The rows of all batches of all shares are those of one run over the captures in the
-order of their list: what a batch gives depends on its captures and on the state before it alone, so it can be repeated.
+One process of a cluster decodes a batch of several shares, in each batch maybe of others. The rows of all batches of all shares are those
+of one run over the captures in the order of their list: what a batch gives depends on its captures and on the states before it alone, so it
+can be repeated.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
-from pulsarscope.capture import Inputs
+from pulsarscope.capture import BlockReader, Inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, RuleFact, evaluate, join_legs, of_paths
 from pulsarscope.engine.options import Options
@@ -24,7 +26,8 @@ from pulsarscope.inputs.key_logs import KeyLogs, Secrets, add_key_log
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.model.records import FindingRow, JourneyRow
 from pulsarscope.model.text import printable
-from pulsarscope.spark.flow_shares import FlowShare, KeptFlows, Wanted
+from pulsarscope.spark.flow_shares import FlowDivision
+from pulsarscope.spark.remote_files import open_path
 from pulsarscope.spark.shuffle_batches import StreamProgress, fact_batch, facts_in, stream_bytes
 
 Secret = tuple[tuple[int, int], bytes]
@@ -38,11 +41,12 @@ _PENDING = -(1 << 62)
 
 
 class ShareBatch(msgspec.Struct, frozen=True):
-    """Captures of a batch and the share of their connections that a task decodes."""
+    """Captures of a batch and the shares of their connections that a task decodes."""
 
-    number: int
+    task: int
+    shares: list[int]
     count: int
-    """Number of shares: a connection is always in the same one."""
+    """Number of all shares: a connection is always in the same one."""
     first: int
     """Position of the first capture in the list."""
     paths: list[str]
@@ -51,6 +55,13 @@ class ShareBatch(msgspec.Struct, frozen=True):
     """Vantage point of each capture."""
     start: int | None = None
     """Time of the first packet of the stream, nanoseconds since the epoch."""
+    states: list[str] = []
+    """Names of the states of the shares before the batch."""
+
+    @property
+    def end(self) -> int:
+        """Position behind the last capture."""
+        return self.first + len(self.paths)
 
     @property
     def ends(self) -> bool:
@@ -61,7 +72,7 @@ class ShareBatch(msgspec.Struct, frozen=True):
         """Return the batch in parts that end with each entry that closes all connections: what follows knows nothing of them."""
         places = sorted({0, len(self.paths), *(index + 1 for index, path in enumerate(self.paths) if not path)})
         return [
-            msgspec.structs.replace(
+            replace(
                 self,
                 first=self.first + start,
                 paths=self.paths[start:end],
@@ -83,43 +94,55 @@ class ShareState(msgspec.Struct):
     """Time of each vantage point: the latest end of its captures in the last batch with packets of it."""
     lossy: int | None = None
     """First capture with a finding that packets are missing."""
+    size: int = 0
+    """Payload bytes of its packets in the last batch."""
+
+
+States = dict[int, ShareState]
+"""States by share."""
 
 
 class ShareDecoder:
-    """Decoder of one batch of a share, or of a part of it (`divided`); `state` is complete when all rows were taken."""
+    """Decoder of one batch of some shares, or of a part of it (`divided`); `states` are complete when all rows were taken."""
 
-    def __init__(self, options: Options, batch: ShareBatch, state: ShareState | None, emit_fact: EmitFact | None = None) -> None:
-        """Resume from the state of the batch before; None: this is the first one.
+    def __init__(self, options: Options, batch: ShareBatch, states: States, emit_fact: EmitFact | None = None) -> None:
+        """Resume from the states of the batch before; without any, this is the first one.
 
         `emit_fact` takes the facts of rules across connections. Without it they are evaluated here: then there must be no other share.
         """
         self._batch = batch
         self._emit_fact = emit_fact
         self.totals = Totals()
-        self.bytes = 0
-        """Payload bytes of the packets of the share."""
+        self._bytes = dict.fromkeys(batch.shares, 0)
         self.open = 0
-        """Number of its connections of which later batches may bring packets, without those of vantage points that this one has none of."""
-        self._begins = state is None
-        self.state = state or ShareState()
-        self._known = dict(self.state.engines)
-        """Connections of the vantage points of which no engine runs."""
-        self._engines: dict[str | None, Engine] = {}
-        self._newest = dict(self.state.newest)
+        """Number of the connections of which later batches may bring packets, without those of vantage points that this one has none of."""
+        self._begins = not states
+        self._state = next(iter(states.values()), ShareState())
+        """What all shares know."""
+        self.states: States = {}
+        self._known = {(source, share): opened for share, state in states.items() for source, opened in state.engines}
+        """Connections of the vantage points and shares of which no engine runs."""
+        self._engines: dict[tuple[str | None, int], Engine] = {}
+        self._newest = dict(self._state.newest)
         self._ended: dict[str | None, int] = {}
         self._facts: list[RuleFact] = []
         self._secrets = Secrets(options.key_logs.secrets)
-        for (file, packet), log in self.state.secrets:
+        for (file, packet), log in self._state.secrets:
             add_key_log(self._secrets, BytesIO(log), "", (file, packet))
         findings = options.key_logs.findings if self._begins and self._reports_files else ()
-        self._options = msgspec.structs.replace(options, key_logs=KeyLogs(self._secrets, findings))
+        self._options = replace(options, key_logs=KeyLogs(self._secrets, findings))
         # One position more than there are captures: connections may go on in a capture to come.
         self._paths = [*[""] * batch.first, *batch.paths, ""]
 
     @property
     def _reports_files(self) -> bool:
         """Findings about files are those of one share."""
-        return self._batch.number == 0
+        return 0 in self._batch.shares
+
+    @property
+    def bytes(self) -> int:
+        """Payload bytes of the packets of the shares."""
+        return sum(self._bytes.values())
 
     @property
     def progress(self) -> StreamProgress:
@@ -132,52 +155,56 @@ class ShareDecoder:
         return {name: ends for engine in self._engines.values() for name, ends in engine.endpoints.items()}
 
     def rows(self) -> Iterator[list[Any]]:
-        """Yield the rows that the batch completes, and leave the state after it."""
+        """Yield the rows that the batch completes, and leave the states after it."""
         batch = self._batch
         if self._begins and (findings := self._options.key_logs.findings):
-            yield self._engine(None if not batch.sources else batch.sources[0]).report(findings).rows
+            yield self._engine(None if not batch.sources else batch.sources[0], 0).report(findings).rows
         for index, (path, source) in enumerate(zip(batch.paths, batch.sources, strict=True)):
             if path:
                 yield from self._capture(batch.first + index, path, source)
         self._newest |= self._ended
-        for source in [*self._engines, *(source for source in self._known if batch.ends and source not in self._engines)]:
-            engine = self._engine(source)
+        for source, share in [*self._engines, *(key for key in self._known if batch.ends and key not in self._engines)]:
+            engine = self._engine(source, share)
             self._warn_of_loss(engine, len(self._paths))
             ended = engine.end() if batch.ends else engine.end_idle(self._newest.get(source, 0) - LATE_NANOSECONDS)
             yield from (part.rows for part in ended)
         if self._options.evaluates and self._emit_fact is None:
             yield from self._across()
         self.open = sum(engine.unfinished for engine in self._engines.values())
-        for source, engine in self._engines.items():
+        for key, engine in self._engines.items():
             engine.forget()
-            self._known[source] = engine.snapshot()
-        self.state.engines = [] if batch.ends else [*self._known.items()]
-        self.state.newest = [*self._newest.items()]
+            self._known[key] = engine.snapshot()
+        opened = {} if batch.ends else self._known
+        for share, size in self._bytes.items():
+            engines = [(source, data) for (source, own), data in opened.items() if own == share]
+            self.states[share] = replace(self._state, engines=engines, newest=[*self._newest.items()], size=size)
 
     def _capture(self, file: int, path: str, source: str | None) -> Iterator[list[Any]]:
-        engine = self._engine(source)
-        self._warn_of_loss(engine, file)
-        batch = self._batch
-        share = FlowShare(batch.first, len(self._paths) - 1, batch.number, batch.count)
-        blocks = KeptFlows(self._inputs(source), share, Wanted()).read(path, file)
+        shares = self._batch.shares
+        engines = [self._engine(source, share) for share in shares]
+        for engine in engines:
+            self._warn_of_loss(engine, file)
+        blocks = BlockReader(path, file, by_interface=self._options.by_interface, opener=open_path)
+        division = FlowDivision(shares, self._batch.count)
         lossy = False
         for block in blocks:
             for packets_before, log in blocks.take_secrets():
                 place = file, packets_before
                 block.findings += add_key_log(self._secrets, BytesIO(log), printable(path), place)
-                self.state.secrets.append((place, log))
+                self._state.secrets.append((place, log))
             lossy = lossy or any(finding.code in LOSS_CODES for finding in block.findings)
             if not self._reports_files:
                 block.findings = []
-            self.bytes += sum([len(segment[6]) for segments in block.flows.values() for segment in segments])
             if block.last_time:  # else it has no packets
                 self._ended[source] = max(self._ended.get(source, 0), block.last_time)
-            yield from (part.rows for part in engine.feed(block))
-        if lossy and self.state.lossy is None:
-            self.state.lossy = file
+            for share, engine, of_share in zip(shares, engines, division.divided(block), strict=True):
+                self._bytes[share] += sum([len(segment[6]) for segments in of_share.flows.values() for segment in segments])
+                yield from (part.rows for part in engine.feed(of_share))
+        if lossy and self._state.lossy is None:
+            self._state.lossy = file
 
     def _warn_of_loss(self, engine: Engine, file: int) -> None:
-        engine.set_loss(lost=self.state.lossy is not None and self.state.lossy < file)
+        engine.set_loss(lost=self._state.lossy is not None and self._state.lossy < file)
 
     def _inputs(self, source: str | None) -> Inputs:
         """Return the captures, all of them of one vantage point."""
@@ -187,13 +214,13 @@ class ShareDecoder:
         sources: list[str | None] = [] if source is None else [source] * files
         return Inputs(self._paths, None, [], sources, self._options.by_interface, [start] * files)
 
-    def _engine(self, source: str | None) -> Engine:
-        """Return the engine of a vantage point, with its open connections."""
-        if (engine := self._engines.get(source)) is None:
-            engine = self._engines[source] = Engine(
+    def _engine(self, source: str | None, share: int) -> Engine:
+        """Return the engine of a share of a vantage point, with its open connections."""
+        if (engine := self._engines.get((source, share))) is None:
+            engine = self._engines[source, share] = Engine(
                 self._inputs(source), self._options, totals=self.totals, emit_fact=self._emit_fact or self._emit
             )
-            if (snapshot := self._known.pop(source, None)) is not None:
+            if (snapshot := self._known.pop((source, share), None)) is not None:
                 engine.restore(snapshot)
         return engine
 
@@ -208,7 +235,7 @@ class ShareDecoder:
         def wait(rule: str, key: str, fact: Fact) -> None:
             waiting.append((rule, key, fact))
 
-        facts = [(_PENDING + number, *fact) for number, fact in enumerate(_unpacked(self.state.facts))]
+        facts = [(_PENDING + number, *fact) for number, fact in enumerate(_unpacked(self._state.facts))]
         # As those before: packing makes lists of tuples.
         facts += [(number, *fact) for number, fact in enumerate(_unpacked(_packed(self._facts)))]
         facts.sort(key=_order)
@@ -217,7 +244,7 @@ class ShareDecoder:
         others = of_paths((fact[1:] for fact in facts), [*waiting])
         newest = None if ends else max(self._newest.values(), default=0)
         found += evaluate(others, self._options, newest, wait)
-        self.state.facts = b"" if ends else _packed(waiting)
+        self._state.facts = b"" if ends else _packed(waiting)
         yield [row for row in found if row.kind in self._options.records]
 
 

@@ -23,9 +23,10 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow, count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
+from pulsarscope.spark.flow_shares import deal
 from pulsarscope.spark.landing_folder import LandingFolder
-from pulsarscope.spark.partition import Job, ReadFiles, decode_share
-from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState
+from pulsarscope.spark.partition import Job, ReadFiles, decode_shares
+from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState, States
 from pulsarscope.spark.source_options import PACKET, SourceOptions
 from pulsarscope.spark.table_files import UNFINISHED
 from pulsarscope.spark.task_process import prepare_process
@@ -38,21 +39,24 @@ try:
 except ImportError:  # Spark 4.1 has none
     limits = None
 
-SHARES = 4
-"""Default number of shares: each of their tasks reads all captures of a batch."""
+TASKS = 4
+"""Default number of tasks, which each read all captures of a batch."""
+
+SHARES_PER_TASK = 4
+"""Number of shares for each task: in each batch, they are dealt so that no task has most of the bytes."""
 
 LOCK_SECONDS = 10.0
 """Longest wait for the process of a stopped query to release its `stateLocation`."""
 
-_STATE_NAME = re.compile(r"(\d+)-\d+\.bin")
-"""Name of a state (`_state_name`): file systems keep files of their own beside them."""
+_STATE_NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.bin")
+"""Name of a state: captures before it, share, bytes of this in the last batch. File systems keep files of their own beside them."""
 
 Offset = Mapping[str, int]
 """`files`: number of entries of the list."""
 
 
 class CapturePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
-    """Partition of a batch: a share of its connections, or a capture whose packets are read."""
+    """Partition of a batch: some shares of its connections, or a capture whose packets are read."""
 
 
 def stream_reader(options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> CaptureStreamReader:
@@ -77,14 +81,14 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     @property
     def _captures(self) -> _Landings:
         if self._landings is None:
-            self._landings = _Landings(self._options, self._shares)
+            self._landings = _Landings(self._options, self._tasks)
         return self._landings
 
     @property
-    def _shares(self) -> int:
+    def _tasks(self) -> int:
         if self._options.kind in (FindingRow.kind, JourneyRow.kind):
             return 1  # any connection may matter
-        return self._options.partitions or SHARES
+        return self._options.partitions or TASKS
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
         """Return the offset before the first capture."""
@@ -98,8 +102,15 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if not captures:
             return []
         paths, sources = [capture.path for capture in captures], [capture.source for capture in captures]
-        shares, began = self._shares, self._captures.began
-        return [CapturePartition(ShareBatch(number, shares, start["files"], paths, sources, began)) for number in range(shares)]
+        tasks, began = self._tasks, self._captures.began
+        shares = 1 if tasks == 1 else tasks * SHARES_PER_TASK
+        states = _States(self._options.stream.state_location).names(start["files"])
+        dealt = deal([states.get(share, ("", 0))[1] for share in range(shares)], tasks)
+        names = [[states[share][0] for share in part if share in states] for part in dealt]
+        return [
+            CapturePartition(ShareBatch(task, part, shares, start["files"], paths, sources, began, names[task]))
+            for task, part in enumerate(dealt)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, and keep the state of its share."""
@@ -112,16 +123,16 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             return ReadFiles(inputs, [Portion(files - 1)], packets=True).read_portion(Portion(files - 1))
         batch: ShareBatch = partition.value
         states = _States(self._options.stream.state_location)
-        state = states.read(batch.number, batch.first) if batch.first else None
+        before = states.read(batch) if batch.first else {}
 
-        def keep(after: ShareState) -> None:
-            states.write(batch.number, batch.first + len(batch.paths), after)
+        def keep(after: States) -> None:
+            states.write(batch.end, after)
 
         if self._job is not None:
-            return decode_share(self._job, batch, state, keep, self._options.stream.state_location)
-        return self._records(batch, state, keep)
+            return decode_shares(self._job, batch, before, keep, self._options.stream.state_location)
+        return self._records(batch, before, keep)
 
-    def _records(self, batch: ShareBatch, state: ShareState | None, keep: Callable[[ShareState], None]) -> Iterator[pa.RecordBatch]:
+    def _records(self, batch: ShareBatch, states: States, keep: Callable[[States], None]) -> Iterator[pa.RecordBatch]:
         options = self._options
         display_filter = options.make_filter()
         engine_options = options.engine
@@ -132,17 +143,16 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
         for part in batch.divided():
-            decoder = ShareDecoder(engine_options, part, state)
+            decoder = ShareDecoder(engine_options, part, states)
             for rows in decoder.rows():
                 waiting += rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
                 if waiting and (engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX):
                     yield made.batch(waiting)
                     waiting = []
-            state = decoder.state
+            states = decoder.states
         if waiting:
             yield made.batch(waiting)
-        if state is not None:
-            keep(state)
+        keep(states)
 
     def commit(self, end: Offset) -> None:
         """Drop the states before an offset: Spark repeats nothing before it."""
@@ -193,7 +203,7 @@ class LimitedStreamReader(CaptureStreamReader, getattr(limits, "SupportsTriggerA
 class _Landings:
     """The list of captures of a stream, which grows as they land."""
 
-    def __init__(self, options: SourceOptions, shares: int) -> None:
+    def __init__(self, options: SourceOptions, tasks: int) -> None:
         """Open the list. Raises UsageError when it is that of another stream, or another query uses it."""
         self._options = options.stream
         self._checkpoint = checkpoint = Checkpoint(_absolute(options.stream.state_location))
@@ -208,7 +218,7 @@ class _Landings:
             "folder": options.paths[0],
             "sourceBy": options.source_by,
             "records": options.kind,
-            "partitions": shares,
+            "partitions": tasks,
             "ports": sorted(engine.ports),
             "decodeAs": {str(port): name for port, name in engine.decode_as.items()},
             "thresholds": dict(engine.thresholds),
@@ -295,25 +305,27 @@ class _States:
     def __init__(self, location: str) -> None:
         self._checkpoint = Checkpoint(_absolute(location))
 
-    def read(self, share: int, files: int) -> ShareState:
-        """Return the state after so many captures. Raises UsageError when there is none."""
-        state: ShareState | None = self._checkpoint.read_state(_state_name(share, files), ShareState)
-        if state is None:
-            message = f"{self._checkpoint.path} lacks the state after {files} captures: each batch must be read to its end"
-            raise UsageError(message)
-        return state
+    def names(self, files: int) -> dict[int, tuple[str, int]]:
+        """Return the name of the state of each share after so many captures, and its bytes."""
+        found = (state for name in self._checkpoint.state_names() if (state := _STATE_NAME.fullmatch(name)) is not None)
+        return {int(state[2]): (state[0], int(state[3])) for state in found if int(state[1]) == files}
 
-    def write(self, share: int, files: int, state: ShareState) -> None:
-        """Keep the state after so many captures."""
-        self._checkpoint.write_state(_state_name(share, files), state)
+    def read(self, batch: ShareBatch) -> States:
+        """Return the states before a batch. Raises UsageError when one is missing."""
+        found = [self._checkpoint.read_state(name, ShareState) for name in batch.states]
+        if None in found or len(found) < len(batch.shares):
+            message = f"{self._checkpoint.path} lacks the state after {batch.first} captures: each batch must be read to its end"
+            raise UsageError(message)
+        return dict(zip(batch.shares, found, strict=True))
+
+    def write(self, files: int, states: States) -> None:
+        """Keep the states after so many captures."""
+        for share, state in states.items():
+            self._checkpoint.write_state(f"{files:09}-{share:03}-{state.size}.bin", state)
 
     def drop_before(self, files: int) -> None:
         """Remove the states after fewer captures."""
         self._checkpoint.remove_states(lambda name: (state := _STATE_NAME.fullmatch(name)) is not None and int(state[1]) < files)
-
-
-def _state_name(share: int, files: int) -> str:
-    return f"{files:09}-{share:03}.bin"
 
 
 def _absolute(place: str) -> str:

@@ -1,7 +1,7 @@
 """Facts for rules across connections that wait in the checkpoint of a stream: in which files, and when they are evaluated.
 
-A fact waits until no connection can add to its key, an hour and more, so that far more facts wait than a batch brings. Each share of the
-connections appends those of a batch in a file. An evaluation takes the facts of some keys only, of slices that take turns: each once in an
+A fact waits until no connection can add to its key, an hour and more, so that far more facts wait than a batch brings. Each task of a
+batch appends its facts in a file. An evaluation takes the facts of some keys only, of slices that take turns: each once in an
 hour of the captures.
 """
 
@@ -29,8 +29,8 @@ BATCHES_MAX = 250
 class WaitingFacts(msgspec.Struct, frozen=True):
     """Files with the facts that wait after a batch of a stream."""
 
-    shares: int
-    """Number of shares of the connections, each with a file in each batch."""
+    tasks: int
+    """Number of tasks of a batch, each with a file."""
     batches: list[int] = []
     """Batches whose facts some slice was not evaluated with, by the number of captures after each."""
     slices: tuple[str, ...] = ("",) * (SLICES + 1)
@@ -50,7 +50,7 @@ class WaitingFacts(msgspec.Struct, frozen=True):
         return [*([left] if left else []), *self._appended(_batch_of(left))]
 
     def _appended(self, after: int) -> list[str]:
-        return [of_share(batch, share) for batch in self.batches if batch > after for share in range(self.shares)]
+        return [of_task(batch, task) for batch in self.batches if batch > after for task in range(self.tasks)]
 
     def with_batch(self, batch: int, newest: int, *, has_facts: bool) -> WaitingFacts:
         """Return the files after a batch that came to the time `newest`."""
@@ -75,12 +75,12 @@ class WaitingFacts(msgspec.Struct, frozen=True):
         oldest = min(map(_batch_of, slices))
         batches = [batch for batch in self.batches if batch > oldest]
         time = newest if len(due) == SLICES else min(self.time + len(due) * STEP_NANOSECONDS, newest)
-        return WaitingFacts(self.shares, batches, tuple(slices), (self.next + len(due)) % SLICES, time)
+        return WaitingFacts(self.tasks, batches, tuple(slices), (self.next + len(due)) % SLICES, time)
 
 
-def of_share(batch: int, share: int) -> str:
-    """Return the name of the file with the facts of a share in a batch."""
-    return f"{batch:09}-{share:03}"
+def of_task(batch: int, task: int) -> str:
+    """Return the name of the file with the facts of a task in a batch."""
+    return f"{batch:09}-{task:03}"
 
 
 def left_by(batch: int, task: int) -> str:

@@ -6,7 +6,6 @@ import pickle
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,10 +28,11 @@ from pulsarscope.output.export.arrow import table
 from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.fact_slices import read_slice
-from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Evaluation, Job, JoinLegs, ReadFiles, decode_share
+from pulsarscope.spark.flow_shares import deal
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Evaluation, Job, JoinLegs, ReadFiles, decode_shares
 from pulsarscope.spark.record_batch import to_record_batch
 from pulsarscope.spark.scan import DivideFiles, PortionSummary, ScanPortions
-from pulsarscope.spark.share_decoder import ShareBatch, ShareState
+from pulsarscope.spark.share_decoder import ShareBatch, ShareState, States
 from pulsarscope.spark.shuffle_batches import TaskReport
 from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts
 from tests.scenarios.capturefile import ETHERNET, write_pcap
@@ -123,7 +123,7 @@ class Cluster:
                 to_record_batch([(row["source"], b"", row["file"], 0, row["data"]) for row in self.unrecognised], packed_segments.SCHEMA)
             )
         schema = packets.SCHEMA if by_packet else packed_segments.SCHEMA
-        dealt = deal(made, schema, packed_segments.ORDER, partitions)
+        dealt = deal_rows(made, schema, packed_segments.ORDER, partitions)
         decoded = [batch for part in dealt for batch in pickled(DecodeFlows(self.job, by_packet))(part)]
         self.batches = decoded + judged(self.job, shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)), partitions)
 
@@ -141,7 +141,7 @@ class Cluster:
 
 
 class Streamed:
-    """Decoder of captures in batches of a stream that begin at positions of the list, each share as in other processes."""
+    """Decoder of captures in batches of a stream that begin at positions of the list, each task as in another process."""
 
     def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: EngineOptions = EVERYTHING, *, partitions: int = 2) -> None:
         self.batches: list[Any] = []
@@ -149,10 +149,10 @@ class Streamed:
         """Number of connections that go on after each batch."""
         self.waiting: list[int] = []
         """Number of facts that each batch left pending."""
-        self._shares = partitions
+        self._tasks = partitions
         by_interface = SOURCE_BY_INTERFACE if inputs.by_interface else options.source_by
         self._options = msgspec.structs.replace(options, source_by=by_interface, rows_max=ROWS_MAX, together=True)
-        self._states: dict[int, ShareState] = {}
+        self._states: States = {}
         self._facts = WaitingFacts(partitions)
         with TemporaryDirectory() as folder:
             self._checkpoint = Checkpoint(folder)
@@ -167,12 +167,12 @@ class Streamed:
         sources = [inputs.source(file) for file in range(first, min(end, len(inputs.paths)))]
         paths = [*inputs.paths[first:end], *([""] if ends else [])]
         decoded: list[Any] = []
-        for number in range(self._shares):
-            share = ShareBatch(number, self._shares, first, paths, [*sources, *([None] if ends else [])])
-            state = self._states.get(number)
-            keep = partial(self._states.__setitem__, number)
-            state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ShareState | None)
-            decoded += decode_share(job, pickled(share), state, keep, self._checkpoint.path)
+        shares = 2 * self._tasks
+        states = msgspec.msgpack.decode(msgspec.msgpack.encode(self._states), type=dict[int, ShareState])
+        for task, part in enumerate(deal([(share + first) % shares for share in range(shares)], self._tasks)):
+            share = ShareBatch(task, part, shares, first, paths, [*sources, *([None] if ends else [])])
+            before = {number: states[number] for number in part if states}
+            decoded += decode_shares(job, pickled(share), before, self._states.update, self._checkpoint.path)
         self.batches += decoded
         reports = [msgspec.json.decode(row["data"], type=TaskReport) for row in rows_of(of_kind(shuffle_batches.REPORT, decoded))]
         assert len({report.packets for report in reports}) == 1
@@ -182,12 +182,10 @@ class Streamed:
         self._facts = self._facts.with_batch(progress.files, progress.newest, has_facts=any(report.facts for report in reports))
         slices = [*range(SLICES)] if self._facts.names() else []
         if slices:
-            evaluation = Evaluation(job, self._checkpoint.path, self._facts, progress, slices, self._shares)
+            evaluation = Evaluation(job, self._checkpoint.path, self._facts, progress, slices, self._tasks)
             self.batches += evaluation.join_legs()
-            self.batches += [batch for task in position_batches(range(self._shares)) for batch in pickled(evaluation)([task])]
-            self._facts = (
-                WaitingFacts(self._shares) if ends else self._facts.evaluated(slices, progress.files, self._shares, progress.newest)
-            )
+            self.batches += [batch for task in position_batches(range(self._tasks)) for batch in pickled(evaluation)([task])]
+            self._facts = WaitingFacts(self._tasks) if ends else self._facts.evaluated(slices, progress.files, self._tasks, progress.newest)
         rows = [row for number in range(SLICES) for row in read_slice(self._checkpoint, self._facts.of_slice(number), number).to_pylist()]
         self.waiting.append(sum(row["count"] for row in rows))
 
@@ -209,7 +207,7 @@ def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
     legs = list(pickled(JoinLegs(job))(table.to_batches()))
     outer_of = {row["connection"]: row["key"] for row in rows_of(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, legs)))}
     others = [{**row, "outer": outer_of.get(row["connection"])} for row in rows if not row["rule"].endswith(OF_LEGS)]
-    dealt = deal(
+    dealt = deal_rows(
         pa.Table.from_pylist(others, shuffle_batches.FACTS).to_batches(), shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions
     )
     return [*legs, *(batch for part in dealt for batch in pickled(EvaluateFacts(job))(part))]
@@ -245,7 +243,7 @@ def of_kind(kind: str, batches: Iterable[Any]) -> list[Any]:
     return [batch.filter(pa.array([name == kind for name in batch.column("kind").to_pylist()])) for batch in batches]
 
 
-def deal(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: int) -> list[list[Any]]:
+def deal_rows(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: int) -> list[list[Any]]:
     """Return sorted partitions in batches of a few rows; rows of equal first two columns of the order share a partition."""
     names = schema.names
     places = [names.index(name) for name in order]

@@ -12,7 +12,7 @@ from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.spark import checkpoint as module
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
 from pulsarscope.spark.table_files import sync_files
-from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts, of_share
+from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts, of_task
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
 
@@ -25,7 +25,7 @@ def begun(folder: Path) -> Checkpoint:
 
 def append(kept: Checkpoint, batch: int) -> None:
     """Write the facts of a batch."""
-    with kept.writing(f"facts/{of_share(batch, 0)}", "0" * 32 + "-") as stream:
+    with kept.writing(f"facts/{of_task(batch, 0)}", "0" * 32 + "-") as stream:
         stream.write(b"x")
 
 

@@ -15,7 +15,7 @@ from pulsarscope.engine.flows import fact_rules, settled_before
 from pulsarscope.spark import fact_slices
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.fact_slices import evaluated, facts_of, read_slice, written
-from pulsarscope.spark.waiting_facts import ANCHORS, SLICES, of_share
+from pulsarscope.spark.waiting_facts import ANCHORS, SLICES, of_task
 from tests.spark.inside import BY_DEFAULT, EVERYTHING
 
 SECOND = 1_000_000_000
@@ -36,7 +36,7 @@ def kept(tmp_path: Path) -> Checkpoint:
 
 
 def append(checkpoint: Checkpoint, share: int, facts: list[RuleFact]) -> None:
-    with written(checkpoint, of_share(1, share), fact_rules(BY_DEFAULT)) as writer:
+    with written(checkpoint, of_task(1, share), fact_rules(BY_DEFAULT)) as writer:
         for each in facts:
             writer.add(*each)
 
@@ -54,7 +54,7 @@ def test_facts_come_back_by_key_in_the_order_of_their_places(tmp_path: Path, mon
     made = [(CLIENTS, f"topic {number % 40}", fact(START, number)) for number in range(200)]
     append(checkpoint, 0, [*made[100:], (LEGS, "a", fact(START, 7))])
     append(checkpoint, 1, [*made[:100], (LEGS, "a", fact(START, 8))])
-    names = [of_share(1, 0), of_share(1, 1)]
+    names = [of_task(1, 0), of_task(1, 1)]
     found: dict[str, list[int]] = {}
     for _, rows in slices(checkpoint, names):
         for _, key, each in facts_of(rows.sort_by("subject")):
@@ -74,7 +74,7 @@ def after(checkpoint: Checkpoint, newest: int | None, options: Any = BY_DEFAULT)
 
     with pytest.MonkeyPatch.context() as patch, written(checkpoint, "000000002-left-000", rules) as writer:
         patch.setattr(fact_slices, "unpack", counted)
-        assert {row.kind for row in evaluated(slices(checkpoint, [of_share(1, 0)]), writer, options, newest, [])} <= {"finding"}
+        assert {row.kind for row in evaluated(slices(checkpoint, [of_task(1, 0)]), writer, options, newest, [])} <= {"finding"}
     left: Rows = {}
     for _, rows in slices(checkpoint, ["000000002-left-000"]):
         for row in rows.to_pylist():
@@ -130,7 +130,7 @@ def test_of_very_many_facts_of_a_key_the_first_and_the_last_ones_are_left(tmp_pa
 
 def test_what_an_attempt_wrote_that_failed_is_nowhere(tmp_path: Path) -> None:
     checkpoint = kept(tmp_path)
-    with suppress(RuntimeError), written(checkpoint, of_share(1, 0), fact_rules(BY_DEFAULT)) as writer:
+    with suppress(RuntimeError), written(checkpoint, of_task(1, 0), fact_rules(BY_DEFAULT)) as writer:
         writer.add(CLIENTS, "t", fact(START))
         raise RuntimeError
     assert [path.name[0] for path in (tmp_path / "kept" / "facts").iterdir()] == ["_"]

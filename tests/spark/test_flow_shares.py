@@ -6,7 +6,7 @@ import pytest
 
 from pulsarscope.capture import BlockReader, Inputs, expand_inputs
 from pulsarscope.model.flow import reverse_key, source_endpoint
-from pulsarscope.spark.flow_shares import SHARE_BYTES, SHARES_MAX, FlowShare, KeptFlows, Wanted, capture_sets, shares_of
+from pulsarscope.spark.flow_shares import SHARE_BYTES, SHARES_MAX, FlowDivision, FlowShare, KeptFlows, Wanted, capture_sets, deal, shares_of
 from tests.spark.inside import SOURCE_PER_FILE
 
 
@@ -84,3 +84,33 @@ def test_flows_without_a_packet_in_the_chosen_files_or_times_are_left_out(captur
     none = KeptFlows(inputs, FlowShare(0, 2), Wanted())
     none.choose([True, True], lambda given: [False for _ in given])
     assert kept(inputs, none) == [set(), set()]
+
+
+@pytest.mark.parametrize("shares", [[0, 3], [1, 2, 4], [0, 1, 2, 3, 4]])
+def test_a_task_reads_once_for_its_shares(captures: Path, shares: list[int]) -> None:
+    path = str(captures / "stuck-consumer.pcap")
+    inputs = Inputs([path], None, [])
+    division = FlowDivision(shares, 5)
+    for whole, *singles in zip(
+        BlockReader(path), *([*KeptFlows(inputs, FlowShare(0, 1, share, 5), Wanted()).read(path, 0)] for share in shares), strict=True
+    ):
+        packets, findings = whole.packets, whole.findings
+        parts = division.divided(whole)
+        assert [part.flows.keys() for part in parts] == [single.flows.keys() for single in singles]
+        assert [part.control for part in parts] == [single.control for single in singles]
+        assert [part.packets for part in parts] == [packets] + [0] * (len(shares) - 1)
+        assert [part.findings for part in parts] == [findings] + [[]] * (len(shares) - 1)
+
+
+@pytest.mark.parametrize(
+    ("loads", "tasks", "dealt"),
+    [
+        ([0, 0, 0, 0], 2, [[0, 2], [1, 3]]),
+        ([5, 9, 1, 8], 2, [[1, 2], [0, 3]]),
+        ([7, 7, 7, 7, 7, 7, 0, 0], 2, [[0, 2, 4, 6], [1, 3, 5, 7]]),
+        ([0, 0, 90, 0, 0, 1], 3, [[2], [5], [0, 1, 3, 4]]),
+        ([3], 1, [[0]]),
+    ],
+)
+def test_shares_are_dealt_by_their_loads(loads: list[int], tasks: int, dealt: list[list[int]]) -> None:
+    assert deal(loads, tasks) == dealt

@@ -19,7 +19,7 @@ from pulsarscope.spark.fact_slices import facts_of, read_slice, written
 from pulsarscope.spark.landing_folder import LandingFolder
 from pulsarscope.spark.remote_files import list_files, open_path, system_at
 from pulsarscope.spark.table_files import TableWriter, finish_tables, require_empty
-from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts, of_share
+from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts, of_task
 from tests.spark.inside import BY_DEFAULT, Cluster, cut, local, texts
 
 ThreadedMotoServer = pytest.importorskip("moto.server", reason="no moto: pip install 'moto[s3,server]'").ThreadedMotoServer
@@ -123,13 +123,13 @@ def test_the_checkpoint_of_a_stream_in_a_bucket(bucket: Bucket, captures: Path, 
     assert kept.read_state("000000002-000.bin", dict[str, Any]) is None
     fact = Fact(Where(None, 0, 1, 0, 7, "c"), "delivered", {})
     for batch in (1, 2):
-        with written(kept, of_share(batch, 0), fact_rules(BY_DEFAULT)) as writer:
+        with written(kept, of_task(batch, 0), fact_rules(BY_DEFAULT)) as writer:
             writer.add("pulsar:journey", "7:1", fact)
-    tables = [read_slice(kept, [of_share(1, 0), of_share(2, 0)], number) for number in range(SLICES)]
+    tables = [read_slice(kept, [of_task(1, 0), of_task(2, 0)], number) for number in range(SLICES)]
     assert [each for table in tables for each in facts_of(table)] == [("pulsar:journey", "7:1", fact)] * 2
     kept.commit(Commit(0, 2, WaitingFacts(1, [2])))
     with pytest.raises(FileNotFoundError):
-        kept.opened(f"facts/{of_share(1, 0)}")
+        kept.opened(f"facts/{of_task(1, 0)}")
     assert Checkpoint(bucket.uri("kept")).last_commit().facts == WaitingFacts(1, [2])
     bucket.put("in/0.pcap", b"changed")
     assert not kept.captures()[0].is_unchanged()

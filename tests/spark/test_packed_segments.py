@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pulsarscope.capture import BlockReader, Segment
 from pulsarscope.spark import packets
 from pulsarscope.spark.packed_segments import ORDER, SCHEMA, FlowReader, pack, pack_file, unpack
-from tests.spark.inside import deal
+from tests.spark.inside import deal_rows
 
 SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
     st.integers(1, 2**40),
@@ -41,11 +41,11 @@ def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *,
         for key, segments in block.flows.items():
             want.setdefault(key, []).extend(segments)
     made = (
-        packets.pack_packets(deal(packets.packet_batches(BlockReader(path, 5), None, 5), packets.SCHEMA, ORDER, 1)[0])
+        packets.pack_packets(deal_rows(packets.packet_batches(BlockReader(path, 5), None, 5), packets.SCHEMA, ORDER, 1)[0])
         if by_packet
         else None
     )
-    batches = deal(pack_file(BlockReader(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
+    batches = deal_rows(pack_file(BlockReader(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
     got: dict[bytes, list[Segment]] = {}
     for blocks in FlowReader(batches):
         assert isinstance(blocks, Iterator)
