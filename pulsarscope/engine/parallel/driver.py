@@ -1,18 +1,17 @@
 """The driver of several processes: a run that cannot be told from that of one.
 
-Each process, this one among them when they are few, reads all files and assembles all streams, which takes little, and decodes the
-connections of its share; so all that packets alone decide is the same in each. Rows come with keys, and are merged here part by part. Rules
-of one connection run where the connection is decoded; facts for rules across connections come here, in the order in which one process emits
-them.
+Each process reads all files and assembles all streams, which takes little, and decodes the connections of its share; so all that packets
+alone decide is the same in each. Rows come with keys, and are merged part by part. Rules of one connection run where the connection is
+decoded; facts for rules across connections come here, in the order in which one process emits them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine import local
@@ -20,7 +19,6 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.process import Process
-from pulsarscope.engine.parallel.shares import MERGING_WORK
 from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Prepare, Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.limits import JOBS_MAX
@@ -94,43 +92,37 @@ class ParallelRun(Totals):
     def __iter__(self) -> Generator[RowBatch, None, None]:
         prepare = self._prepare
         with ExitStack() as stack:
-            answers = self._start(stack)
-            firsts = [answer() for answer in answers]
+            processes = self._start(stack)
+            firsts = [process.answer() for process in processes]
             while not (self.stopped or any(isinstance(answer, Finished) for answer in firsts)):
                 self._begin_part(firsts)
                 self.endpoints, self.dissector_of, self._preambles, self._places = {}, {}, {}, {}
-                results = [partial(next, self._results(*source)) for source in zip(firsts, answers, strict=True)]
-                for batch in merged(results, self._conclude, None if prepare is None else prepare.join):
+                answers = [partial(next, self._results(*source)) for source in zip(firsts, processes, strict=True)]
+                for batch in merged(answers, self._conclude, None if prepare is None else prepare.join):
                     self._engine.progress = batch.file, batch.bytes_read, batch.last_packet
                     yield batch
-                firsts = [answer() for answer in answers]
-        for finished in firsts:
-            self.endpoints |= finished.endpoints
-            self.dissector_of |= finished.dissector_of
+                firsts = [process.answer() for process in processes]
+        for answer in firsts:
+            self.endpoints |= answer.endpoints
+            self.dissector_of |= answer.dissector_of
         for batch in self._engine.finish():
             if prepare is not None:
                 batch.prepared, batch.rows = prepare.join(prepare.prepare(batch.rows)), []
             yield batch
         self.complete = not self.stopped
 
-    def _start(self, stack: ExitStack) -> list[Callable[[], Any]]:
-        """Start the other processes, and give each its task; return what gives the next answer of each, of this one first.
-
-        This one decodes, too, unless merging is more than its part of all the work.
-        """
-        merging = MERGING_WORK if self._jobs * MERGING_WORK < 1 else 0.0
-        tasks = [Decode(self.inputs, self._options, number, self._jobs, self._prepare, merging=merging) for number in range(self._jobs)]
-        own = [stack.enter_context(closing(task())) for task in tasks if merging and not task.number]
-        others = [stack.enter_context(Process()) for _ in tasks[len(own) :]]
-        for process, task in zip(others, tasks[len(own) :], strict=True):
-            process.ask(task)
-        return [*(partial(next, answers) for answers in own), *(process.answer for process in others)]
+    def _start(self, stack: ExitStack) -> list[Process]:
+        """Start the processes, and give them their tasks."""
+        processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
+        for number, process in enumerate(processes):
+            process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare))
+        return processes
 
     def _begin_part(self, firsts: Sequence[Result]) -> None:
         """Handle the first results of a part."""
 
-    def _results(self, result: Result, answer: Callable[[], Any]) -> Iterator[Result]:
-        """Give the results of one process from this one on, counted; `answer` gives the next."""
+    def _results(self, result: Result, process: Process) -> Iterator[Result]:
+        """Give the results of one process from this one on, counted."""
         while True:
             self.packets += result.packets
             self.connections += result.connections
@@ -142,7 +134,7 @@ class ParallelRun(Totals):
             self._places |= result.places
             self._preambles |= result.preambles
             yield result
-            result = answer()
+            result = process.answer()
 
     def _conclude(self, facts: list[KeyedFact]) -> RowBatch:
         """Return the findings that facts bring about before the end of the run."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from threading import Semaphore, Thread
-from typing import Any
 
 from pulsarscope.capture import Inputs
 from pulsarscope.capture.steps import LiveStep
@@ -42,7 +41,7 @@ class LiveRun(ParallelRun):
         """Return the number of open connections of a known protocol."""
         return self._open
 
-    def _start(self, stack: ExitStack) -> list[Callable[[], Any]]:
+    def _start(self, stack: ExitStack) -> list[Process]:
         feeder = Thread(target=self._send_steps, daemon=True)
         stack.callback(self._end, feeder)  # behind the processes, whose ends free it
         processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
@@ -50,7 +49,7 @@ class LiveRun(ParallelRun):
             process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare, by_steps=True))
         self._processes = processes
         feeder.start()
-        return [process.answer for process in processes]
+        return processes
 
     def _send_steps(self) -> None:
         last = LiveStep(last=True)

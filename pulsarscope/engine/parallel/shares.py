@@ -14,9 +14,6 @@ from pulsarscope.tcp import ConnectionEvents, sequence_difference
 BLOCKS_AHEAD = 8
 """Blocks that are looked at for the work of connections that begin: several thousand packets, and at most 8 MiB."""
 
-MERGING_WORK = 0.3
-"""Work of merging rows and evaluating facts, as a part of that of the connections that they come from."""
-
 PSH = 0x08
 
 CONNECTION_PACKETS = 32
@@ -35,15 +32,8 @@ class ProcessShare:
     That is the work so far, and in the blocks ahead. All processes come to the same result.
     """
 
-    def __init__(self, number: int, count: int, framings: Sequence[Framing] = (), merging: float = 0.0) -> None:
-        """Begin.
-
-        Args:
-            number: position of the process among all.
-            count: number of processes.
-            framings: those of the protocols.
-            merging: work of the first process with the rows of all, as a part of that of the connections that they come from.
-        """
+    def __init__(self, number: int, count: int, framings: Sequence[Framing] = ()) -> None:
+        """Begin; `number` is the position of the process among `count`, `framings` are those of the protocols."""
         self._number = number
         self._loads = [0.0] * count
         """Work by process, in packets, up to the last block ahead."""
@@ -52,7 +42,6 @@ class ProcessShare:
         self._flows: dict[bytes, tuple[int, float]] = {}
         """Position of the process, and work of a packet, of each flow of these."""
         self._framings = framings
-        self._merging = merging
         self._reader: ReadAhead | None = None
 
     def read(self, blocks: Blocks, ahead: int = BLOCKS_AHEAD) -> Blocks:
@@ -61,14 +50,10 @@ class ProcessShare:
         return self._reader
 
     def _expect(self, block: Block) -> None:
-        flows = self._flows
+        loads, flows = self._loads, self._flows
         for key, segments in block.flows.items():
             if (known := flows.get(key)) is not None:
-                self._add(known[0], len(segments) * known[1])
-
-    def _add(self, owner: int, work: float) -> None:
-        self._loads[owner] += work
-        self._loads[0] += work * self._merging
+                loads[known[0]] += len(segments) * known[1]
 
     def select(self, events: Sequence[ConnectionEvents]) -> Iterator[tuple[int, ConnectionEvents]]:
         """Give the connections of this process, each with its position among all."""
@@ -99,7 +84,7 @@ class ProcessShare:
         works.sort(key=lambda work: -work[0])
         for work, name, flows in works:
             owner = self._owners[name] = loads.index(min(loads))
-            self._add(owner, CONNECTION_PACKETS + work)
+            loads[owner] += CONNECTION_PACKETS + work
             for flow, _, each in flows:
                 self._flows[flow] = owner, each
 

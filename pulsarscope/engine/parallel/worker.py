@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -140,10 +140,8 @@ class Decode(msgspec.Struct, frozen=True):
     prepare: Prepare | None
     by_steps: bool = False
     """The input comes on standard input, behind the task, in steps."""
-    merging: float = 0.0
-    """Work of the first process with the rows of all; see `ProcessShare`."""
 
-    def __call__(self) -> Generator[Result | Finished, None, None]:
+    def __call__(self) -> Iterator[Result | Finished]:
         """Give at least one answer for each part of the run."""
         facts: list[KeyedFact] = []
 
@@ -151,7 +149,7 @@ class Decode(msgspec.Struct, frozen=True):
             facts.append((engine.next_key(), rule, key, pack(fact), fact.where.time))
 
         totals = Totals()
-        share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)), self.merging)
+        share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
         engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=share.select, first=not self.number)
 
         def read(path: str, file: int) -> Blocks:

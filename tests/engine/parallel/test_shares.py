@@ -133,14 +133,6 @@ def test_two_with_much_to_do_are_parted_though_their_work_comes_later(behind: in
     assert found["0:1"] != found["0:2"]
 
 
-def test_the_first_process_gets_less_when_it_merges() -> None:
-    blocks = [block({key_of(number): segments(100, frame(100)) for number in range(1, 9)})]
-    shares = [ProcessShare(number, 2, (FRAMING,), merging=0.3) for number in range(2)]
-    parts = [[event(number) for number in range(1, 9)]]
-    selected = [[len([*share.select(part)]) for _, part in zip(share.read(Source(blocks)), parts, strict=True)] for share in shares]
-    assert selected == [[3], [5]]
-
-
 @pytest.mark.parametrize("framings", [(FRAMING,), ()])
 def test_many_small_frames_are_more_work_than_as_many_packets_of_a_large_one(framings: tuple[Framing, ...]) -> None:
     large = frame(1448 * 200)
