@@ -398,6 +398,21 @@ def test_the_id_of_a_producer_that_left_or_may_have_left_is_free(
     assert ended(tmp_path, talk, "open").of(PRODUCER) == []
 
 
+@pytest.mark.parametrize(("receipts", "between"), [(1, "migrated"), (30, "migrated"), (0, "late")])
+def test_the_id_of_a_producer_that_was_sent_away_is_free(tmp_path: Path, receipts: int, between: str) -> None:
+    """To another cluster, or by a close before the capture: the broker answers an earlier SEND, and none that crossed the close."""
+    talk = Conversation(acknowledge=False)
+    for number in range(receipts):
+        talk.wait(50 * MILLISECOND).client(send(1, 40 + number)).server(receipt(1, 40 + number, entry=40 + number))
+    if between == "late":
+        talk.client(send(1, 41)).server(receipt(1, 40, entry=40))
+    else:
+        talk.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type="Producer", brokerServiceUrl="pulsar://b:6650"))
+    talk.wait(300 * MILLISECOND).client(producer(1, "q", 71)).server(created("q", 71))
+    talk.client(send(1, 90)).server(receipt(1, 90, entry=90)).wait(SECOND)
+    assert ended(tmp_path, talk, "open").of(PRODUCER) == []
+
+
 def acknowledging(*, acks: int, every: int, between: str, topic: str) -> Conversation:
     """A consumer from before the capture that acknowledges and grants no permits, and a SUBSCRIBE with its id."""
     talk = Conversation(acknowledge=False)

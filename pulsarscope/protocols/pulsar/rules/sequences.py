@@ -69,6 +69,8 @@ class ProducerSession(msgspec.Struct):
     """Sequence id of the chunked message that is being sent."""
     confirmed: int = -1
     """Highest sequence id with a receipt."""
+    migrated: bool = False
+    """True once the broker has sent it to another cluster."""
     sent: int = 0
     resending: bool = False
     """True after a refused SEND, when the client sends again all that waits."""
@@ -141,9 +143,14 @@ class SequenceRule(ConnectionRule):
             remember(self._requests, where.name, number, PRODUCERS_MAX)
 
     def _note_taken(self, row: FrameRow, number: int) -> None:
-        """Note a PRODUCER with the id of one from before the capture: a receipt shows that the broker had not closed that."""
+        """Note a PRODUCER with the id of one from before the capture.
+
+        A receipt for a SEND of the capture shows that the broker had not closed that; one for an earlier SEND may come after a close.
+        """
         session = self._sessions.get(number)
-        if session is not None and session.inferred and session.confirmed >= 0 and len(self._taken) < SAMPLES_MAX:
+        if session is None or not session.inferred or session.migrated or session.first is None:
+            return
+        if session.confirmed >= session.first and len(self._taken) < SAMPLES_MAX:
             self._taken.append((where_of(row), number, session.where.name, bounded_name(row.topic)))
 
     def _producer_success(self, row: FrameRow) -> None:
@@ -261,6 +268,12 @@ class SequenceRule(ConnectionRule):
         number = (row.fields or {}).get("producer_id", -1)
         self._finish(number, where_of(row), closed=True)
         self._form.closed(number, row)
+
+    def _migrated(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        session = self._sessions.get(fields.get("resource_id", -1))
+        if session is not None and str(fields.get("resource_type", "")).lower() == "producer":
+            session.migrated = True
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit the sessions of all producers that are open, and judge the form of what was sent."""
@@ -390,6 +403,7 @@ class SequenceRule(ConnectionRule):
         "PRODUCER": _producer,
         "PRODUCER_SUCCESS": _producer_success,
         "CLOSE_PRODUCER": _close,
+        "TOPIC_MIGRATED": _migrated,
         "SEND": _send,
         "SEND_RECEIPT": _receipt,
         "SEND_ERROR": _send_error,
