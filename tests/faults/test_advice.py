@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.commands import ack, delivery, flow, message
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -37,6 +37,15 @@ def advice(folder: Path, talk: Conversation) -> set[str | None]:
 @pytest.mark.parametrize(("count", "every", "kind"), [*product((10, 20, 90), (1, 20, 100, 400), ("Shared", "Exclusive", None))])
 def test_one_permit_at_a_time_is_told(tmp_path: Path, count: int, every: int, kind: str) -> None:
     assert ONE in advice(tmp_path, consuming(count, 1, 1000, every, kind))
+
+
+@pytest.mark.parametrize(("count", "entries", "batch"), [*product((20, 90), (1, 4, 8), (1,)), *product((12, 40), (4, 100), (9,))])
+def test_the_permits_of_all_ledgers_count(tmp_path: Path, count: int, entries: int, batch: int) -> None:
+    talk = Conversation(acknowledge=False).server(delivery(900))
+    for number in range(count):
+        metadata = {"num_messages_in_batch": batch}
+        talk.client(flow(1)).server(message(1, number, metadata=metadata, ledger=7 + number // entries)).wait(20 * MILLISECOND)
+    assert (ONE in advice(tmp_path, talk)) == (batch == 1)
 
 
 @pytest.mark.parametrize(

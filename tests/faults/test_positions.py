@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, note_delivery
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, flow, receipt, send
+from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, flow, message, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -56,6 +58,19 @@ def test_one_whose_subscription_may_be_that_of_a_consumer_from_before_the_captur
     older.wait(100 * MILLISECOND).server(*[delivery(entry) for entry in range(got)]).client(ack(*range(got))).close()
     diagnosis = diagnose(tmp_path, late(begin, published, 3), older_publishing(published, 10 * MILLISECOND), older)
     assert BEFORE not in diagnosis.codes
+
+
+@pytest.mark.parametrize(("turns", "ledgers"), [*product((1, 3, 50), ((8, 7), (7, 8, 9)))])
+def test_a_consumer_from_before_the_capture_is_one_fact_of_its_topic(tmp_path: Path, turns: int, ledgers: tuple[int, ...]) -> None:
+    """Redeliveries take turns between ledgers; a fact for each turn would push out others of the topic."""
+    talk = Conversation(acknowledge=False)
+    for turn in range(turns):
+        talk.server(*[message(1, turn, ledger=ledger) for ledger in ledgers])
+    context = Mock()
+    table: dict[int, Unsubscribed] = {}
+    for row in diagnose(tmp_path, talk).frames.values():
+        note_delivery(context, "backlog", table, row, 10)
+    assert [call.args[1] for call in context.emit_fact.call_args_list] == [f"topic of ledger {ledgers[0]}"]
 
 
 @pytest.mark.parametrize("names", [("s", "t"), ("t", "s")])

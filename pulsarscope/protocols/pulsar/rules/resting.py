@@ -28,29 +28,34 @@ _STOPPED_PAUSES, _STOPPED_ENTRIES = 10, 20
 """Longest times between two deliveries, and entries published behind the last one, that show that a consumer has stopped."""
 
 
-class Unsubscribed(msgspec.Struct):
-    """Deliveries to a consumer whose SUBSCRIBE is not in the capture."""
+class Consumption(msgspec.Struct):
+    """What a consumer got of all ledgers, and how it asked for that."""
 
-    topic: str | None
-    low: Position
-    high: Position
-    latest: Where
-    entries: int = 1
-    pause: int = 0
-    """Longest time between two deliveries, in nanoseconds."""
-    permits: int = 0
-    """Permits that it has at least: those of the capture, as if it had none before."""
-    messages: int = 1
+    messages: int = 0
     singles: int = 0
     """FLOWs of a single permit."""
     single: Where | None = None
     """The first of them."""
 
+
+class Unsubscribed(msgspec.Struct):
+    """Deliveries of one ledger to a consumer whose SUBSCRIBE is not in the capture."""
+
+    topic: str | None
+    low: Position
+    high: Position
+    latest: Where
+    totals: Consumption
+    entries: int = 1
+    pause: int = 0
+    """Longest time between two deliveries, in nanoseconds."""
+    permits: int = 0
+    """Permits that it has at least: those of the capture, as if it had none before."""
+
     def add(self, position: Position, where: Where, messages: int) -> None:
         """Add a delivery."""
         self.entries += self.low <= position
         self.permits = max(self.permits - messages, 0)
-        self.messages += messages
         self.pause = max(self.pause, where.time - self.latest.time)
         self.low, self.high, self.latest = min(self.low, position), max(self.high, position), where
 
@@ -59,12 +64,15 @@ def note_delivery(context: RuleContext, rule: str, table: dict[int, Unsubscribed
     """Note a message for a consumer that is unknown so far, and emit the first."""
     fields = row.fields or {}
     number, position, where = fields.get("consumer_id", -1), position_of(fields.get("message_id")), where_of(row)
+    messages = batch_size(row)
     if (consumer := table.get(number)) is not None and consumer.high[0] == position[0]:
-        consumer.add(position, where, batch_size(row))
+        consumer.add(position, where, messages)
     else:
-        remember(table, number, Unsubscribed(row.topic, position, position, where), limit)
-        if row.topic is not None:
+        if row.topic is not None and (consumer is None or consumer.topic != row.topic):
             context.emit_fact(rule, row.topic, where, OLDER, {"consumer_id": number})
+        consumer = Unsubscribed(row.topic, position, position, where, Consumption() if consumer is None else consumer.totals)
+        remember(table, number, consumer, limit)
+    consumer.totals.messages += messages
 
 
 def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
@@ -74,8 +82,8 @@ def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
         permits = fields.get("messagePermits", 0)
         consumer.permits += permits
         if permits == 1:
-            consumer.singles += 1
-            consumer.single = consumer.single or where_of(row)
+            consumer.totals.singles += 1
+            consumer.totals.single = consumer.totals.single or where_of(row)
 
 
 def older_consumer(context: RuleContext, row: FrameRow) -> ConsumerState:
@@ -86,8 +94,8 @@ def older_consumer(context: RuleContext, row: FrameRow) -> ConsumerState:
 def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed], now: int, *, is_open: bool) -> None:
     """Emit where the consumers of a connection stopped."""
     for number, consumer in table.items():
-        older = ConsumerState(number, consumer.topic, connection=context.connection)
-        advise_on_flows(context, older, consumer.single, consumer.singles, consumer.messages, consumer.latest.time)
+        older, totals = ConsumerState(number, consumer.topic, connection=context.connection), consumer.totals
+        advise_on_flows(context, older, totals.single, totals.singles, totals.messages, consumer.latest.time)
         if consumer.topic is None or consumer.entries < USUAL_ACKS or may_lack(context, consumer.latest.time, now, SERVER):
             continue
         values = {
