@@ -26,8 +26,8 @@ const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
 /// What opens entries: the opener of Python, a reader of batches where that may be used, with the bytes that each byte of a compressed
-/// payload may give, functions that let the messages of a SEND
-/// wait and release them, the types of entries and of rows of messages, and the list that takes entries.
+/// payload may give, functions that let the messages of a SEND wait and release them, the types of entries and of rows of messages, and
+/// the list that takes entries.
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]

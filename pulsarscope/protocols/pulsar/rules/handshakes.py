@@ -135,7 +135,8 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
             report("certificate-expires", fact.where, text, evidence | {"expires": ends})
     names = known.get("server-names", "").split(",")
     wanted = known.get("sni") or host(server).strip("[]")
-    refused = known.get("handshake") == "refused-by-client" or known.get("client-alert", _NOT_OF_NAMES[0]) not in _NOT_OF_NAMES
+    alert = known.get("client-alert")
+    refused = known.get("handshake") == "refused-by-client" or (alert is not None and alert not in _NOT_OF_NAMES)
     if names != [""] and refused and not any(_matches(name, wanted) for name in names):
         text = f"A client connected to {server} as {wanted}, and refused its certificate for {', '.join(names)}."
         report("tls-name-mismatch", fact.where, text, evidence | {"name": wanted, "names": names})
