@@ -354,6 +354,12 @@ def test_the_id_of_a_consumer_from_before_the_capture_is_taken(tmp_path: Path, f
     assert "from before the capture" in (row.text or "")
 
 
+def test_permits_need_no_threshold_for_the_id_of_a_consumer(tmp_path: Path) -> None:
+    talk = Conversation(acknowledge=False).server(delivery(100)).client(flow(10), ack(100)).wait(SECOND).client(ack(99))
+    _, evidence = ended(tmp_path, talk.client(subscribe(1, "c", 71)).server(success(71)).wait(SECOND), "open").only(CONSUMER)
+    assert "threshold" not in evidence
+
+
 def producing_since_before(*, sends: int, receipts: int, between: str, topic: str, lost: bool = False) -> Conversation:
     """A producer from before the capture that sends, and a PRODUCER with its id."""
     talk = Conversation(acknowledge=False)
@@ -431,6 +437,7 @@ def test_the_id_of_one_that_acknowledges_without_new_permits_is_taken(tmp_path: 
     row, evidence = diagnosis.only(CONSUMER)
     assert "SUBSCRIBE" in diagnosis.commands(row)
     assert evidence["count"] == 1
+    assert "consumer-id-reused-seconds" in evidence["threshold"]
 
 
 @pytest.mark.parametrize(

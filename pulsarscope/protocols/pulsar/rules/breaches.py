@@ -102,6 +102,8 @@ class Taken(msgspec.Struct):
     where: Where
     topic: str | None
     answered: bool = False
+    by_acks: bool = False
+    """True for a consumer from before the capture whose ACKs showed that it was there."""
 
 
 class Breach(msgspec.Struct):
@@ -222,8 +224,8 @@ class BreachRule(ConnectionRule):
             remember(self._taken, taken_id, Taken(where, topic), WAITING_MAX)
             return
         evidence = {field: taken_id[1], "topic": taken.topic, "second_topic": topic}
-        if noun == "consumer" and taken_id[1] in self._acknowledging:
-            evidence |= self._context.thresholds.evidence("consumer-id-reused-seconds")
+        if not taken.by_acks:
+            evidence |= self._context.thresholds.evidence()
         if taken.answered or taken.topic != topic:
             of = f"that of {taken.where.name}"
             of += "" if taken.topic == topic else f" for {taken.topic}" if taken.topic else ", from before the capture,"
@@ -251,23 +253,28 @@ class BreachRule(ConnectionRule):
             remember(self._left, left, None, WAITING_MAX)
 
     def _flow(self, row: FrameRow) -> None:
-        """Take the id of a consumer from before the capture."""
         self._any(row)
+        if row.direction == CLIENT:
+            self._take_older(row, by_acks=False)
+
+    def _take_older(self, row: FrameRow, *, by_acks: bool) -> None:
+        """Take the id of a consumer from before the capture."""
         taken_id = "consumer", (row.fields or {}).get("consumer_id", -1)
-        if not self._connecting and row.direction == CLIENT and taken_id not in self._left and taken_id not in self._taken:
+        if not self._connecting and taken_id not in self._left and taken_id not in self._taken:
             self._taken = self._taken or {}
-            remember(self._taken, taken_id, Taken(where_of(row), named_topic(bounded_name(row.topic)), answered=True), WAITING_MAX)
+            taken = Taken(where_of(row), named_topic(bounded_name(row.topic)), answered=True, by_acks=by_acks)
+            remember(self._taken, taken_id, taken, WAITING_MAX)
 
     def _ack(self, row: FrameRow) -> None:
         """Take the id of a consumer from before the capture that goes on acknowledging."""
-        if self._connecting:
+        if self._connecting or row.direction != CLIENT:
             return
         number = (row.fields or {}).get("consumer_id", -1)
         if (since := self._acknowledging.get(number)) is None:
             self._acknowledging = self._acknowledging or {}
             remember(self._acknowledging, number, row.time, WAITING_MAX)
         elif row.time - since >= self._context.thresholds.ns("consumer-id-reused-seconds"):
-            self._flow(row)
+            self._take_older(row, by_acks=True)
 
     def _response(self, row: FrameRow) -> None:
         command, fields = row.command or "", row.fields or {}
