@@ -15,7 +15,6 @@ mod frame_batch;
 mod frame_lines;
 mod frames;
 mod json;
-mod lz4;
 mod mask;
 mod message_buffers;
 mod message_lines;

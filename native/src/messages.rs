@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use lz4::block::decompress_to_buffer;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyType};
@@ -11,7 +12,6 @@ use sha2::{Digest, Sha256};
 
 use crate::caught;
 use crate::json::{self, Times};
-use crate::lz4;
 use crate::tables::Range;
 use crate::wire::Bytes;
 
@@ -294,7 +294,7 @@ impl BatchReader {
                 room.resize(size as usize, 0);
             }
             let out = &mut room[..size as usize];
-            plain!(lz4::decompress(payload, out));
+            plain!(decompress_to_buffer(payload, Some(size as i32), out).ok().filter(|&length| length == out.len()));
             data = out;
         }
         let batch = plain!(self.batch(py, data, count as usize, sequence_id)?);
