@@ -179,6 +179,8 @@ def evaluated(
 
 def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | None) -> Iterator[RuleFact]:
     """Yield the facts of a slice that are to be evaluated; hand others to the writer, but not those of keys that bring no finding."""
+    if rows.num_rows == 0:
+        return
     waiting, examined = _divided(rows.drop_columns("facts"), writer.rules, newest)
     for start in range(0, rows.num_rows, PART_ROWS):
         part = _of_subjects(rows.slice(start, PART_ROWS), waiting)
