@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
+from pulsarscope.dissect.rules import Fact
 from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
@@ -213,8 +214,8 @@ class Engine:
         """
         if self._rules is None:
             return RowBatch([], *self.progress)
-        for self._rules.key, rule, key, packed, time in facts:
-            self._rules.facts.add_packed(rule, key, packed, time)
+        for self._rules.key, rule, key, packed, time, deciding in facts:
+            self._rules.facts.add_packed(rule, key, packed, time, deciding)
         if settled:
             self._rules.settle(settled)
         found = self._rules.take()
@@ -269,9 +270,10 @@ class Engine:
         """Number of connections of any protocol of which packets may come."""
         return self._assembler.unfinished
 
-    def next_key(self) -> RowKey:
-        """Return the key of what the rules bring about next; see `RuleEngine.next_key`."""
-        return (0,) if self._rules is None else self._rules.next_key()
+    def keyed_fact(self, rule: str, key: str, fact: Fact) -> KeyedFact:
+        """Return a fact that the rules emit, for `add_facts` of another engine."""
+        rules = cast("RuleEngine", self._rules)
+        return (rules.next_key(), *rules.facts.packed(rule, key, fact))
 
     def set_loss(self, *, lost: bool) -> None:
         """Tell the rules whether a capture says that it lacks packets, of whichever connection."""

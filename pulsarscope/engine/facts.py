@@ -170,9 +170,7 @@ class Facts:
             if self._evaluated is not None and self._evaluated.count(rule, (key,)):
                 self.parted[rule] += 1
         else:
-            before = facts.size
-            facts.add(packed, time, pending.rule.idle_ns, deciding)
-            added = facts.size - before
+            added = facts.add(packed, time, pending.rule.idle_ns, deciding)
         keys[key] = facts
         pending.size += added
         self._size += added

@@ -68,18 +68,25 @@ class PendingFacts(msgspec.Struct, gc=False):
         """Bytes in memory, without the characters of the key."""
         return PENDING_BYTES + len(self.packs)
 
-    def add(self, packed: bytes, time: int, idle_ns: int, deciding: int = 1) -> None:
-        """Add a fact of this time, of a rule with such silences; `deciding` is 0 for one that can bring no finding."""
+    def add(self, packed: bytes, time: int, idle_ns: int, deciding: int = 1) -> int:
+        """Add a fact of this time, of a rule with such silences; `deciding` is 0 for one that can bring no finding.
+
+        Return how many bytes that takes.
+        """
         self.deciding += deciding
         if self.count == 1:
             self.packs = bytearray(self.packs)
         self.packs += packed
         self.time = max(self.time, time)
         self.count += 1
+        added = len(packed)
         if are_many(self.count, self.trimmed):
+            before = len(self.packs)
             kept = trimmed(self.facts(), idle_ns)
             self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)
             self.trimmed = len(kept)
+            added += len(self.packs) - before
+        return added
 
     def facts(self) -> list[Fact]:
         """Return them in the order of their places."""

@@ -20,7 +20,6 @@ from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
@@ -146,7 +145,7 @@ class Decode(msgspec.Struct, frozen=True):
         facts: list[KeyedFact] = []
 
         def emit_fact(rule: str, key: str, fact: Fact) -> None:
-            facts.append((engine.next_key(), rule, key, pack(fact), fact.where.time))
+            facts.append(engine.keyed_fact(rule, key, fact))
 
         totals = Totals()
         share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))

@@ -23,7 +23,7 @@ def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
     """A process's part: a row is its key and the number of the process."""
     ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     starts = [0, *ends[:-1]]
-    fact = (number, 0), "r", "k", b"", number
+    fact = (number, 0), "r", "k", b"", number, 1
     return [
         result([(key, number) for key in keys[start:end]], keys[start:end], [fact], ends=index == len(ends) - 1)
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
