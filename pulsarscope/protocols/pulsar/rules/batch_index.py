@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import ClassVar
 
-import msgspec
-
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
@@ -48,14 +46,9 @@ INDEXES_MAX = 65_536
 """Indexes of a batch that are compared."""
 
 
-class AckedEntry(msgspec.Struct):
-    """An entry of which at least one message was acknowledged."""
-
-    where: Where
-    """Its latest ACK."""
-    unacknowledged: int
-    """Bitmap of the other messages."""
-
+AckedEntry = tuple[int, int, int, int, int]
+"""An entry of which at least one message was acknowledged: file, packet, sub and time of its latest ACK, and the bitmap of the other
+messages. A plain tuple: a stream stores all of them after each batch."""
 
 AckedEntries = OrderedDict[Position, AckedEntry]
 """Acknowledged entries of a subscription by position, in the order of their ACKs."""
@@ -70,27 +63,29 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         """Acknowledged entries by topic and subscription."""
         self._size = 0
         """Remembered entries of all subscriptions."""
+        self._source: str | None = None
+        """Vantage point of the connection."""
 
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - reported at the end, whenever it is
         """Report the batches of which a consumer acknowledged only a part."""
         if not ending:
             return
-        partial = [(position, entry) for position, entry in self._entries_of(consumer).items() if entry.unacknowledged]
+        partial = [(position, *self._unpacked(entry)) for position, entry in self._entries_of(consumer).items() if entry[-1]]
         if partial:
-            missing = sum(entry.unacknowledged.bit_count() for _, entry in partial)
+            missing = sum(unacknowledged.bit_count() for *_, unacknowledged in partial)
             batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
             text = f"{consumer.title} acknowledged {batches} in part: {plural(missing, 'message')} left."
             evidence = {
-                "frames": frame_names(entry.where.name for _, entry in partial),
+                "frames": frame_names(where.name for _, where, _ in partial),
                 **consumer.evidence,
                 "batches": len(partial),
                 "messages": missing,
                 "not_acknowledged": [
-                    {"message_id": position, "batch_indexes": indexes_of(entry.unacknowledged, SAMPLES_MAX)}
-                    for position, entry in partial[:SAMPLES_MAX]
+                    {"message_id": position, "batch_indexes": indexes_of(unacknowledged, SAMPLES_MAX)}
+                    for position, _, unacknowledged in partial[:SAMPLES_MAX]
                 ],
             }
-            self.context.report("batch-partly-acked", partial[0][1].where, text, evidence)
+            self.context.report("batch-partly-acked", partial[0][1], text, evidence)
 
     def closed(self, consumer: ConsumerState, row: FrameRow) -> None:
         """Forget the subscription's ACKs when the broker closes it: a seek or an unload may bring acknowledged messages again."""
@@ -99,6 +94,11 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
 
     def _entries_of(self, consumer: ConsumerState) -> AckedEntries:
         return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
+
+    def _unpacked(self, entry: AckedEntry) -> tuple[Where, int]:
+        """Return the place of the latest ACK of an entry, and the bitmap of the messages that are not acknowledged."""
+        file, packet, sub, time, unacknowledged = entry
+        return Where(self._source, file, packet, sub, time, self.context.connection), unacknowledged
 
     def _reset(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
@@ -115,7 +115,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         if key not in self._acked and len(self._acked) >= SUBSCRIPTIONS_MAX:
             return
         entries = self._acked.setdefault(key, OrderedDict())
-        where = where_of(row)
+        self._source, file, packet, sub, time, _ = where_of(row)
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
@@ -130,29 +130,32 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
                 continue  # other subscriptions fill the memory
             ack_set = message_id.get("ack_set")
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
-            entries[position] = AckedEntry(where, remaining if previous is None else remaining & previous.unacknowledged)
+            entries[position] = file, packet, sub, time, remaining if previous is None else remaining & previous[-1]
 
     def _message(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
         if consumer is None:
             return
         position = position_of(fields.get("message_id"))
-        acked = self._entries_of(consumer).get(position)
-        if acked is None or row.time - acked.where.time < self.context.thresholds.ns("acked-redelivered-seconds"):
+        entry = self._entries_of(consumer).get(position)
+        if entry is None:
+            return
+        acked, unacknowledged = self._unpacked(entry)
+        if row.time - acked.time < self.context.thresholds.ns("acked-redelivered-seconds"):
             return
         delivered = (1 << min(batch_size(row), INDEXES_MAX)) - 1
         if fields.get("ack_set"):
             delivered &= bitmap(fields["ack_set"])
-        repeated = delivered & ~acked.unacknowledged
+        repeated = delivered & ~unacknowledged
         if repeated:
             del self._entries_of(consumer)[position]
             self._size -= 1
             where = where_of(row)
             ledger, entry = position
             messages = f"{plural(repeated.bit_count(), 'message')} of " if batch_size(row) > 1 else ""
-            text = f"{consumer.title} got {messages}{ledger}:{entry} again {duration(where.time - acked.where.time)} after the ACK."
+            text = f"{consumer.title} got {messages}{ledger}:{entry} again {duration(where.time - acked.time)} after the ACK."
             evidence = {
-                "frames": [acked.where.name, where.name],
+                "frames": [acked.name, where.name],
                 **consumer.evidence,
                 "message_id": [ledger, entry],
                 "batch_indexes": indexes_of(repeated, SAMPLES_MAX),

@@ -48,8 +48,9 @@ class CopyRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._seen: dict[tuple[Any, ...], tuple[str, str | None, str]] = {}
-        """Message id, checksum and frame by subscription, producer and sequence id."""
+        self._seen: dict[tuple[Any, ...], str] = {}
+        """Message id, checksum and frame by subscription, producer and sequence id: one text, because a stream stores all of them after
+        each batch."""
         self._copies = 0
 
     def _message(self, row: FrameRow) -> None:
@@ -59,11 +60,12 @@ class CopyRule(ConnectionRule):
         consumer = fields.get("consumer_id", -1)
         number = metadata.get("sequence_id")
         key = row.topic or consumer, row.subscription, metadata.get("producer_name"), number, metadata.get("publish_time")
-        stored = None if row.checksum is None else row.checksum.stored
-        before = self._seen.get(key)
-        if before is None:
-            remember(self._seen, key, (ident, stored, f"{row.file}:{row.packet}.{row.sub}"), ENTRIES_MAX)
-        elif before[0] != ident and before[1] == stored and self._copies < COPIES_MAX:
+        stored = str(None if row.checksum is None else row.checksum.stored)
+        if (known := self._seen.get(key)) is None:
+            remember(self._seen, key, f"{ident} {stored} {row.file}:{row.packet}.{row.sub}", ENTRIES_MAX)
+            return
+        before = known.split(" ")
+        if before[0] != ident and before[1] == stored and self._copies < COPIES_MAX:
             self._copies += 1
             frames = [before[2], where_of(row).name]
             values = {"number": number, "ids": [before[0], ident], "frames": frames, "subscription": row.subscription, "consumer": consumer}
