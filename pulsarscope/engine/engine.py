@@ -24,6 +24,7 @@ from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, st
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
+from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.snapshot import Parts, Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
@@ -31,7 +32,7 @@ from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
-from pulsarscope.model.limits import MEMORY_MAX_BYTES
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, MEMORY_MAX_BYTES
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
@@ -126,6 +127,8 @@ class Engine:
         if not options.anchors:
             self._for_rules.add(AnchorRow)
         self._assembler = Assembler()
+        self.resting = RestingConnections()
+        """Closed connections of the snapshot that were not needed yet."""
         self.progress = 0, 0, 0
         """File, bytes read of it, and last packet."""
         self.settled = 0
@@ -167,7 +170,11 @@ class Engine:
         for packets_before, log in secrets:
             place = block.file, packets_before
             block.findings += add_key_log(self._secrets, BytesIO(log), printable(self._inputs.paths[block.file]), place)
-        self.events = self._assembler.feed(block, self._inputs.following_start(block.file))
+        following_start = self._inputs.following_start(block.file)
+        if self.resting:
+            time = block.last_time if following_start is None else min(block.last_time, following_start)
+            self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS)
+        self.events = self._assembler.feed(block, following_start)
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:
@@ -190,6 +197,7 @@ class Engine:
     def end(self) -> Iterator[RowBatch]:
         """End all connections: what follows, if anything, is another vantage point."""
         self.settled = 0
+        self._wake()
         events = self._assembler.finish()
         self._assembler = Assembler()
         return self._end(events)
@@ -197,6 +205,7 @@ class Engine:
     def end_idle(self, time: int) -> Iterator[RowBatch]:
         """End the connections of which nothing follows that is captured at `time` or later; nanoseconds since the epoch."""
         self.settled = 0
+        self._wake(time=time - CLOSED_CONNECTION_NANOSECONDS)
         return self._end(self._assembler.finish_idle(time))
 
     def finish(self) -> Iterator[RowBatch]:
@@ -268,7 +277,7 @@ class Engine:
     @property
     def unfinished(self) -> int:
         """Number of connections of any protocol of which packets may come."""
-        return self._assembler.unfinished
+        return self._assembler.unfinished + len(self.resting)
 
     def keyed_fact(self, rule: str, key: str, fact: Fact) -> KeyedFact:
         """Return a fact that the rules emit, for `add_facts` of another engine."""
@@ -291,14 +300,24 @@ class Engine:
         """
         self._timelines.forget_ended()
         sources = [*self._timelines.settings]
-        state = self._shared(sources).dumps((self._assembler, self._tables))
+        shared = self._shared(sources)
+        self.resting.add(self._assembler, self._tables, shared)
+        state = shared.dumps((self._assembler, self._tables))
         self._go_on_with(Assembler(), [{} for _ in self._tables])
-        return pickle.dumps((sources, state))
+        resting, self.resting = self.resting, RestingConnections()
+        return pickle.dumps((sources, state, resting))
 
     def restore(self, snapshot: bytes) -> None:
         """Take up what an engine with the same options had open. Only of bytes that a process of the same run has made."""
-        sources, state = pickle.loads(snapshot)  # noqa: S301 - as said
+        sources, state, self.resting = pickle.loads(snapshot)  # noqa: S301 - as said
         self._go_on_with(*self._shared(sources).loads(state))
+
+    def _wake(self, flows: Iterable[bytes] = (), time: int = sys.maxsize) -> None:
+        for state in self.resting.wake(flows, time):
+            closed, tables = self._shared(self._timelines.settings).loads(state)
+            self._assembler.put_back(closed)
+            for mine, theirs in zip(self._tables, tables, strict=True):
+                mine.update(theirs)
 
     def _shared(self, sources: Iterable[str | None]) -> Shared:
         """Objects that connections refer to and each process makes for itself: settings, dissectors and what is in them."""

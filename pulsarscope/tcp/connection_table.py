@@ -81,6 +81,33 @@ class ConnectionTable:
         generation, _, _, streams = self._comparable.popleft()
         self._comparable_bytes -= sum(stream.drop_delivered(generation) for stream in streams)
 
+    def take_closed(self, least: int, after: int) -> list[Connection]:
+        """Remove and return the closed connections with data that ended behind a time, nanoseconds since the epoch, if they are so many.
+
+        `put_back` them before a packet of theirs comes, and before their time has come.
+        """
+        closed = [
+            connection
+            for connection in self._closed
+            if connection.end > after
+            and any(stream.segments for stream in connection.streams)
+            and all(self._table.get(stream.key) is connection for stream in connection.streams)
+        ]
+        if len(closed) < least:
+            return []
+        for connection in closed:
+            self._silent.pop(connection, None)
+            for stream in connection.streams:
+                del self._table[stream.key]
+        taken = set(closed)
+        self._closed = deque(connection for connection in self._closed if connection not in taken)
+        return closed
+
+    def put_back(self, closed: list[Connection]) -> None:
+        """Take up closed connections again."""
+        self._closed.extendleft(reversed(closed))
+        self._table |= {stream.key: connection for connection in closed for stream in connection.streams}
+
     def finish(self) -> list[ConnectionEvents]:
         """End the capture: deliver all buffered segments and finish all connections."""
         for connection in sorted(set(self._table.values()), key=position):

@@ -21,6 +21,7 @@ from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline_request import PipelineRequest, table_options
+from pulsarscope.engine import resting
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches
 from tests.scenarios import Conversation, write_pcap, write_pcapng
@@ -42,6 +43,11 @@ from tests.spark.inside import (
     read_options,
     ring,
 )
+
+
+@pytest.fixture(autouse=True)
+def _closed_connections_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resting, "RESTING_LEAST", 1)
 
 
 @pytest.fixture(scope="module")

@@ -137,10 +137,10 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         if consumer is None:
             return
         position = position_of(fields.get("message_id"))
-        entry = self._entries_of(consumer).get(position)
-        if entry is None:
+        known = self._entries_of(consumer).get(position)
+        if known is None:
             return
-        acked, unacknowledged = self._unpacked(entry)
+        acked, unacknowledged = self._unpacked(known)
         if row.time - acked.time < self.context.thresholds.ns("acked-redelivered-seconds"):
             return
         delivered = (1 << min(batch_size(row), INDEXES_MAX)) - 1

@@ -1,0 +1,63 @@
+"""Closed connections that wait for late packets, as bytes: they are most of a stream's state, which each batch takes up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.engine.snapshot import Shared
+from pulsarscope.model.limits import CLOSED_CONNECTIONS_MAX
+from pulsarscope.tcp import Assembler
+
+RESTING_LEAST = 128
+"""Number of closed connections that are stored together."""
+
+Tables = Sequence[dict[str, Any]]
+"""State by connection."""
+
+
+class _Group(NamedTuple):
+    first: int
+    """Time of the last packet of the connection that ended first."""
+    last: int
+    """That of the one that ended last."""
+    keys: frozenset[bytes]
+    """Flow keys of both directions."""
+    state: bytes
+
+
+class RestingConnections:
+    """Groups of closed connections of one vantage point, the earliest ones first."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._groups: list[_Group] = []
+
+    def __len__(self) -> int:
+        return sum(len(group.keys) for group in self._groups) // 2
+
+    def add(self, assembler: Assembler, tables: Tables, shared: Shared) -> None:
+        """Take closed connections from an assembler when they are many, but not again those that have rested."""
+        if len(self) >= CLOSED_CONNECTIONS_MAX:
+            return
+        closed = assembler.take_closed(RESTING_LEAST, max((group.last for group in self._groups), default=0))
+        if closed:
+            names, ends = [connection.name for connection in closed], [connection.end for connection in closed]
+            keys = frozenset(stream.key for connection in closed for stream in connection.streams)
+            of_names = [{name: table.pop(name) for name in names if name in table} for table in tables]
+            self._groups.append(_Group(min(ends), max(ends), keys, shared.dumps((closed, of_names))))
+
+    def wake(self, flows: Iterable[bytes], time: int) -> list[bytes]:
+        """Remove and return the groups with a connection that has a packet among flows, or had its last one before a time.
+
+        The last one is first. Each is the connections and their part of the tables, as `Shared` stores them.
+        """
+        groups, self._groups = self._groups, []
+        woken = []
+        for group in groups[::-1]:
+            if group.first >= time and group.keys.isdisjoint(flows):
+                self._groups.append(group)
+            else:
+                woken.append(group.state)
+        self._groups.reverse()
+        return woken
