@@ -81,6 +81,13 @@ class DepartureRule(ConnectionRule):
                 self._closed(*client, noun, closing._replace(subscription=row.subscription))
             remember(self._requests, where_of(row).name, (noun, number), CLIENTS_MAX)
 
+    def _named(self, row: FrameRow) -> None:
+        """Take the name that the broker chose for a producer, by which it asks when it comes back."""
+        request = self._requests.get(row.request or "")
+        name = (row.fields or {}).get("producer_name")
+        if name and request is not None and (client := self._clients.get(request)) is not None:
+            self._clients[request] = client[0], f"producer {name}"
+
     def _response(self, row: ExchangeRow) -> None:
         where = where_of(row)
         request = self._requests.pop(where.name, None)
@@ -177,6 +184,7 @@ class DepartureRule(ConnectionRule):
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _request,
+        "PRODUCER_SUCCESS": _named,
         "SUBSCRIBE": _request,
         "CLOSE_PRODUCER": _close,
         "CLOSE_CONSUMER": _close,

@@ -83,6 +83,25 @@ def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
     assert problem_codes(rows) == []
 
 
+def test_a_producer_comes_back_by_the_name_that_the_broker_chose(tmp_path: Path) -> None:
+    talk = connected().client(producer(name="")).server(created("broker-7")).client(subscribe()).server(success(2))
+    wait_until(talk, SECOND).server(close_producer(), close_consumer(request=BY_BROKER))
+    talk.client(producer(name="broker-7", request=9, epoch=1), subscribe(request=10)).server(created("broker-7", 9), success(10))
+    text, evidence = only(findings_of(tmp_path, talk), "topic-unloaded")
+    assert "closed producer broker-7, consumer c of s" in text
+    assert "; all came back, the last after" in text
+    assert len(evidence["recovered_ns"]) == 2
+
+
+def test_a_terminated_topic_is_not_unloaded_for_a_producer_that_the_broker_named(tmp_path: Path) -> None:
+    talk = connected().client(producer(name="")).server(created("broker-7"))
+    wait_until(talk, SECOND).server(close_producer())
+    talk.client(producer(name="broker-7", request=9, epoch=1)).server(error(9, "TopicTerminatedError", "Topic was already terminated"))
+    rows = findings_of(tmp_path, talk)
+    assert problem_codes(rows) == ["topic-terminated"]
+    assert with_code(rows, "topic-unloaded") == []
+
+
 def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
     talk = wait_until(served(), SECOND).server(close_producer(), close_consumer(request=BY_BROKER))
     talk.client(lookup(8)).server(lookup_response("Failed", "", 8, error="ServiceNotReady"))
