@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import getpass
 import os
 import socket
 import stat
@@ -21,6 +20,7 @@ from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.live_limits import LIVE_RING_BYTES
 from pulsarscope.model.text import STANDARD_INPUT
+from pulsarscope.model.users import current_user
 
 NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of a kernel that does not know packet rings."""
@@ -68,7 +68,7 @@ def open_source(
         return PacketRing(interface, program, ring_bytes, waits=waits)
     except PermissionError as error:
         message = (
-            f"{_user()} may not capture on {name}, which needs CAP_NET_RAW: run it with sudo,"
+            f"{current_user()} may not capture on {name}, which needs CAP_NET_RAW: run it with sudo,"
             f" or let tcpdump capture: sudo tcpdump -i {name} -U -w - port 6650 | pulsarscope live -i -"
         )
         raise UsageError(message) from error
@@ -88,11 +88,3 @@ def _awaited(name: str, notify: Callable[[str], object]) -> NetworkInterface:
             notify(f"waiting for interface {name}")
         notified = True
         time.sleep(WAIT_SECONDS)
-
-
-def _user() -> str:
-    """Return the user of this process in words."""
-    try:
-        return f"user {getpass.getuser()}"
-    except (KeyError, OSError):  # a number without a name, as in containers
-        return f"user {os.getuid()}"

@@ -9,6 +9,8 @@ PulsarscopeError       an error that the user can correct
 
 from __future__ import annotations
 
+from pulsarscope.model.users import current_user
+
 
 class PulsarscopeError(Exception):
     """Abstract error with a message of one line: problem, place and remedy."""
@@ -41,7 +43,8 @@ class OutputError(PulsarscopeError):
 
 def system_reason(error: OSError | ValueError) -> str:
     """Return the reason that the system gives for a file that cannot be read or written; a NUL in a path is a ValueError."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return f"{reason} for {current_user()}" if isinstance(error, PermissionError) else reason
 
 
 def output_error(name: str, error: OSError, action: str = "write") -> OutputError:

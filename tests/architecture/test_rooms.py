@@ -32,8 +32,8 @@ SHELL_MODULES = {
     "typer",
 }
 """What no core room imports: the network, the clock, the screen, the cluster."""
-FILE_READERS = {"pulsarscope.model.platform"}
-"""Core modules that look into the folders of installed packages."""
+FILE_READERS = {"pulsarscope.model.platform", "pulsarscope.model.users"}
+"""Core modules that ask the system for the folders of installed packages, and for the user."""
 FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
 """What of the core only `capture` imports: it is the one that reads files."""
 TABLES_OF_MODULES = {"pulsarscope.cli", "pulsarscope.cli.late_imports", "pulsarscope.output.registry"}

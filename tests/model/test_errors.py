@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
+
 import pytest
 
 import pulsarscope as ps
@@ -32,3 +37,17 @@ def test_all_are_public() -> None:
         errors.OutputError,
         errors.InternalError,
     }
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(("user", "name"), [(0, "root"), (54_321, "54321")])
+def test_who_may_not_is_the_user_of_the_process_and_not_of_the_environment(user: int, name: str) -> None:
+    program = f"""
+import os
+from pulsarscope.model.errors import output_error
+os.setuid({user})
+print(output_error("a.pcapng", PermissionError({errno.EACCES}, os.strerror({errno.EACCES}))))
+"""
+    environment = {**os.environ, "USER": "someone", "LOGNAME": "someone"}
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment).stdout
+    assert said == f"cannot write a.pcapng: Permission denied for user {name}\n"
