@@ -32,7 +32,7 @@ class Where(NamedTuple):
 
 
 def where_of(row: Row) -> Where:
-    """Return the place of a row."""
+    """Return the place of a row; an exchange has that of its request."""
     # As the class makes it, without the call in between: there are several for each frame.
     return tuple.__new__(Where, (row.source, row.file or 0, row.packet or 0, row.sub or 0, row.time or 0, row.connection or ""))
 
@@ -170,7 +170,7 @@ class KeyRule(NamedTuple):
 
     name: str
     idle_ns: int
-    """A key without a fact for so long of capture time is evaluated and forgotten; later facts begin anew."""
+    """Silence of capture time that parts the facts of a key: those before and behind it are evaluated apart."""
     evaluate: Callable[[str, Sequence[Fact], ReportFinding, Thresholds], None]
     """Function of (key, facts sorted by place, report, thresholds)."""
     public: bool = False

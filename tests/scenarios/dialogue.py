@@ -186,12 +186,13 @@ class RuleDialogue(_FrameSteps):
     by `on`; that of the steps that name none is "0:1".
     """
 
-    def __init__(self, rules: Rules = RULES, *, journeys: bool = False) -> None:
+    def __init__(self, rules: Rules = RULES, *, journeys: bool = False, thresholds: Mapping[str, float] = MappingProxyType({})) -> None:
         super().__init__(START_NS, MILLISECOND)
         self.findings: list[FindingRow] = []
         self.journeys: list[JourneyRow] = []
         self._endpoints: dict[str, tuple[str, str]] = {}
-        self._rule_engine = RuleEngine([dissector_with(rules)], self._endpoints, _DissectorNames(self._endpoints), journeys=journeys)
+        names = _DissectorNames(self._endpoints)
+        self._rule_engine = RuleEngine([dissector_with(rules)], self._endpoints, names, thresholds=thresholds, journeys=journeys)
 
     def report(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> RuleDialogue:
         """Hand over a finding of TCP's layer about a connection."""

@@ -15,7 +15,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP, REFUSABLE
 from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
 
 CODES = table(
@@ -85,9 +85,6 @@ _CLOSES = {
 
 WAITING_MAX = 10_000
 """Requests, and producers and consumers, of one connection that are remembered."""
-
-_OF_LOOKUPS = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
-"""Requests for which the C++ client has request ids of its own."""
 
 _BROKEN = ("stream-gap", "memory-cap")
 """Findings after which an answer or a close may have been missed."""
@@ -205,7 +202,7 @@ class BreachRule(ConnectionRule):
     def _of_another_kind(self, command: str, number: int) -> tuple[Where, str] | None:
         """Return place and command of the request of another kind that waits with this id, if the client numbers both together."""
         other = self._kinds.get(number, "")
-        if not other or ((other in _OF_LOOKUPS) != (command in _OF_LOOKUPS) and not self._one_counter):
+        if not other or ((other in OF_LOOKUP) != (command in OF_LOOKUP) and not self._one_counter):
             return None
         return self._waiting.get((ANSWERED_BY[other], number))
 

@@ -10,14 +10,14 @@ from pulsarscope.dissect.legs import Anchor
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.limits import ANCHORS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 DELIVERED_MAX = 64
 """First MESSAGEs that are kept until an ACK names them."""
 
-_ANCHORING = ANSWERED_BY.keys() - {"PARTITIONED_METADATA", "LOOKUP", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "ACK"}
-"""Requests of anchors: not those that a proxy answers, by asking on its own; and not each acknowledgment."""
+_ANCHORING = ANSWERED_BY.keys() - OF_LOOKUP - {"ACK"}
+"""Requests of anchors: not those that a proxy answers, and not each acknowledgment."""
 
 _NONE: frozenset[str] = frozenset()
 

@@ -32,6 +32,9 @@ ANSWERED_BY: dict[str, str] = {
 }
 """Requests with a request_id, and their own response; ERROR answers any of them but ACK."""
 
+OF_LOOKUP = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
+"""Requests of a client's lookup service: a proxy answers them by asking on its own, and the C++ client numbers them apart."""
+
 IN_ORDER: dict[str, str] = {"CONNECT": "CONNECTED", "AUTH_CHALLENGE": "AUTH_RESPONSE", "PING": "PONG"}
 """Requests without an id: paired in order, PING for each direction."""
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from pulsarscope.protocols.pulsar.rules.requests import FROM_MEMORY, STORED
+from pulsarscope.protocols.pulsar.rules.storms import StormRule
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP
 from tests.scenarios.commands import (
     BY_BROKER,
     CONNECT,
@@ -30,6 +34,7 @@ from tests.scenarios.commands import (
 )
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
 
@@ -134,6 +139,13 @@ def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, re
         assert len(diagnosis.only("slow-exchange")[1]["frames"]) == 2
 
 
+@pytest.mark.parametrize(("threshold", "told"), [(2, True), (4, False)])
+def test_the_limit_is_the_users(threshold: float, told: bool) -> None:
+    dialogue = RuleDialogue(thresholds={"slow-exchange-lookup-seconds": threshold})
+    findings = dialogue.client(lookup(1)).wait(3 * SECOND).server(answer(1)).end()
+    assert [row.code for row in findings] == ["slow-exchange"] * told
+
+
 @pytest.mark.parametrize(("count", "turns"), [(1, 1), (40, 1), (3, 3)])
 def test_acks_that_wait_together_are_told_once(tmp_path: Path, count: int, turns: int) -> None:
     talk = connected()
@@ -201,3 +213,51 @@ def test_answers_to_nothing_are_told_once_with_their_count(tmp_path: Path) -> No
         talk.server(answer(number))
     row, evidence = diagnose(tmp_path, talk.close()).only("response-unrequested")
     assert (row.severity, evidence["count"], len(evidence["frames"])) == ("note", 40, 1)
+
+
+class Kind(NamedTuple):
+    """What rules take a request for."""
+
+    effort: str | None = None
+    """"memory" when the broker answers from it, "stored" when it writes an entry first; None: it may open a topic, or ask others."""
+    of_lookup: bool = False
+    """It belongs to the lookup service of the client; a proxy answers it."""
+    storm: bool = False
+    """Its repetitions may be a storm, or it is the purpose of those."""
+
+
+KINDS = {
+    "ACK": Kind(),
+    "ADD_PARTITION_TO_TXN": Kind("stored"),
+    "ADD_SUBSCRIPTION_TO_TXN": Kind("stored"),
+    "CLOSE_CONSUMER": Kind(),
+    "CLOSE_PRODUCER": Kind(),
+    "CONSUMER_STATS": Kind("memory", storm=True),
+    "END_TXN": Kind(),
+    "END_TXN_ON_PARTITION": Kind(),
+    "END_TXN_ON_SUBSCRIPTION": Kind(),
+    "GET_LAST_MESSAGE_ID": Kind("memory", storm=True),
+    "GET_OR_CREATE_SCHEMA": Kind(storm=True),
+    "GET_SCHEMA": Kind(of_lookup=True, storm=True),
+    "GET_TOPICS_OF_NAMESPACE": Kind(of_lookup=True, storm=True),
+    "LOOKUP": Kind("memory", of_lookup=True, storm=True),
+    "NEW_TXN": Kind("stored"),
+    "PARTITIONED_METADATA": Kind("memory", of_lookup=True, storm=True),
+    "PRODUCER": Kind(storm=True),
+    "SCALABLE_TOPIC_SUBSCRIBE": Kind(),
+    "SEEK": Kind(storm=True),
+    "SUBSCRIBE": Kind(storm=True),
+    "TC_CLIENT_CONNECT_REQUEST": Kind(),
+    "UNSUBSCRIBE": Kind(),
+    "WATCH_TOPIC_LIST": Kind(),
+    "WATCH_TOPIC_LIST_CLOSE": Kind(),
+}
+
+
+def test_each_request_has_a_kind() -> None:  # a new one asks for a decision
+    assert KINDS.keys() == ANSWERED_BY.keys()
+
+
+def test_rules_take_each_request_by_its_kind() -> None:
+    efforts = {request: "memory" if request in FROM_MEMORY else "stored" if request in STORED else None for request in KINDS}
+    assert {request: Kind(efforts[request], request in OF_LOOKUP, request in StormRule.exchanges) for request in KINDS} == KINDS
