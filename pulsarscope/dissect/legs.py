@@ -6,8 +6,8 @@ connections are legs when both have an anchor, and the frames of the one lie bet
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,9 @@ from pulsarscope.model.records import FrameRow
 
 ANCHOR = "anchor"
 """Kind of the rows of anchors, which no output has; word of their facts."""
+
+_VALUES = "first", "unique", "pushed", "client", "server"
+"""Names of the values of an anchor's fact."""
 
 ENOUGH = 3
 """Weight from which two connections count as legs: one anchor that no other connections can have, or three others; a request counts two
@@ -43,7 +46,8 @@ class Anchor(NamedTuple):
 class AnchorRow(NamedTuple):
     """An anchor among the rows of all connections, behind its last frame."""
 
-    content: tuple[object, ...]
+    key: str
+    """Digest of its content."""
     fact: Fact
     """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
 
@@ -56,21 +60,9 @@ class AnchorRow(NamedTuple):
 def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
     """Return the row of an anchor of a connection with this client and server."""
     first = anchor.first
-    values = {
-        "first": [first.file, first.packet, first.sub, first.time],
-        "unique": anchor.unique,
-        "pushed": anchor.pushed,
-        "client": ends[0],
-        "server": ends[1],
-    }
-    return AnchorRow(anchor.content, Fact(where_of(anchor.last), ANCHOR, values))
-
-
-def digest(content: tuple[object, ...]) -> str:
-    """Return the content of an anchor as the key of a fact."""
-    from hashlib import blake2b  # noqa: PLC0415 - takes 6 ms, and only other processes need it
-
-    return blake2b(repr(content).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    values = dict(zip(_VALUES, ([first.file, first.packet, first.sub, first.time], anchor.unique, anchor.pushed, *ends), strict=True))
+    key = blake2b(repr(anchor.content).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    return AnchorRow(key, Fact(where_of(anchor.last), ANCHOR, values))
 
 
 class Legs(msgspec.Struct):
@@ -123,18 +115,43 @@ class _Equal(msgspec.Struct):
 
     server: str | None
     """Server of all of them, or None: there are several. Clients of one server that ask the same are many, and no legs of each other."""
-    anchors: deque[Fact] = msgspec.field(default_factory=lambda: deque(maxlen=ANCHORS_OF_KEY_MAX))
+    anchors: list[_Packed]
+
+
+_Packed = bytes | Fact
+"""An anchor that waits: very many do, and most alone."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def _pack(anchor: Fact) -> _Packed:
+    """Return an anchor in a fifth of the memory, unless it has what MessagePack cannot hold; see `engine.packed_facts`."""
+    try:
+        return _encode((anchor.where, *map(anchor.values.__getitem__, _VALUES)))
+    except (OverflowError, UnicodeEncodeError):
+        return anchor
+
+
+def _unpack(packed: _Packed) -> Fact:
+    """Return an anchor as it was."""
+    if not isinstance(packed, bytes):
+        return packed
+    where, *values = _decode(packed)
+    return Fact(Where(*where), ANCHOR, dict(zip(_VALUES, values, strict=True)))
 
 
 class LegTable:
     """Pairs of legs. Give it the anchors of all connections in the order of their last frames."""
 
     def __init__(self) -> None:
-        self._recent: dict[Hashable, _Equal] = {}
-        """Latest anchors by content."""
-        self._older: dict[Hashable, _Equal] = {}
+        self._recent: dict[str, _Packed | _Equal] = {}
+        """Latest anchors by content: one, or those that are equal."""
+        self._older: dict[str, _Packed | _Equal] = {}
         """Anchors before these, at least as long as one waits for the other leg's."""
         self._began = 0
+        self._waiting = 0
+        """Number of the latest anchors."""
         self._pairs: dict[tuple[str, str], Legs] = {}
         """By outer and inner connection, also those of which too little is known."""
         self._parted: dict[frozenset[str], int] = {}
@@ -142,16 +159,23 @@ class LegTable:
         self.outer_of: dict[str, str] = {}
         """The outer leg of each connection that is an inner one."""
 
-    def add(self, key: Hashable, anchor: Fact) -> list[str]:
+    def add(self, key: str, anchor: Fact) -> list[str]:
         """Take an anchor, and join its connection with those that have it, too; return the connections now known for inner legs."""
         time, server = anchor.where.time, anchor.values["server"]
-        if time - self._began > ANCHOR_NANOSECONDS_MAX or len(self._recent) >= ANCHORS_WAITING_MAX:
-            self._older, self._recent, self._began = self._recent, {}, time
+        if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
+            self._older, self._recent, self._began, self._waiting = self._recent, {}, time, 0
+        self._waiting += 1
         equal = self._recent.get(key)
+        if equal is None and isinstance(equal := self._older.get(key), _Equal):
+            self._waiting += len(equal.anchors)
         if equal is None:
-            equal = self._recent[key] = self._older.get(key) or _Equal(server)
+            self._recent[key] = _pack(anchor)
+            return []
+        if not isinstance(equal, _Equal):
+            equal = _Equal(_unpack(equal).values["server"], [equal])
+        self._recent[key] = equal
         found = []
-        for other in equal.anchors if equal.server != server else ():
+        for other in map(_unpack, equal.anchors) if equal.server != server else ():
             if abs(time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
                 continue
             around, between = (anchor, other) if _encloses(anchor, other) else (other, anchor)
@@ -162,7 +186,8 @@ class LegTable:
                 found.append(inner.where.connection)
         if equal.server != server:
             equal.server = None
-        equal.anchors.append(anchor)
+        equal.anchors.append(_pack(anchor))
+        del equal.anchors[:-ANCHORS_OF_KEY_MAX]
         return found
 
     def weight(self, outer: str, inner: str) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.contract import Dissector
@@ -288,7 +289,16 @@ class Timeline:
             out.append(
                 finding_row(self._finding(DISSECTOR_FAILED, failed.text, row, failed._asdict()), self._settings.source, failed.dissector)
             )
-        return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, self.dissector if recognised else None)
+        rest = self._settings.source, self.dissector if recognised else None
+        return (
+            nothing_left(*rest) if doubt is None and not wanted else EndedTimeline(_packed(row) if row and wanted else None, doubt, *rest)
+        )
+
+    @property
+    def closing(self) -> tuple[str, int] | None:
+        """First FIN or RST and its time; None for a connection that is not closed."""
+        connection = self.connection
+        return None if connection.closed_by is None else (connection.closing_how, connection.closing_time)
 
     def _of_tls(self, row: ConnectionRow) -> Finding | None:
         """Return the finding about unread TLS, if decryption failed or the port is one of a known protocol."""
@@ -380,27 +390,21 @@ class Timeline:
         return length, account.frames, missing + account.cut, account.skipped, account.tail
 
 
-class EndedTimeline:
+class EndedTimeline(msgspec.Struct, gc=False, frozen=True):
     """The small rest of a connection whose streams have ended, of which there may be very many. Late packets still change its counts."""
 
-    __slots__ = ("_connection", "_doubt", "_row", "dissector", "source")
-
-    def __init__(
-        self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, dissector: str | None
-    ) -> None:
-        """Take the row, when connection rows are asked for, and the finding about what of it was not read."""
-        self._connection = connection
-        self._row = row
-        self._doubt = doubt
-        self.source = source
-        self.dissector = dissector
-        """Name of the protocol, if it was recognised."""
+    row: bytes | ConnectionRow | None
+    """The row, packed, when connection rows are asked for."""
+    doubt: Finding | None
+    """The finding about what of it was not read."""
+    source: str | None
+    dissector: str | None
+    """Name of the protocol, if it was recognised."""
 
     @property
-    def closing(self) -> tuple[str, int] | None:
-        """First FIN or RST and its time; None for a connection that is not closed."""
-        connection = self._connection
-        return None if connection.closed_by is None else (connection.closing_how, connection.closing_time)
+    def is_empty(self) -> bool:
+        """Return True when nothing of it is given in the end."""
+        return self.row is None and self.doubt is None
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
         """Return the findings to report, as `Timeline.findings`."""
@@ -408,14 +412,13 @@ class EndedTimeline:
 
     def so_far(self) -> ConnectionRow | None:
         """Return the row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
-        return self._row
+        return ConnectionRow(*_decode(self.row)) if isinstance(self.row, bytes) else self.row
 
-    def finish(self, out: list[Row | RawFrame]) -> None:
-        """Append the row of the connection."""
-        if self._doubt is not None:
-            out.append(finding_row(self._doubt, self.source, self.dissector))
-        row, connection = self._row, self._connection
-        if row is not None:
+    def finish(self, connection: Connection, out: list[Row | RawFrame]) -> None:
+        """Append the row of the connection, which is this one: no more packets come."""
+        if self.doubt is not None:
+            out.append(finding_row(self.doubt, self.source, self.dissector))
+        if (row := self.so_far()) is not None:
             row.end, row.packets = connection.end, connection.packets
             first, second = (stream.dropped for stream in connection.streams)
             swapped = row.client != connection.endpoint(0)
@@ -423,6 +426,24 @@ class EndedTimeline:
             row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
             row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
             out.append(row)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def _packed(row: ConnectionRow) -> bytes | ConnectionRow:
+    """Return a row in a third of the memory, unless it has what MessagePack cannot hold: longer integers, surrogates of a path."""
+    try:
+        return _encode(astuple(row))
+    except (OverflowError, UnicodeEncodeError):
+        return row
+
+
+@lru_cache(maxsize=64)
+def nothing_left(source: str | None, dissector: str | None) -> EndedTimeline:
+    """Return the rest of any connection of which nothing is given in the end."""
+    return EndedTimeline(None, None, source, dissector)
 
 
 def _server_port(row: ConnectionRow) -> int:

@@ -130,8 +130,8 @@ def strangers(inputs: Inputs, options: Options, blocks: Iterable[Block]) -> dict
         block.control &= block.flows.keys()
         batches = engine.feed(msgspec.structs.replace(block, findings=[]))
         for event in engine.events:
-            key = event.connection.key
-            flow_of[event.connection.name] = flow = min(key, reverse_key(key))
+            key = event.key
+            flow_of[event.name] = flow = min(key, reverse_key(key))
             rows_of.setdefault(flow, [])
         take(batches)
         for name in engine.endpoints:

@@ -43,7 +43,7 @@ class RestingConnections:
         closed = assembler.take_closed(RESTING_LEAST, max((group.last for group in self._groups), default=0))
         if closed:
             names, ends = [connection.name for connection in closed], [connection.end for connection in closed]
-            keys = frozenset(stream.key for connection in closed for stream in connection.streams)
+            keys = frozenset(key for connection in closed for key in connection.keys)
             of_names = [{name: table.pop(name) for name in names if name in table} for table in tables]
             self._groups.append(_Group(min(ends), max(ends), keys, shared.dumps((closed, of_names))))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.legs import ANCHOR, AnchorRow, digest
+from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
@@ -237,7 +237,7 @@ class RuleEngine:
         if self._alone:
             self._brought.append(((position, 0), self.facts.legs[name].add, row))
         else:
-            self._brought.append(((position, 0), self.emit_fact, (name, digest(row.content), row.fact)))
+            self._brought.append(((position, 0), self.emit_fact, (name, *row)))
 
     def _give(self, keys: Sequence[RowKey], count: int) -> None:
         """Give what rows have brought about, in their order."""

@@ -14,7 +14,7 @@ from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.dissect.whole_connection import read_connection
 from pulsarscope.engine.column_rows import ordered_rows_type, rows_in_columns
-from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
+from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline, nothing_left
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
@@ -92,6 +92,8 @@ class Timelines:
         """Rows of messages hold payload."""
         self._gives_messages = MessageRow.kind in options.records
         self._ended: list[str] = []
+        self._finished: dict[str, ConnectionEvents] = {}
+        """Connections of the part whose rows can be written."""
         self._ledger = Ledger()
         self._touched: list[tuple[str, Timeline]] = []
         """Connections of the latest part that may keep bytes."""
@@ -122,13 +124,15 @@ class Timelines:
         steps: list[Step] = []
         findings: list[tuple[str, FindingRow]] = []
         for index, event in events:
-            connection = event.connection
-            name = connection.name
-            index_of[name] = index
+            name = event.name
             timeline = self.table.get(name)
-            if event.unlisted:
+            if event.unlisted or (event.finished and isinstance(timeline, EndedTimeline) and timeline.is_empty and not event.findings):
                 self.table.pop(name, None)
                 continue
+            index_of[name] = index
+            connection = event.connection
+            if event.finished:
+                self._finished[name] = event
             complete = None
             if timeline is None:
                 source = source_of_key(connection.key)
@@ -170,7 +174,7 @@ class Timelines:
         if not (event.opened and event.ended) or event.findings or connection.client != 0 or connection.opened != "syn":
             return None
         frames = read_connection(dissector, event.items, event.file, settings.source, connection.name)
-        return None if frames is None else (EndedTimeline(connection, None, None, settings.source, dissector.name), frames)
+        return None if frames is None else (nothing_left(settings.source, dissector.name), frames)
 
     def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[tuple[str, Any]]:
         """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows, each with the name."""
@@ -280,7 +284,7 @@ class Timelines:
         """Carry out a step of a connection, and append its rows."""
         timeline = self.table[name]
         if isinstance(timeline, EndedTimeline):
-            timeline.finish(rows)
+            timeline.finish(self._finished.pop(name).connection, rows)
             del self.table[name]
         elif frames is None:
             self._close(name, timeline, rows)
@@ -299,7 +303,7 @@ class Timelines:
         self.table[name] = ended = timeline.end(rows)
         row = ended.so_far() if self._options.evaluates else None
         if row is not None:
-            rows.append(Closed(row, ended.closing))
+            rows.append(Closed(row, timeline.closing))
 
     def _observed(self, timeline: Timeline, frames: FrameBatch, rows: list[Any]) -> Iterator[None]:
         """Append the rows of frames; give way behind each one that may give very many."""

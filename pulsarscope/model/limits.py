@@ -128,7 +128,7 @@ CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
 """Time during which late packets of the same file belong to a closed connection (TIME-WAIT of Linux); its row is written after that."""
 
 CLOSED_CONNECTIONS_MAX = 98_304
-"""Closed connections of the process whose rows wait for late packets, some 1 KiB each: those of a minute at 1,600 a second."""
+"""Closed connections of the process whose rows wait for late packets, half a KiB to 1 KiB each: those of a minute at 1,600 a second."""
 
 SILENT_CONNECTIONS_MAX = 32_768
 """Connections without data kept in the whole process (a SYN flood has millions); beyond that the oldest ones share one finding."""
@@ -411,7 +411,7 @@ ANCHOR_NANOSECONDS_MAX = 10 * 1_000_000_000
 """Time for which an anchor waits for that of another leg: proxies hand on frames within milliseconds, with a full buffer within seconds."""
 
 ANCHORS_WAITING_MAX = 20_000
-"""Different anchors that wait at a time, about 1 KiB each; twice as many for a short time."""
+"""Anchors that wait at a time, about a quarter of a KiB each; twice as many for a short time."""
 
 ANCHORS_OF_KEY_MAX = 64
 """Equal anchors that wait: clients that connect again all at once ask the same with the same ids."""

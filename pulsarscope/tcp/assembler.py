@@ -21,9 +21,10 @@ from pulsarscope.model.limits import (
     STRAY_PACKETS_MAX,
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
+from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
-from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset, open_connection
-from pulsarscope.tcp.connection_table import ConnectionTable, note_handshake_copy
+from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, open_connection
+from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
@@ -86,10 +87,9 @@ class Assembler(ConnectionTable):
                 else:
                     self._receive(key, entry, file)
         self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start))
-        touched = self._end_block(file, block.last_packet)
         if block.owners:
-            _note_owners(block, touched)
-        return touched
+            _note_owners(block, self._touched)
+        return self._end_block(file, block.last_packet)
 
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
         """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.
@@ -148,7 +148,7 @@ class Assembler(ConnectionTable):
                     complete.append(candidate)
                     reverse_keys.add(other)
                     continue
-            if connection is None or connection.closing or connection.buffered or connection in controlled:
+            if not isinstance(connection, Connection) or connection.closing or connection.buffered or connection in controlled:
                 ordered.append((key, segments))
                 continue
             latest = segments[-1][1] if block.ordered else _latest(segments)
@@ -163,7 +163,8 @@ class Assembler(ConnectionTable):
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """Process one packet in capture order."""
         packet, time, seq, ack, flags, window, payload, cut, identification, options = segment
-        connection = self._table.get(key)
+        found = self._table.get(key)
+        connection = self._unpack(found) if isinstance(found, ClosedConnection) else found
         if (
             connection is not None
             and (flags & SYN or time - connection.end > CLOSED_CONNECTION_NANOSECONDS)
@@ -270,6 +271,7 @@ class Assembler(ConnectionTable):
         for held_key, stray, held_file in [*held, (key, segment, file)]:
             self._receive(held_key, stray, held_file)
         another = self._table[key]
+        assert isinstance(another, Connection)  # noqa: S101 - it has just received a packet
         for items in (another.events or self._touch(another)).items:
             items[:] = [at_moment(item, segment[0]) for item in items]
         how = {"open": "did not end in the capture", "fin": "ended with FINs", "rst": "ended with a RST"}[connection.closed]
@@ -289,7 +291,7 @@ class Assembler(ConnectionTable):
         # As `_touch` and `_close`, without what they do for streams that lack bytes, or of which more may come.
         connection.events = events = ConnectionEvents(connection, file, items, opened=True, ended=True)
         self._touched.append(events)
-        self._closed.append(connection)
+        self._note_closed(connection)
         connection.closed = "fin"
         connection.ended = True
         connection.ended_file = file
@@ -320,7 +322,7 @@ def _latest(segments: list[Segment]) -> int:
 
 def _note_owners(block: Block, events: Iterable[ConnectionEvents]) -> None:
     """Record the owners of the sockets in the connections of a block."""
-    for connection in (event.connection for event in events):
+    for connection in (event.of for event in events if isinstance(event.of, Connection)):
         first = connection.packet if connection.file == block.file else 0
         packets = [packet for stream in connection.streams for packet, *_ in block.flows.get(stream.key, ())]
         for packet in sorted(packets):  # as they came, wherever blocks are cut

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -87,6 +88,12 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             self.processes += (owner.process,)
         if owner.pod is not None and owner.pod not in self.pods and len(self.pods) < OWNERS_MAX:
             self.pods += (owner.pod,)
+
+    @property
+    def keys(self) -> tuple[bytes, bytes]:
+        """Return the flow keys of both directions."""
+        first, second = self.streams
+        return first.key, second.key
 
     @property
     def last(self) -> Where:
@@ -211,7 +218,7 @@ def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
 class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
     """Events of one connection in one block; all moments are packets of `file`."""
 
-    connection: Connection
+    of: Connection | ClosedConnection
     file: int
     items: tuple[list[Item], list[Item]]
     """Data and gaps of `connection.streams[0]` and `[1]`, each in stream order."""
@@ -227,3 +234,90 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
     """True when it has finished without a row: a finding of another connection counts it."""
     log: Log = []
     """Findings so far, not sorted."""
+
+    @property
+    def connection(self) -> Connection:
+        """Return the connection; one that was packed is made anew at each call."""
+        return self.of if isinstance(self.of, Connection) else self.of.connection()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the connection."""
+        return self.of.name
+
+    @property
+    def key(self) -> bytes:
+        """Return the key of the connection."""
+        return self.of.key
+
+
+_APART = frozenset({"key", "name", "index", "streams", "items", "log"})
+"""Fields that are not packed: they stand elsewhere, or are those of a block."""
+
+_SELDOM = {
+    Stream: ("outside", "copies", "gaps", "buffer", "window", "finding_counts", "delivered", "comparison"),
+    Connection: ("reset", "strays", "processes", "pods", "events"),
+}
+"""Fields that are empty for most; where one is not, a connection stays as it is."""
+
+_PACKED = {kind: [name for name in kind.__struct_fields__ if name not in {*_APART, *seldom}] for kind, seldom in _SELDOM.items()}
+
+_seldom_of_stream, _seldom_of_connection = (attrgetter(*names) for names in _SELDOM.values())
+_values_of_stream, _values_of_connection = (attrgetter(*names) for names in _PACKED.values())
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class ClosedConnection(msgspec.Struct, gc=False, eq=False):
+    """A connection that has ended, packed, in a fifth of the memory: very many wait for late packets, and of most none comes."""
+
+    ended: ClassVar[bool] = True
+    closing: ClassVar[bool] = True
+
+    key: bytes
+    name: str
+    latest: int
+    """The `end` that it had."""
+    state: bytes
+    whole: Connection | None = None
+    """The connection itself, when a packet came after all."""
+    dropped: bool = False
+    """It was finished without one."""
+
+    @property
+    def keys(self) -> tuple[bytes, bytes]:
+        """As those of the connection."""
+        return self.key, reverse_key(self.key)
+
+    @property
+    def end(self) -> int:
+        """As that of the connection."""
+        return self.latest if self.whole is None else self.whole.end
+
+    @property
+    def finished(self) -> bool:
+        """As that of the connection."""
+        return self.dropped if self.whole is None else self.whole.finished
+
+    def connection(self) -> Connection:
+        """Return the connection, made anew unless a packet came."""
+        if self.whole is not None:
+            return self.whole
+        values, *streams = _decode(self.state)
+        first, second = (dict(zip(_PACKED[Stream], each, strict=True)) for each in streams)
+        made = Stream(self.keys[0], 0, **first), Stream(self.keys[1], 1, **second)
+        return Connection(key=self.key, name=self.name, streams=made, **dict(zip(_PACKED[Connection], values, strict=True)))
+
+
+def pack(connection: Connection) -> ClosedConnection | None:
+    """Return a connection that has ended at the end of a block, packed; None where there is more to keep than numbers."""
+    first, second = connection.streams
+    if connection.client is None or not (first.segments or second.segments):
+        return None
+    if any(_seldom_of_connection(connection)) or any(_seldom_of_stream(first)) or any(_seldom_of_stream(second)):
+        return None
+    try:
+        state = _encode((_values_of_connection(connection), _values_of_stream(first), _values_of_stream(second)))
+    except OverflowError:  # a time beyond 64 bits
+        return None
+    return ClosedConnection(first.key, connection.name, connection.end, state)

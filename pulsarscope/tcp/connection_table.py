@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from operator import attrgetter
-from statistics import median_low
 from typing import TYPE_CHECKING, Any, Literal
 
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
-    COPY_TIMES_MAX,
-    DUPLICATE_SEGMENTS_PERCENT,
     IDLE_CONNECTION_NANOSECONDS,
     MEMORY_MAX_BYTES,
     OPEN_CONNECTIONS_MAX,
@@ -20,27 +17,29 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
-from pulsarscope.tcp.connection import Connection, ConnectionEvents, acknowledged_offset
-from pulsarscope.tcp.copies import Copies, are_apart, is_copy
+from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
+from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, pack
+from pulsarscope.tcp.copies import are_apart
+from pulsarscope.tcp.pieces import NO_ITEMS
 from pulsarscope.tcp.stream import UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
 if TYPE_CHECKING:
-    from pulsarscope.capture import Segment
     from pulsarscope.model.findings import Finding
-    from pulsarscope.tcp.connection import Connection
 
 
 class ConnectionTable:
     """Connections by flow key, from the first packet until the row can be written, and the events of the current block."""
 
     def __init__(self) -> None:
-        self._table: dict[bytes, Connection] = {}
+        self._table: dict[bytes, Connection | ClosedConnection] = {}
         """Unfinished connections by the flow key of either direction."""
         self._open = 0
         """Connections that have not ended."""
-        self._closed: deque[Connection] = deque()
+        self._closed: deque[Connection | ClosedConnection] = deque()
         """Closed connections; some are finished already, by a new connection on their 4-tuple."""
+        self._closed_in_block = 0
+        """Number of those, the last ones, that the current block has closed."""
         self._silent: dict[Connection, None] = {}
         """Connections that began with a SYN, the oldest first; some have sent data since."""
         self._unlisted = 0
@@ -81,38 +80,39 @@ class ConnectionTable:
         generation, _, _, streams = self._comparable.popleft()
         self._comparable_bytes -= sum(stream.drop_delivered(generation) for stream in streams)
 
-    def take_closed(self, least: int, after: int) -> list[Connection]:
+    def take_closed(self, least: int, after: int) -> list[Connection | ClosedConnection]:
         """Remove and return the closed connections with data that ended behind a time, nanoseconds since the epoch, if they are so many.
 
         `put_back` them before a packet of theirs comes, and before their time has come.
         """
+        self._closed = deque(map(_present, self._closed))
         closed = [
             connection
             for connection in self._closed
             if connection.end > after
-            and any(stream.segments for stream in connection.streams)
-            and all(self._table.get(stream.key) is connection for stream in connection.streams)
+            and (isinstance(connection, ClosedConnection) or any(stream.segments for stream in connection.streams))
+            and all(self._table.get(key) is connection for key in connection.keys)
         ]
         if len(closed) < least:
             return []
         for connection in closed:
-            self._silent.pop(connection, None)
-            for stream in connection.streams:
-                del self._table[stream.key]
+            if isinstance(connection, Connection):
+                self._silent.pop(connection, None)
+            for key in connection.keys:
+                del self._table[key]
         taken = set(closed)
         self._closed = deque(connection for connection in self._closed if connection not in taken)
         return closed
 
-    def put_back(self, closed: list[Connection]) -> None:
+    def put_back(self, closed: list[Connection | ClosedConnection]) -> None:
         """Take up closed connections again."""
         self._closed.extendleft(reversed(closed))
-        self._table |= {stream.key: connection for connection in closed for stream in connection.streams}
+        self._table |= {key: connection for connection in closed for key in connection.keys}
 
     def finish(self) -> list[ConnectionEvents]:
         """End the capture: deliver all buffered segments and finish all connections."""
         for connection in sorted(set(self._table.values()), key=position):
-            self._end(connection)
-            self._finish(connection)
+            self._end_and_finish(connection)
         self._report_unlisted()
         return self._end_block(0, 0)
 
@@ -128,8 +128,7 @@ class ConnectionTable:
         for connection in connections:
             longest = CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS
             if time - connection.end > longest or (connection in unheard and connection.end < since):
-                self._end(connection)
-                self._finish(connection)
+                self._end_and_finish(connection)
         self._closed = deque(connection for connection in self._closed if not connection.finished)
         self._report_unlisted()
         return self._end_block(0, 0)
@@ -138,7 +137,31 @@ class ConnectionTable:
         """Close a connection; it stays in the table to count late packets."""
         connection.closed = how
         self._end(connection)
+        self._note_closed(connection)
+
+    def _note_closed(self, connection: Connection) -> None:
+        """Let a connection that this block has closed wait for late packets."""
         self._closed.append(connection)
+        self._closed_in_block += 1
+
+    def _pack_closed(self) -> None:
+        """Pack the connections that this block has closed."""
+        closed = self._closed
+        for place in range(max(len(closed) - self._closed_in_block, 0), len(closed)):
+            connection = closed[place]
+            if isinstance(connection, Connection) and not connection.finished and (packed := pack(connection)) is not None:
+                closed[place] = packed
+                self._silent.pop(connection, None)
+                for stream in connection.streams:
+                    self._table[stream.key] = packed
+        self._closed_in_block = 0
+
+    def _unpack(self, packed: ClosedConnection) -> Connection:
+        """Return a packed connection as it was: a packet has come."""
+        packed.whole = connection = packed.connection()
+        for stream in connection.streams:
+            self._table[stream.key] = connection
+        return connection
 
     def _end(self, connection: Connection) -> None:
         """End both streams of a connection."""
@@ -183,6 +206,19 @@ class ConnectionTable:
             evidence["later_ns"] = later
         self._note(connection, code, f"{copies} of {segments} segments were captured twice{how}.", evidence)
 
+    def _end_and_finish(self, connection: Connection | ClosedConnection) -> None:
+        """End a connection, and finish it."""
+        if isinstance(connection, Connection):
+            self._end(connection)
+            self._finish(connection)
+        elif connection.whole is not None:
+            self._finish(connection.whole)
+        elif not connection.dropped:
+            connection.dropped = True
+            self._touched.append(ConnectionEvents(connection, 0, NO_ITEMS, finished=True))
+            for key in connection.keys:
+                del self._table[key]
+
     def _finish(self, connection: Connection) -> None:
         """Finish a connection: its row can be written, its 4-tuple is free."""
         if connection.finished:
@@ -214,8 +250,9 @@ class ConnectionTable:
             if full and not self._full:
                 self._full = True
                 text = f"More than {CLOSED_CONNECTIONS_MAX} connections wait for late packets: the oldest wait no longer."
+                connection = connection if isinstance(connection, Connection) else self._unpack(connection)
                 self._note(connection, "memory-cap", text, {"connections": CLOSED_CONNECTIONS_MAX})
-            self._finish(connection)
+            self._end_and_finish(connection)
 
     def _unlist_silent(self) -> None:
         """Finish the oldest connections without data when there are too many: an eighth at once, so that the search stays cheap."""
@@ -274,7 +311,8 @@ class ConnectionTable:
     def _end_block(self, file: int, last_packet: int) -> list[ConnectionEvents]:
         """End a block: apply the process-wide bounds, sort the findings, release references; return the events."""
         for events in self._touched:
-            self._account(events.connection)
+            if isinstance(events.of, Connection):
+                self._account(events.of)
         if self.buffered_bytes > MEMORY_MAX_BYTES:
             self._evict_waiting()
         if len(self._silent) > SILENT_CONNECTIONS_MAX:
@@ -286,7 +324,9 @@ class ConnectionTable:
         self._generation += 1
         comparable = []
         for events in touched:
-            connection = events.connection
+            connection = events.of
+            if not isinstance(connection, Connection):
+                continue
             connection.events = None
             if not connection.announced and (connection.streams[0].segments or connection.streams[1].segments):
                 connection.announced = True
@@ -306,6 +346,7 @@ class ConnectionTable:
             self._comparable.append((self._generation, file, last_packet, comparable))
         while self._comparable and (self._comparable_bytes > OVERLAP_MEMORY_MAX_BYTES or self._is_past(file, last_packet)):
             self._drop_oldest()
+        self._pack_closed()
         return touched
 
     def _is_past(self, file: int, packet: int) -> bool:
@@ -348,7 +389,8 @@ class ConnectionTable:
 
     def _evict_idle(self) -> None:
         """Finish the connections idle for longest until a sixteenth of the bound is free: few searches, and few rows at once."""
-        idle = [connection for key, connection in self._table.items() if key == connection.key and not connection.ended]
+        table = self._table.items()
+        idle = [found for key, found in table if isinstance(found, Connection) and key == found.key and not found.ended]
         idle.sort(key=attrgetter("last"))
         del idle[self._open - OPEN_CONNECTIONS_MAX * 15 // 16 :]
         for index, connection in enumerate(idle):
@@ -360,9 +402,15 @@ class ConnectionTable:
             self._account(connection)
 
 
-def position(connection: Connection) -> tuple[int, int]:
-    """Return file and packet of the beginning."""
-    return connection.file, connection.packet
+def position(connection: Connection | ClosedConnection) -> int:
+    """Return file and packet of the beginning in one number: there may be very many."""
+    file, _, packet = connection.name.partition(":")
+    return int(file) << 40 | int(packet)  # no file has 2^40 packets
+
+
+def _present(connection: Connection | ClosedConnection) -> Connection | ClosedConnection:
+    """Return a closed connection as it stands in the table, unless another one does."""
+    return connection if isinstance(connection, Connection) or connection.whole is None else connection.whole
 
 
 def _end_of(connection: Connection) -> int:
@@ -371,40 +419,3 @@ def _end_of(connection: Connection) -> int:
 
 def _moment_of(entry: tuple[int, Finding]) -> int:
     return entry[0]
-
-
-def are_many(connection: Connection, copies: int) -> bool:
-    """Return True when so many segments of a connection have copies that they are worth a finding."""
-    return copies > 0 and copies * 100 >= DUPLICATE_SEGMENTS_PERCENT * sum(stream.segments for stream in connection.streams)
-
-
-def count_duplicates(connection: Connection) -> None:
-    """Count segments that soon followed their equals as copies, no longer as retransmissions, where copies are many."""
-    streams = connection.streams
-    if are_many(connection, sum(stream.duplicates + (stream.copies.count if stream.copies else 0) for stream in streams)):
-        for stream in streams:
-            if stream.duplicates:
-                stream.copies = stream.copies or Copies()
-                stream.copies.count += stream.duplicates
-                stream.retransmitted -= stream.duplicates
-
-
-def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
-    """Keep by how much a copy of the first SYN is later than the original."""
-    stream = connection.streams[index]
-    if (
-        index == 0
-        and stream.handshake
-        and connection.opened == "syn"
-        and stream.first_sequence() == (segment[2] + 1) & 0xFFFF_FFFF
-        and is_copy(segment, stream.newest)
-    ):
-        stream.copies = stream.copies or Copies()
-        stream.copies.times.insert(0, segment[1] - connection.start)
-        del stream.copies.times[COPY_TIMES_MAX:]
-
-
-def typical_time(connection: Connection) -> int | None:
-    """Return by how many ns the copies of a connection's packets are typically later, None when that is not known."""
-    times = [time for stream in connection.streams if stream.copies for time in stream.copies.times]
-    return median_low(times) if times else None

@@ -35,6 +35,9 @@ class Gap(msgspec.Struct, gc=False):
 
 Item = Data | Gap
 
+NO_ITEMS: tuple[list[Item], list[Item]] = ([], [])
+"""Those of both streams where none come: shared and never appended to, for lists of each would cost memory."""
+
 
 def at_moment(item: Item, moment: int) -> Item:
     """Return an item that becomes available at another packet."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulsarscope.model.byte_ranges import ByteRanges, Ranges
-from pulsarscope.model.flow import source_endpoint
+from pulsarscope.model.flow import reverse_key, source_endpoint
 from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import SYN, UNKNOWN, Stream
@@ -86,9 +86,9 @@ class Placement:
         """Drop the connections that finish among these events."""
         for event in events:
             if event.finished:
-                for stream in event.connection.streams:
-                    if self._connections.get(stream.key) is event.connection:
-                        del self._connections[stream.key]
+                for key in (event.key, reverse_key(event.key)):
+                    if (connection := self._connections.get(key)) is not None and connection.name == event.name:
+                        del self._connections[key]
 
 
 def _stream(connection: Connection, key: bytes) -> Stream:

@@ -24,7 +24,7 @@ def told(table: LegTable, key: object, outer: tuple[int, int], inner: tuple[int,
     """Tell of an anchor of both legs, in the order of their ends."""
     facts = [anchor("outer", OUTER, *outer, **more), anchor("inner", INNER, *inner, **more)]
     for fact in sorted(facts, key=lambda fact: fact.where.packet):
-        table.add(key, fact)
+        table.add(str(key), fact)
 
 
 @pytest.mark.parametrize(("more", "needed"), [({"unique": True}, 1), ({}, 3), ({"pushed": True}, 3)])
@@ -58,6 +58,13 @@ def test_connections_with_a_common_end_of_other_points_or_times_are_no_legs(chan
     assert table.outer_of == {}
 
 
+@pytest.mark.parametrize("more", [{"source": "caf\udce9"}, {"time": 1 << 64}])
+def test_anchors_that_cannot_be_packed_wait_as_they_are(more: dict[str, Any]) -> None:
+    table = LegTable()
+    told(table, "key", (1, 4), (2, 3), unique=True, **more)
+    assert table.outer_of == {"inner": "outer"}
+
+
 def test_order_decides_not_when_an_anchor_is_told() -> None:
     table = LegTable()
     table.add("key", anchor("outer", OUTER, 1, 4, unique=True))
@@ -77,11 +84,14 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
 def test_what_waits_is_bounded() -> None:
     table = LegTable()
     for number in range(3 * ANCHORS_WAITING_MAX):
-        table.add(number, anchor(f"c{number}", (f"h{number}:1", f"s{number}:1"), number, number))
+        table.add(str(number), anchor(f"c{number}", (f"h{number}:1", f"s{number}:1"), number, number))
     assert len(table._recent) + len(table._older) <= 2 * ANCHORS_WAITING_MAX + 1
+    for number in range(3 * ANCHORS_WAITING_MAX):
+        table.add(str(number % 1_000), anchor(f"e{number}", (f"h{number}:1", "s:1"), number, number))
+    assert table._waiting <= 2 * ANCHORS_WAITING_MAX
     for number in range(5 * ANCHORS_OF_KEY_MAX):
         table.add("same", anchor(f"d{number}", (f"h{number}:1", "s:1"), number, number))
-    assert len(table._recent["same"].anchors) <= ANCHORS_OF_KEY_MAX
+    assert len(table._recent["same"].anchors) <= ANCHORS_OF_KEY_MAX  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("crowd", [0, 1, ANCHORS_OF_KEY_MAX - 2])

@@ -47,7 +47,7 @@ class Lived:
         for event in events:
             name = event.connection.name
             if name in self.ended:
-                self.ended[name].finish(self.rows)
+                self.ended[name].finish(event.connection, self.rows)
                 continue
             timeline = self.timelines.get(name)
             if timeline is None:
@@ -57,7 +57,7 @@ class Lived:
                 timeline.observe(timeline.close(event.connection.last_packet), self.rows)
                 self.ended[name] = timeline.end(self.rows)
             if event.finished:
-                self.ended[name].finish(self.rows)
+                self.ended[name].finish(event.connection, self.rows)
 
     @property
     def timeline(self) -> Timeline:

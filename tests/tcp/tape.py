@@ -109,6 +109,7 @@ class Outcome:
 
     def add(self, events: ConnectionEvents) -> None:
         """Add the events of the next block."""
+        self.connection = events.connection
         for items, flat in zip(events.items, self.items, strict=True):
             for item in items:
                 if isinstance(item, Data):
@@ -176,15 +177,15 @@ class Outcome:
 def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
     """Assemble the blocks, and check that each stream conserves its bytes."""
     assembler = Assembler()
-    outcomes_by_connection: dict[Connection, Outcome] = {}
+    by_name: dict[str, Outcome] = {}
     for block in [*blocks, None]:
         events_list = assembler.finish() if block is None else assembler.feed(block)
         for events in events_list:
             assert events.connection.events is None
-            outcomes_by_connection.setdefault(events.connection, Outcome(events.connection)).add(events)
-    for connection, outcome in outcomes_by_connection.items():
+            by_name.setdefault(events.name, Outcome(events.connection)).add(events)
+    for outcome in by_name.values():
         assert outcome.life == ["opened", "ended", "finished"]
-        for stream, items in zip(connection.streams, outcome.items, strict=True):
+        for stream, items in zip(outcome.connection.streams, outcome.items, strict=True):
             at = 0
             moments = []
             for item in items:
@@ -199,4 +200,4 @@ def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
             assert stream.buffer is None
             assert not stream.items
             assert not stream.delivered
-    return sorted(outcomes_by_connection.values(), key=lambda outcome: (outcome.connection.file, outcome.connection.packet))
+    return sorted(by_name.values(), key=lambda outcome: (outcome.connection.file, outcome.connection.packet))

@@ -1,4 +1,4 @@
-"""Captures that lack one direction of their connections."""
+"""Captures that lack one direction of their connections; connections that have ended, packed while nothing of them comes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.model.findings import ONE_SIDED
+from pulsarscope.tcp import Assembler
+from pulsarscope.tcp.connection import ClosedConnection, Connection
 from tests.places import CAPTURES
 from tests.protocols.kafka07.cases import look, talk
 from tests.scenarios.capturefile import Packet, pcap
 from tests.scenarios.kafka07 import fetch, fetch_response, message_set, produce
 from tests.scenarios.recapture import packets_of
+from tests.tcp.tape import ACK, CLIENT, FIN, SECOND, SERVER, Tape, flow_key
 
 BROKERS = (6650, 9092)
 ABSENCES = {"request-unanswered", "response-unrequested", "send-unanswered", "keepalive-lost", "consumer-starved", "permits-negative"}
@@ -48,3 +51,74 @@ def test_a_server_that_does_not_answer_is_told_as_before() -> None:
     codes = look(conversation.client(fetch("t", 0, 7)).close()).codes
     assert "request-unanswered" in codes
     assert ONE_SIDED not in codes
+
+
+def closed(*, again: bytes = b"", options: bytes = b"") -> Tape:
+    """A connection from SYN to both FINs, maybe with bytes that come twice."""
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", options=options)
+    if again:
+        tape.send(CLIENT, 0, again)
+    tape.send(SERVER, 0, b"answer", FIN | ACK, ack=1_003)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=5_007)
+    return tape
+
+
+def kept(tape: Tape) -> Connection | ClosedConnection:
+    """What is kept of the only connection."""
+    assembler = Assembler()
+    for block in tape.blocks():
+        assembler.feed(block)
+    (only,) = set(assembler._table.values())
+    return only
+
+
+@pytest.mark.parametrize("again", [b"", b"ask"])
+def test_it_is_packed_and_nothing_of_it_is_lost(again: bytes) -> None:
+    tape = closed(again=again)
+    packed = kept(tape)
+    assert isinstance(packed, ClosedConnection)
+    assert len(packed.state) < 300
+    connection = packed.connection()
+    assert (connection.key, connection.end, connection.packets) == (flow_key(CLIENT), tape.time, len(tape.packets))
+    assert [stream.key for stream in connection.streams] == [flow_key(CLIENT), flow_key(SERVER)]
+    assert connection.streams[CLIENT].retransmitted == bool(again)
+
+
+@pytest.mark.parametrize("how", ["different bytes of a gap", "time beyond 64 bits", "without data"])
+def test_it_stays_whole_where_there_is_more_than_numbers(how: str) -> None:
+    tape = Tape()
+    if how == "time beyond 64 bits":
+        tape.time = 1 << 64
+    tape.open()
+    if how != "without data":
+        tape.send(CLIENT, 10 * how.startswith("different"), b"ask")
+    tape.send(SERVER, 0, b"", FIN | ACK)
+    tape.send(CLIENT, 13 if how.startswith("different") else 3 * (how != "without data"), flags=FIN | ACK)
+    assert isinstance(kept(tape), Connection)
+
+
+def test_late_packets_are_counted_in_blocks_of_their_own() -> None:
+    tape = closed()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(CLIENT, 3, b"more")
+    (outcome,) = tape.run_apart()
+    assert outcome.connection.packets == len(tape.packets)
+    assert [stream.retransmitted for stream in outcome.connection.streams] == [1, 0]
+    assert outcome.codes() == ["data-after-close"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_it_is_finished_a_minute_after_its_last_packet(late: bool) -> None:
+    tape = closed()
+    if late:
+        tape.send(SERVER, 0, b"answer", after=30 * SECOND)
+    last = len(tape.packets)
+    tape.open(1)
+    tape.send(CLIENT, 0, connection=1, after=(100 if late else 110) * SECOND)
+    tape.send(CLIENT, 0, connection=1, after=30 * SECOND)
+    assembler = Assembler()
+    finished = [event.name for block in tape.blocks([last, last + 4]) for event in assembler.feed(block) if event.finished]
+    assert finished == ["0:1"]
+    assert {event.name for event in assembler.finish() if event.finished} == {f"0:{last + 1}"}

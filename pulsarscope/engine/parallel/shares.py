@@ -58,16 +58,16 @@ class ProcessShare:
     def select(self, events: Sequence[ConnectionEvents]) -> Iterator[tuple[int, ConnectionEvents]]:
         """Give the connections of this process, each with its position among all."""
         owners = self._owners
-        begun = [event for event in events if event.connection.name not in owners]
+        begun = [event for event in events if event.name not in owners]
         if begun:
             self._assign(begun)
         for index, event in enumerate(events):
-            if owners[event.connection.name] == self._number:
+            if owners[event.name] == self._number:
                 yield index, event
         for event in events:
             if event.finished:
-                key = event.connection.key
-                del owners[event.connection.name]
+                key = event.key
+                del owners[event.name]
                 self._flows.pop(key, None)
                 self._flows.pop(reverse_key(key), None)
 
@@ -78,9 +78,9 @@ class ProcessShare:
             self._reader.look()
         works = []
         for event in begun:
-            key = event.connection.key
+            key = event.key
             flows = [(flow, *self._work(flow)) for flow in (key, reverse_key(key))]
-            works.append((sum(packets * each for _, packets, each in flows), event.connection.name, flows))
+            works.append((sum(packets * each for _, packets, each in flows), event.name, flows))
         works.sort(key=lambda work: -work[0])
         for work, name, flows in works:
             owner = self._owners[name] = loads.index(min(loads))

@@ -21,7 +21,7 @@ from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
-from pulsarscope.output.render.view import View
+from pulsarscope.output.render.view import LOOKS_MAX, View
 
 COMMAND_WIDTH = 33
 """Cells of the column of commands: the longest, such as SCALABLE_TOPIC_SUBSCRIBE_RESPONSE, fit."""
@@ -232,6 +232,8 @@ class TimelineOutput:
         taken = view.label_width + len(marks.to_server) + 5
         connection_look = (to_server, to_client, summary, completes, taken)
         if dissector is not None:  # else it may be recognised later
+            if len(self._looks) >= LOOKS_MAX:
+                self._looks.clear()
             self._looks[name] = connection_look
         return connection_look
 

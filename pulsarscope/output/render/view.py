@@ -42,6 +42,9 @@ LABEL_WIDTH = 4
 INTRODUCED_MAX = 65_536
 """Connections that are remembered as introduced; an older one is introduced again."""
 
+LOOKS_MAX = 4_096
+"""Connections of which the repeated parts of lines are kept; those of others are made again."""
+
 NARROWEST = 20
 """Least cells for text on a narrow terminal, where lines wrap instead."""
 
@@ -125,14 +128,14 @@ class View:
         """Return the name of a connection as the screen has it."""
         if (label := self._labels.get(connection)) is None:
             label = escape(connection_label(connection, several_files=self.several_files))
-            remember(self._labels, connection, label, INTRODUCED_MAX)
+            remember(self._labels, connection, label, LOOKS_MAX)
         return label
 
     def color(self, connection: str | None) -> str:
         """Return the colour of a connection, the same whatever is shown."""
         if (color := self._colors.get(connection)) is None:
             color = "" if connection is None else self.palette.connection(first_packet(connection))
-            remember(self._colors, connection, color, INTRODUCED_MAX)
+            remember(self._colors, connection, color, LOOKS_MAX)
         return color
 
     def family_color(self, command: str) -> str:

@@ -27,7 +27,7 @@ def key_of(number: int) -> bytes:
 
 def event(number: int, *, finished: bool = False) -> Any:
     """Events of a connection in a block."""
-    return SimpleNamespace(connection=SimpleNamespace(name=f"0:{number}", key=key_of(number)), finished=finished)
+    return SimpleNamespace(name=f"0:{number}", key=key_of(number), finished=finished)
 
 
 def frame(size: int) -> bytes:
@@ -85,8 +85,8 @@ def owners(blocks: list[Block], parts: list[list[Any]], count: int = 2, framings
         share = ProcessShare(number, count, framings)
         for _, part in zip(share.read(Source(blocks)), parts, strict=True):
             for _, selected in share.select(part):
-                assert found.setdefault(selected.connection.name, number) == number
-    assert len(found) == len({one.connection.name for part in parts for one in part})
+                assert found.setdefault(selected.name, number) == number
+    assert len(found) == len({one.name for part in parts for one in part})
     return found
 
 
@@ -94,7 +94,7 @@ events = st.builds(event, st.integers(1, 9), finished=st.booleans())
 
 
 @pytest.mark.slow
-@given(st.lists(st.lists(events, unique_by=lambda one: one.connection.name, max_size=5), max_size=8), st.integers(1, 4))
+@given(st.lists(st.lists(events, unique_by=lambda one: one.name, max_size=5), max_size=8), st.integers(1, 4))
 def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[Any]], count: int) -> None:
     shares = [ProcessShare(number, count) for number in range(count)]
     of_connection: dict[str, int] = {}
@@ -104,10 +104,10 @@ def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[An
         for number, some in enumerate(chosen):
             for index, selected in some:
                 assert selected is part[index]
-                assert of_connection.setdefault(selected.connection.name, number) == number
+                assert of_connection.setdefault(selected.name, number) == number
         for one in part:
             if one.finished:
-                of_connection.pop(one.connection.name, None)
+                of_connection.pop(one.name, None)
 
 
 def test_those_that_begin_together_are_spread_and_later_ones_go_where_least_is_to_do() -> None:

@@ -1,0 +1,50 @@
+"""Segments of a connection that were captured twice: whether they are many, and by how much the copies are later."""
+
+from __future__ import annotations
+
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from pulsarscope.model.limits import COPY_TIMES_MAX, DUPLICATE_SEGMENTS_PERCENT
+from pulsarscope.tcp.copies import Copies, is_copy
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Segment
+    from pulsarscope.tcp.connection import Connection
+
+
+def are_many(connection: Connection, copies: int) -> bool:
+    """Return True when so many segments of a connection have copies that they are worth a finding."""
+    return copies > 0 and copies * 100 >= DUPLICATE_SEGMENTS_PERCENT * sum(stream.segments for stream in connection.streams)
+
+
+def count_duplicates(connection: Connection) -> None:
+    """Count segments that soon followed their equals as copies, no longer as retransmissions, where copies are many."""
+    streams = connection.streams
+    if are_many(connection, sum(stream.duplicates + (stream.copies.count if stream.copies else 0) for stream in streams)):
+        for stream in streams:
+            if stream.duplicates:
+                stream.copies = stream.copies or Copies()
+                stream.copies.count += stream.duplicates
+                stream.retransmitted -= stream.duplicates
+
+
+def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
+    """Keep by how much a copy of the first SYN is later than the original."""
+    stream = connection.streams[index]
+    if (
+        index == 0
+        and stream.handshake
+        and connection.opened == "syn"
+        and stream.first_sequence() == (segment[2] + 1) & 0xFFFF_FFFF
+        and is_copy(segment, stream.newest)
+    ):
+        stream.copies = stream.copies or Copies()
+        stream.copies.times.insert(0, segment[1] - connection.start)
+        del stream.copies.times[COPY_TIMES_MAX:]
+
+
+def typical_time(connection: Connection) -> int | None:
+    """Return by how many ns the copies of a connection's packets are typically later, None when that is not known."""
+    times = [time for stream in connection.streams if stream.copies for time in stream.copies.times]
+    return median_low(times) if times else None
