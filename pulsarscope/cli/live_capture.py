@@ -271,11 +271,13 @@ class LiveCapture:
         feed = self.feed
         health, state = feed.health(), feed.state
         parts = [f"{plural(feed.packets, 'packet')} from {feed.name}"]
+        undecoded = health.skipped_packets
         if isinstance(feed, LiveFeed):
+            undecoded = 0 if self._request.capture_only else feed.undecoded
             dropped = f"{health.dropped:,} dropped by the kernel" if health.dropped else "none dropped by the kernel"
             parts.append(dropped if feed.reports_drops else "number of dropped packets unknown on this system")
-        if health.skipped_packets:
-            parts.append(f"{health.skipped_packets:,} not decoded")
+        if undecoded:
+            parts.append(f"{undecoded:,} not decoded")
         if self._request.write is not None and state.failure is None:
             parts.append(f"saved to {state.latest}" if state.files == 1 else f"saved to {state.files} files")
         if health.shortened_triggers:

@@ -81,20 +81,21 @@ class Interrupts:
 class Stoppable(Protocol):
     """Source of packets that can be stopped."""
 
+    @property
+    def stopping(self) -> bool:
+        """True after `stop`."""
+
     def stop(self) -> None:
         """End after what there is now."""
 
 
 @contextmanager
 def stopped(feed: Stoppable, seconds: float | None) -> Iterator[None]:
-    """Stop the capture at a first signal or after a time; captured packets are still decoded. A second signal interrupts that."""
-    stopping = False
+    """Stop the capture at a first signal or after a time; captured packets are still decoded. A signal after the stop interrupts that."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
+        if feed.stopping:
             raise KeyboardInterrupt
-        stopping = True
         feed.stop()
 
     timer = threading.Timer(seconds or 0, feed.stop)

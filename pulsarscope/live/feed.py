@@ -5,6 +5,7 @@ The queue between them is bounded. When it is full, packets are skipped and repo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -24,6 +25,9 @@ from pulsarscope.output.export.pcapng import section_block
 
 REPORT_SECONDS = 10.0
 """Smallest interval between reports of losses."""
+
+PATIENCE_SECONDS = 1.0
+"""Time after the stop of a capture from which on packets that wait to be decoded are told."""
 
 LAG_SECONDS = 5.0
 """Delay of decoding above which it is reported."""
@@ -52,13 +56,16 @@ class LiveFeed:
         `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
         At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
         `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
-        `notify` takes a line when the interface goes down, and when it is up again. With `records`, blocks keep the packets as captured.
+        `notify` takes a line when the interface goes down, when it is up again, and when decoding takes long after `stop`.
+        With `records`, blocks keep the packets as captured.
         `forks`: capture in another process, where the source can be read in one.
         """
         self.name = source.name
         self.lag = 0.0
         """Age of the last decoded packets, seconds."""
         self.reports_drops = source.reports_drops
+        self.stopping = False
+        """True after `stop`."""
         self._key_logs = KeyLogFollower(key_logs)
         secrets = KeyLogFollower(key_logs) if recorder is not None and key_logs else None
         forks = forks and source.forks
@@ -70,12 +77,13 @@ class LiveFeed:
         self._started = False
         self._decoder = StepDecoder(by_interface=by_interface, records=records)
         self._secrets: list[tuple[int, bytes]] = []
-        self._bytes = self._number = self._last_time = 0
+        self._bytes = self._number = self._last_time = self._decoded = 0
         self._reported_dropped = 0
         self._reported_skipped = (0, 0)
         self._next_report = 0.0
         self._late = False
         self._down = False
+        self._stopped = math.inf
         self._notify = notify
         self.steps = self._captured()
         """The capture in steps, for who decodes them in other processes."""
@@ -89,6 +97,11 @@ class LiveFeed:
     def packets(self) -> int:
         """Return the number of packets captured."""
         return self._counts[PACKETS]
+
+    @property
+    def undecoded(self) -> int:
+        """Return the number of packets captured and not decoded: skipped, or still waiting."""
+        return self.packets - self._decoded
 
     @property
     def state(self) -> CaptureState:
@@ -145,6 +158,8 @@ class LiveFeed:
 
     def stop(self) -> None:
         """Stop capturing; packets captured so far are still decoded. Safe in a signal handler and from other threads."""
+        self._stopped = time.monotonic()
+        self.stopping = True
         self._worker.stop()
 
     def close(self) -> None:
@@ -172,6 +187,8 @@ class LiveFeed:
                 for start in range(0, len(entry.data), size):
                     yield self._step(entry.data[start : start + size], skipped=skipped)
                     skipped = 0
+                self._decoded += entry.packets
+                self._tell_wait()
             self._watch_interface()
             yield from self._report()
         yield from self._report(at_end=True)
@@ -189,6 +206,12 @@ class LiveFeed:
         if (down := self.state.down) != self._down:
             self._down = down
             self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
+
+    def _tell_wait(self) -> None:
+        """Tell once what still waits some time after the stop, for who waits for the end."""
+        if time.monotonic() - self._stopped > PATIENCE_SECONDS:
+            self._stopped = math.inf
+            self._notify(f"still decoding {plural(self._worker.queue.waiting_bytes, 'byte')} of packets; Ctrl-C skips them")
 
     def _report(self, *, at_end: bool = False) -> Iterator[LiveStep]:
         """Yield a step with findings on losses and delay, if there are any."""

@@ -108,6 +108,11 @@ class FollowedBlocks:
         self._stopped = Event()
         self._file: GrowingFile | None = None
 
+    @property
+    def stopping(self) -> bool:
+        """Return True after `stop`."""
+        return self._stopped.is_set()
+
     def stop(self) -> None:
         """End after what there is now."""
         self._stopped.set()

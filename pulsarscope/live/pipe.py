@@ -49,7 +49,8 @@ class PipeFeed:
         self._secrets: list[tuple[int, bytes]] = []
         self._recorder = recorder
         self._packets_max = packets_max
-        self._stopping = False
+        self.stopping = False
+        """True after `stop`, or as many packets as wanted."""
         self._ended = False
         self._stopped_early = False
         """True when reading stopped before the end of the pipe: an incomplete record is then no damage."""
@@ -89,7 +90,7 @@ class PipeFeed:
             block.findings = [finding for finding in block.findings if finding.code != "capture-truncated"]
         records = [*block.records]
         if (limit := self._packets_max) is not None and block.last_packet >= limit:
-            self._stopping = True
+            self.stopping = True
             records = [record for record in records if record.number <= limit]
             block.flows = {
                 key: within for key, segments in block.flows.items() if (within := [segment for segment in segments if segment[0] <= limit])
@@ -144,7 +145,7 @@ class PipeFeed:
 
     def stop(self) -> None:
         """Stop reading; packets read so far are still decoded. Safe in a signal handler."""
-        self._stopping = True
+        self.stopping = True
 
     def close(self) -> None:
         """Stop, end the recording, and close the pipe."""
@@ -159,7 +160,7 @@ class PipeFeed:
         """Return available bytes, none at the end of the pipe and after `stop`."""
         if self._descriptor < 0:
             self._descriptor = 0 if self._path == STANDARD_INPUT else _open_pipe(self._path)
-        while not self._stopping:
+        while not self.stopping:
             if select.select([self._descriptor], [], [], WAIT_SECONDS)[0]:
                 return os.read(self._descriptor, size)
         self._stopped_early = True

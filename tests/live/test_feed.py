@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.capture import Block, BlockReader
+from pulsarscope.live import feed as module
 from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.packet_source import CapturedPackets
@@ -141,6 +143,27 @@ def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
     feed = LiveFeed(source)
     feed.stop()
     assert len(numbers(feed)) == 50
+
+
+@WORKERS
+def test_what_still_waits_long_after_the_stop_is_told_once_and_counts_as_not_decoded(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0)
+    lines: list[str] = []
+    source = Scripted((captured(number) for number in range(50)), forks=forks)
+    feed = LiveFeed(source, notify=lines.append)
+    blocks = [next(feed), next(feed)]
+    source.exhausted.wait(5)
+    feed.stop()
+    assert feed.stopping
+    while feed.packets < 50:
+        time.sleep(0.01)
+    while feed.undecoded > 20:
+        blocks.append(next(feed))
+    assert len(numbers(blocks)) in (30, 31)  # the latest may not be decoded yet
+    assert len(lines) == 1
+    assert re.fullmatch(r"still decoding [\d,]+ bytes of packets; Ctrl-C skips them", lines[0])
+    feed.close()
+    assert feed.undecoded == 20
 
 
 @WORKERS
