@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from pulsarscope.dissect.generic_codes import FAILED_CODES
 from pulsarscope.model.findings import LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
@@ -59,7 +60,7 @@ class Coverage:
 
     def add_finding(self, row: FindingRow) -> None:
         """Count a finding that says that something is missing or was not read."""
-        if row.code in LOSS_CODES | UNREAD_CODES | UNDECIDED_CODES:
+        if row.code in LOSS_CODES | UNREAD_CODES | UNDECIDED_CODES | FAILED_CODES:
             self._counts[row.code] += 1
 
     def add(self, row: ConnectionRow) -> None:
@@ -132,6 +133,8 @@ class Coverage:
             parts.append(Unjudged("too-short", {"duration_ns": duration, "least_ns": self._thresholds.ns("too-short-seconds")}))
         for code in ("encrypted", "one-sided", "midstream"):
             parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
+        if failed := sum(counts[code] for code in FAILED_CODES):
+            parts.append(Unjudged("failed", {"findings": failed}))
         if undecided := sum(counts[code] for code in UNDECIDED_CODES):
             parts.append(Unjudged("undecided", {"findings": undecided}))
         if self._missing_bytes:

@@ -15,7 +15,7 @@ from textual.widgets import DataTable, OptionList, Static, TabPane
 from textual.widgets.option_list import Option
 
 from pulsarscope.browse.browsed_capture import Browsed
-from pulsarscope.dissect.capabilities import join_topic_names
+from pulsarscope.dissect.topic_names import join_topic_names
 from pulsarscope.filter import Filter
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.frame_name import frame_name
@@ -100,7 +100,7 @@ class Pages:
         self.messages_summary = ""
         """Text above them."""
         self._several_files = several_files
-        self._short_topic = join_topic_names(dissector.topics for dissector in browsed.run.dissectors.values()).short
+        self._short_topic = join_topic_names(browsed.run.dissectors.values()).short
         self._shown = dict.fromkeys(("findings", "messages"), 0)
         self._revision = 0  # of the connections that are shown
         self._filled = dict.fromkeys(browsed.tables, 0.0)  # clock time, for tables that go on; infinite when they do not

@@ -84,11 +84,11 @@ def compare(request: CompareRequest) -> int:
 
 def _page(comparison: Comparison, request: CompareRequest, runs: Sequence[AnyRun]) -> bytes:
     from pulsarscope import __version__  # the package loads this module on its own
-    from pulsarscope.dissect.capabilities import join_topic_names  # for a page only
+    from pulsarscope.dissect.topic_names import join_topic_names  # for a page only
     from pulsarscope.output.html.comparison import comparison_page
     from pulsarscope.output.html.report import PageOptions
 
-    names = join_topic_names(dissector.topics for dissector in runs[0].dissectors.values())
+    names = join_topic_names(runs[0].dissectors.values())
     sides = Path(request.before).name, Path(request.after).name
     options = PageOptions(files=sides, limit=request.limit or PAGE_ROWS, version=__version__, short_topic=names.short)
     return comparison_page(comparison, sides, options)

@@ -19,8 +19,9 @@ from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live_request import LiveRequest
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.capabilities import LiveFold, ReportTable, join_topic_names
+from pulsarscope.dissect.capabilities import LiveFold, ReportTable
 from pulsarscope.dissect.report_tables import report_tables
+from pulsarscope.dissect.topic_names import join_topic_names
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options
@@ -127,7 +128,7 @@ class LiveCapture:
         self.metrics: Metrics | None = None
         self.tables = LiveTables(_tables(options, all_of_them=request.top)) if request.top or request.metrics is not None else None
         """Tables for the screen, or that of consumers for the metrics."""
-        self.topic_names = join_topic_names(dissector.topics for dissector in make_dissectors())
+        self.topic_names = join_topic_names(make_dissectors())
         self.topics = LearnedTopics(self.topic_names.stood_in)
         """Topics by the ledgers that stand for them, for the screen and the metrics."""
         self.run: Run | parallel.LiveRun | None = None

@@ -68,7 +68,7 @@ def report(request: ReportPageRequest) -> int:
 
     def run_report(output: CommandOutput) -> int:
         from pulsarscope import __version__  # the package loads this module on its own
-        from pulsarscope.dissect.capabilities import join_topic_names
+        from pulsarscope.dissect.topic_names import join_topic_names
         from pulsarscope.output.html.report import PageOptions, report_page
 
         row_filter = filter_of(request, COUNTED_KINDS)
@@ -89,7 +89,7 @@ def report(request: ReportPageRequest) -> int:
 
         read_all(run, request, consume, once)
         overview.diagnosis.start = overview.diagnosis.start if run.start is None else run.start
-        names = join_topic_names(dissector.topics for dissector in run.dissectors.values())
+        names = join_topic_names(run.dissectors.values())
         note = "" if row_filter is None else f"Charts and tables: only what matches {request.filter}; the verdict is that of all."
         page_options = PageOptions(
             files=tuple(Path(path).name for path in run.inputs.paths),

@@ -23,6 +23,7 @@ from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
+from pulsarscope.dissect.generic_codes import FAILED_CODES
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
@@ -98,10 +99,13 @@ def read_all(
     warns: bool = True,
     interrupts: Interrupts | None = None,
 ) -> None:
-    """Pass all rows of a run to `consume`, each message and finding once (see `CountedOnce`), and warn of damage if `warns`.
+    """Pass all rows of a run to `consume`, each message and finding once (see `CountedOnce`).
+
+    If `warns`, warn of damage, and of dissectors that failed.
 
     With `interrupts`, a first signal stops the run, which then gives what it has; a pipe may never give more, and is left at once.
     """
+    warns, failures = warns and not request.quiet, 0
     noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
     with noted, reading_progress(run.inputs, quiet=request.quiet) as progress:
         for batch in run:
@@ -109,11 +113,15 @@ def read_all(
                 run.stop()
                 warn(f"interrupted: the following covers the first {plural(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
-            if warns and not request.quiet:
-                warn_of(damage(others(rows)), run.inputs.paths, always=True)
+            if warns:
+                findings = [row for row in others(rows) if type(row) is FindingRow]
+                warn_of(damage(findings), run.inputs.paths, always=True)
+                failures += sum(row.code in FAILED_CODES for row in findings)
             consume(once.kept(rows, run.endpoints))
             progress.advance(batch.file, batch.bytes_read)
         consume(once.rest())
+    if failures:
+        warn(f"a dissector or a rule failed {plural(failures, 'time')}: what it would have added is missing (diagnose names it)")
 
 
 def finish_report(sink: Sink, run: AnyRun) -> int | None:
@@ -128,7 +136,7 @@ def finish_report(sink: Sink, run: AnyRun) -> int | None:
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
     """Return the options of a text report about the captures at `paths`, with short names of topics as the dissectors have them."""
-    from pulsarscope.dissect.capabilities import join_topic_names
+    from pulsarscope.dissect.topic_names import join_topic_names
 
     stream = sys.stdout if request.out in (None, "-") else None
     return ReportOptions(
@@ -138,5 +146,5 @@ def report_options(request: CommandRequest, paths: Iterable[str], dissectors: It
         limit=request.limit or ROWS_SHOWN,
         quiet=request.quiet,
         files=tuple(Path(path).name for path in paths),
-        short_topic=join_topic_names(dissector.topics for dissector in dissectors).short,
+        short_topic=join_topic_names(dissectors).short,
     )

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import FieldType, FollowKinds, MessageTest, Ranges, ReadStored, Stored, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import (
+    BoundedFold,
+    FieldType,
+    FollowKinds,
+    MessageTest,
+    Ranges,
+    ReadStored,
+    ReportColumn,
+    ReportTable,
+    Stored,
+    TopicNames,
+    Vocabulary,
+)
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Event, Exchange, Remark, SingleMessage, message_row
@@ -21,6 +33,7 @@ __all__ = [
     "OK",
     "TRUNCATED",
     "WARNING",
+    "BoundedFold",
     "Candidate",
     "Checksum",
     "Code",
@@ -40,6 +53,8 @@ __all__ = [
     "Ranges",
     "ReadStored",
     "Remark",
+    "ReportColumn",
+    "ReportTable",
     "RuleContext",
     "Rules",
     "Session",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -325,24 +324,3 @@ class TopicNames(msgspec.Struct, frozen=True):
     """The partitioned topic of a partition; any other topic itself."""
     stood_in: Callable[[FrameRow], str | None] = nothing_stood_in
     """The name that stands for the topic of a frame in rows that do not know it."""
-
-
-def join_topic_names(several: Iterable[TopicNames]) -> TopicNames:
-    """Join the forms of several protocols: a topic is written as the first of them that changes it does."""
-    joined = tuple(several)
-    return TopicNames(
-        partial(_first_change, [names.short for names in joined if names.short is not str]),
-        partial(_first_change, [names.base for names in joined if names.base is not str]),
-        partial(_first_stand_in, [names.stood_in for names in joined if names.stood_in is not nothing_stood_in]),
-    )
-
-
-def _first_change(forms: Sequence[Callable[[str], str]], topic: str) -> str:
-    for form in forms:  # not by a generator: this is called for each line of text
-        if (name := form(topic)) != topic:
-            return name
-    return topic
-
-
-def _first_stand_in(several: Sequence[Callable[[FrameRow], str | None]], row: FrameRow) -> str | None:
-    return next((name for stood_in in several if (name := stood_in(row)) is not None), None)

@@ -86,6 +86,8 @@ class FrameSearch:
             start = dissector.find_candidate(buffer.data, start, available)
             if start < 0:
                 return -1, available if at_end else max(position, available - dissector.framing.lookahead + 1)
+            if available - start < dissector.framing.length.size:
+                return -1, available if at_end else start
             if self.size_at(start) > self.limit_at(start):
                 self._look(start, None)  # the length alone tells: how much of the command is there must not matter
                 proven: bool | None = False

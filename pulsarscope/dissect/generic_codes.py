@@ -7,6 +7,9 @@ from pulsarscope.model.findings import FRAME, SESSION, table
 DISSECTOR_FAILED, RULE_FAILED = "dissector-failed", "rule-failed"
 """Codes of an exception that a dissector, or a rule, raised."""
 
+FAILED_CODES = frozenset({DISSECTOR_FAILED, RULE_FAILED})
+"""Findings that say that the verdict lacks what a dissector or a rule would have added."""
+
 GENERIC_CODES = table(
     FRAME.error("frame-malformed", "A frame does not decode, or has an impossible size.", "Look at it with decode -x."),
     FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +49,10 @@ _TYPES = {
     "sides": tuple,
     "refusals": tuple,
     "topics": TopicNames,
+    "families": Mapping,
+    "keeps_frames": bool,
+    "stores": bool,
+    "compiled": object,
 }
 """Members that hold values, with their types."""
 

@@ -17,7 +17,7 @@ from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED
 from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
-from pulsarscope.engine.transport import Transport, Upgrade, is_plain
+from pulsarscope.engine.transport import Transport, is_plain, upgrades_of
 from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import Code, Finding
 from pulsarscope.model.flow import CLIENT, SERVER, source_port
@@ -59,11 +59,6 @@ class Settings(msgspec.Struct, frozen=True):
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
     columns: bool = False
     """Frames may stay in the columns of a compiled reader."""
-
-    @property
-    def upgrades(self) -> tuple[Upgrade, ...]:
-        """Judges of the requests to go on as TLS, of the dissectors that have one."""
-        return tuple(dissector.upgrade for dissector in self.dissectors if dissector.upgrade is not None)
 
     @property
     def reads_whole(self) -> bool:
@@ -173,10 +168,11 @@ class Timeline:
         if not (items[0] or items[1]):
             return items
         if self._transport is None:
-            self._undecided = not is_plain(items, self._settings.upgrades)
+            upgrades = upgrades_of(self._settings.dissectors)
+            self._undecided = not is_plain(items, upgrades)
             if not self._undecided:
                 return items
-            self._transport = Transport(self._settings.secrets, spans=self._settings.places, upgrades=self._settings.upgrades)
+            self._transport = Transport(self._settings.secrets, spans=self._settings.places, upgrades=upgrades)
         items = self._transport.feed(items, self.connection.last_file)
         if self._transport.decided:
             self._undecided = False

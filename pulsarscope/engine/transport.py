@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.foreign import proxy_header
+from pulsarscope.dissect.isolation import contained
 from pulsarscope.tcp.pieces import Data, Item, at_moment
 
 if TYPE_CHECKING:
+    from pulsarscope.dissect.contract import Dissector
     from pulsarscope.inputs.key_logs import Secrets
     from pulsarscope.tls.connection import TlsConnection
 
@@ -23,6 +26,12 @@ _RECORD_HEADER_BYTES = 5
 
 Upgrade = Callable[[bytes], int | None]
 """See `Dissector.upgrade`."""
+
+
+def upgrades_of(dissectors: Iterable[Dissector]) -> list[Upgrade]:
+    """Return the judges of requests to go on as TLS, of the dissectors that have one; one that fails sees no request."""
+    having = [(dissector, upgrade) for dissector in dissectors if (upgrade := dissector.upgrade) is not None]
+    return [partial(contained, dissector, "upgrade", upgrade, None) for dissector, upgrade in having]
 
 
 def is_plain(items: Sequence[Sequence[Item]], upgrades: Sequence[Upgrade] = ()) -> bool:

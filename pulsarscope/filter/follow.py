@@ -8,9 +8,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest, join_topic_names
+from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import PluginWarning, contained, failure
+from pulsarscope.dissect.topic_names import join_topic_names
 from pulsarscope.filter.follow_subject import Subject
 from pulsarscope.filter.selection import INPUT_LAYER, Filter, Timed
 from pulsarscope.model.bounded_tables import drop_oldest, remember
@@ -40,7 +41,7 @@ class FollowFilter:
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
         dissectors = tuple(dissectors)
-        self._kind, self._name, self._topics = kind, name, join_topic_names(dissector.topics for dissector in dissectors)
+        self._kind, self._name, self._topics = kind, name, join_topic_names(dissectors)
         self._subject = Subject(kind, name, self._topics)
         self._tests = [] if self._subject.test is None else [self._subject.test]
         self._message_tests: list[tuple[Dissector, MessageTest]] = []

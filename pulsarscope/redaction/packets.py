@@ -72,9 +72,10 @@ class Redaction:
             if row.dissector is None:
                 if row.tls is None and not row.client_bytes + row.server_bytes:
                     return True
-                self._left_out["of no known protocol" if row.tls is None else _IN_TLS] += 1
+                what = "of no known protocol" if row.tls is None else _IN_TLS
+                self._left_out[f"{what} left out: only what is decoded can be redacted"] += 1
             elif self._redact[row.dissector] is None:
-                self._left_out[f"of {row.dissector}"] += 1
+                self._left_out[f"of {row.dissector} left out: its dissector has no redaction"] += 1
             else:
                 return True
             return False
@@ -125,8 +126,8 @@ class Redaction:
 
     def notes(self) -> Iterator[str]:
         """Yield what a user must know of the copy."""
-        for kind, count in sorted(self._left_out.items()):
-            yield f"{plural(count, 'connection')} {kind} left out: only what is decoded can be redacted"
+        for why, count in sorted(self._left_out.items()):
+            yield f"{plural(count, 'connection')} {why}"
         if self._plain:
             yield f"{plural(len(self._plain), 'connection')} inside TLS copied without it: what was said, redacted, in plain packets"
         if self._blank_frames:

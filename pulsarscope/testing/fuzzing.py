@@ -11,7 +11,7 @@ from typing import Any
 from pulsarscope.dissect import Dissector
 from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.engine.local import ALL_RECORDS, Options, run
-from pulsarscope.model.records import FindingRow
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
 from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_splitting
 from pulsarscope.testing.scripted_connection import ScriptedConnection
 
@@ -52,7 +52,7 @@ def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
 
 
 def check_rows(dissector: Dissector, client: bytes, server: bytes) -> None:
-    """Assert that sessions, rules and `ranges` take any frames: those of a connection with these bytes of the two sides."""
+    """Assert that sessions, rules, `ranges` and texts take any frames: those of a connection with these bytes of the two sides."""
     port = min(dissector.ports, default=DEFAULT_PORT)
     options = Options(ALL_RECORDS, raw=True, rules=True, decode_as={port: dissector.name}, dissectors=lambda **_: (dissector,))
     with TemporaryDirectory() as folder:
@@ -61,6 +61,18 @@ def check_rows(dissector: Dissector, client: bytes, server: bytes) -> None:
         for batch in run([str(path)], options):
             for row in batch.rows:
                 assert not (isinstance(row, FindingRow) and row.code in (DISSECTOR_FAILED, RULE_FAILED)), row.text
+                check_texts(dissector, row)
+
+
+def check_texts(dissector: Dissector, row: Any) -> None:
+    """Assert that what the dissector says of a row is text."""
+    if isinstance(row, FrameRow):
+        texts = [dissector.summary(row), *(dissector.explain(name, value) or "" for name, value in (row.fields or {}).items())]
+        dissector.completes(row)
+        dissector.sender(row.command or "")
+    else:
+        texts = [dissector.message_summary(row)] if isinstance(row, MessageRow) else []
+    assert all(isinstance(text, str) for text in texts), f"summary, explain or message_summary gives {texts}"
 
 
 def damaged(random: Random, frames: Sequence[bytes]) -> bytes:

@@ -62,7 +62,7 @@ class ScriptedConnection:
         (source, source_port), (destination, destination_port) = self._ends[side], self._ends[1 - side]
         acknowledged = self._sequence[1 - side] if flags & _ACK else 0
         tcp = struct.pack(">HHIIBBHHH", source_port, destination_port, self._sequence[side], acknowledged, 0x50, flags, 65_535, 0, 0)
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), len(self.packets), 0, 64, 6, 0, source, destination)
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), len(self.packets) & 0xFFFF, 0, 64, 6, 0, source, destination)
         ethernet = bytes(12) + b"\x08\x00"
         self.packets.append((_START_NS + _STEP_NS * len(self.packets), ethernet + ip + tcp + payload))
         self._sequence[side] += len(payload) + bool(flags & (_SYN | _FIN))

@@ -78,6 +78,12 @@ def test_packets_that_the_capture_lacks_are_said(codes: tuple[str, ...]) -> None
     assert covered(LONG, findings=codes).not_judged() == [("incomplete", {codes[0]: len(codes)})]
 
 
+def test_what_failed_is_said() -> None:
+    coverage = covered(LONG, findings=("dissector-failed", "rule-failed"))
+    assert coverage.not_judged() == [("failed", {"findings": 2})]
+    assert not coverage.healthy
+
+
 def test_payloads_that_were_not_read_are_said() -> None:
     assert covered(LONG, findings=("consumer-undecided",) * 2).not_judged() == [("undecided", {"findings": 2})]
     assert covered(LONG, findings=("encrypted-payload",) * 3).not_judged() == [("encrypted-payloads", {"findings": 3})]

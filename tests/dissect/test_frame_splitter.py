@@ -41,6 +41,12 @@ CASES: dict[str, tuple[bytes, Told]] = {
 }
 
 
+class ByFirstByte(PulsarDissector):
+    """Its candidates may have fewer bytes behind them than a length takes."""
+
+    find_candidate = staticmethod(lambda data, position, end: data.find(b"\0", position, end))
+
+
 class TestFeeding:
     """Each case three ways."""
 
@@ -93,6 +99,19 @@ class TestFeeding:
         splitter = FrameSplitter(synced=False)
         frames = splitter.feed(PING[4:] + PING + PING) + splitter.finish()
         assert told(frames) == [(SKIPPED, None, 0, 9), (OK, "PING", 9, 13), (OK, "PING", 22, 13)]
+
+    @pytest.mark.parametrize("size", [3, 20])
+    def test_a_candidate_may_be_found_by_fewer_bytes_than_its_length_has(self, size: int) -> None:
+        splitter = FrameSplitter(ByFirstByte(), synced=False)
+        data = b"\xff" * 20 + PING * 2
+        frames = [frame for start in range(0, len(data), size) for frame in splitter.feed(data[start : start + size])]
+        frames += splitter.feed(b"\0\0") + splitter.finish()
+        assert told(frames) == [(SKIPPED, None, 0, 20), (OK, "PING", 20, 13), (OK, "PING", 33, 13), (TRUNCATED, None, 46, 2)]
+
+    def test_the_last_bytes_may_be_a_candidate(self) -> None:
+        splitter = FrameSplitter(ByFirstByte(), synced=False)
+        frames = splitter.feed(b"junk\xff\xff\0") + splitter.finish()
+        assert told(frames) == [(SKIPPED, None, 0, 7)]
 
 
 def test_it_is_part_of_the_library() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from pulsarscope import protocols
 from pulsarscope.cli import app
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.capabilities import ReportColumn, ReportTable, TopicNames
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Remark
 from pulsarscope.dissect.isolation import Failure, PluginWarning, exception_text, raising_function
@@ -127,6 +127,8 @@ OF_COMMANDS: dict[str, dict[str, Any]] = {
     "registry reader": {"registry": property(lambda _: fail)},
     "schema_reader": {"schema_reader": property(fail)},
     "schema reader": {"schema_reader": property(lambda _: fail)},
+    "upgrade": {"upgrade": staticmethod(fail)},
+    "topics": {"topics": TopicNames(fail, fail, fail)},
 }
 """Members about no connection: they warn."""
 
@@ -371,3 +373,11 @@ def test_want_of_memory_is_not_contained(folder: Path, breaking: Any, member: st
     }
     breaking(**members[member])
     assert isinstance(CliRunner().invoke(app, ["diagnose", str(folder / "cards.pcap")]).exception, MemoryError)
+
+
+@pytest.mark.parametrize("command", ["stats", "diagnose"])
+def test_reports_say_that_something_is_missing(folder: Path, breaking: Any, command: str) -> None:
+    breaking(decode=fail)
+    result = CliRunner().invoke(app, [command, str(folder / "cards.pcap")])
+    missing = "a dissector or a rule failed 1 time" if command == "stats" else "what a dissector or a rule that failed would have told"
+    assert missing in result.output

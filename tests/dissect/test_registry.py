@@ -209,6 +209,11 @@ BROKEN = {
         "it lacks recognise, decode, session",
     ),
     "has ports of another type": ("x = other:X", PULSAR + "class X(PulsarDissector): ports = [1]", "its ports is not a frozenset"),
+    "fails to give a member": (
+        "x = other:X",
+        PULSAR + "class X(PulsarDissector):\n  families = property(lambda self: 1 / 0)",
+        "ZeroDivisionError",
+    ),
     "has no framing": ("x = other:X", PULSAR + "class X(PulsarDissector): framing = 4", "its framing is not a Framing"),
     "is of another contract": (
         "x = other:X",

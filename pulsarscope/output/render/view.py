@@ -9,9 +9,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from pulsarscope.dissect.capabilities import join_topic_names
 from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, GENERIC_CODES
 from pulsarscope.dissect.isolation import Failure, failure
+from pulsarscope.dissect.topic_names import join_topic_names
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.connection_name import connection_label, first_packet, with_labels
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
@@ -67,7 +67,7 @@ class View:
         """Endings of commands that stand out."""
         self.families = {command: family for dissector in dissectors for command, family in dissector.families.items()}
         """Purposes of commands."""
-        self.short_topic: Callable[[str], str] = join_topic_names(dissector.topics for dissector in dissectors).short
+        self.short_topic: Callable[[str], str] = join_topic_names(dissectors).short
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
         self.connections = 0
