@@ -15,7 +15,6 @@ from typer.core import TyperGroup
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, internal_error
-from pulsarscope.model.garbage_collection import collect_rarely
 
 OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c", "-w", "-i", "-D", "-z", "-O", "-R", "-2", "-E"})
 
@@ -120,7 +119,6 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete, 6 fault."""
-    collect_rarely()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     standard_output = sys.stdout
     if sys.stdin is None:  # closed: an empty one, or a file that is opened later would be descriptor 0

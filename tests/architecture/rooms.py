@@ -84,7 +84,7 @@ ROOMS = {
     "api": _room("model capture inputs dissect protocols engine analysis filter output redaction live"),
     "pulsarscope": _room("api dissect model protocols"),
     "pytest": _room("pulsarscope model"),
-    "__main__": _room("cli"),
+    "__main__": _room("model cli"),
 }
 """By name, in the order in which bytes travel; a room imports only rooms to its left."""
 
