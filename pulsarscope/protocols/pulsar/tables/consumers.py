@@ -9,6 +9,7 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import Course, ReportColumn, ReportTable
 from pulsarscope.model.bins import Bins
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import COURSE_CELLS_MAX, STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -78,6 +79,8 @@ class Consumers:
         self.left_out = 0
         self.found: list[_Consumer] = []
         self._open: dict[tuple[str, int], _Consumer] = {}
+        self._asking: dict[tuple[str, int], _Consumer] = {}
+        """By connection and request id of a SUBSCRIBE without answer."""
         self._waiting = 0
         self._end = 0
         self._course: Bins[int, list[Any]] | None = None
@@ -97,8 +100,16 @@ class Consumers:
                         handler(self, consumer, row, fields)
                         if self._course is not None:
                             self._keep(self._course, consumer, row)
+                elif self._asking and row.command in {"SUCCESS", "ERROR"} and fields is not None:
+                    self._answer(row, fields)
             elif isinstance(row, ConnectionRow) and row.closed != "open":
                 self._close_all(row.connection or "")
+
+    def _answer(self, row: FrameRow, fields: Mapping[str, Any]) -> None:
+        """End a consumer whose SUBSCRIBE is refused: clients ask again and again, each time as another one."""
+        consumer = self._asking.pop((row.connection, fields.get("request_id", -1)), None)
+        if consumer is not None and row.command == "ERROR" and consumer.state == "open":
+            consumer.state = "refused"
 
     def _consumer(self, row: FrameRow, number: int) -> _Consumer | None:
         """Return the consumer of a frame; None for one beyond the bound."""
@@ -142,8 +153,9 @@ class Consumers:
             if consumer.connection == connection and consumer.state == "open":
                 consumer.state = "disconnected"
 
-    def subscribe(self, consumer: _Consumer, _row: FrameRow, fields: Mapping[str, Any]) -> None:
+    def subscribe(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Begin with the names in a SUBSCRIBE."""
+        remember(self._asking, (row.connection, fields.get("request_id", -1)), consumer, STATISTICS_NAMES_MAX)
         consumer.whole = True
         consumer.name, consumer.type = fields.get("consumer_name"), fields.get("subType")
         consumer.subscription, consumer.topic = fields.get("subscription"), fields.get("topic")

@@ -160,6 +160,15 @@ def test_how_a_consumer_ended_is_said(rows: list[tuple[str, str]], state: str) -
     assert only(subscribed(frame), ConnectionRow(connection="0:1", closed="open"))["state"] == "open"
 
 
+def test_one_that_is_refused_again_and_again_is_never_open() -> None:
+    frame = Frames()
+    refusals = [row for _ in range(3) for row in (subscribed(frame), frame("ERROR", {"request_id": 1, "error": "ConsumerBusy"}))]
+    found = records(TABLE, *refusals, subscribed(frame), frame("SUCCESS", {"request_id": 1}), frame("ERROR", {"request_id": 1}))
+    assert sorted(record["state"] for record in found) == ["open", "refused", "refused", "refused"]
+    elsewhere = frame("ERROR", {"request_id": 1}, connection="0:2")
+    assert only(subscribed(frame), elsewhere, frame("ERROR", {"request_id": 7}))["state"] == "open"
+
+
 def test_an_id_used_again_is_another_consumer() -> None:
     frame = Frames()
     found = records(TABLE, subscribed(frame, name="first"), delivery(frame, 1), subscribed(frame, name="second"), delivery(frame, 2))
