@@ -61,6 +61,15 @@ def exception_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def of_type(kinds: tuple[type, ...], call: Callable[..., Value], *arguments: Any) -> Value:
+    """Return what a member gives. Raises TypeError for a value of another type."""
+    value = call(*arguments)
+    if not isinstance(value, kinds):
+        message = f"{type(value).__name__} is not one of {', '.join(kind.__name__ for kind in kinds)}"
+        raise TypeError(message)
+    return value
+
+
 def contained(dissector: Dissector, member: str, call: Callable[..., Value], default: Value, *arguments: Any) -> Value:
     """Return what a member about no connection gives; when it raises, the default, with a PluginWarning. UsageErrors pass."""
     try:

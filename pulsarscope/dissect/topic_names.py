@@ -7,7 +7,7 @@ from functools import partial
 
 from pulsarscope.dissect.capabilities import TopicNames, nothing_stood_in
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.isolation import contained
+from pulsarscope.dissect.isolation import contained, of_type
 from pulsarscope.model.records import FrameRow
 
 
@@ -30,11 +30,11 @@ def _contained_names(dissector: Dissector) -> TopicNames:
         return names
 
     def contain(form: Callable[[str], str]) -> Callable[[str], str]:
-        return form if form is str else lambda topic: contained(dissector, "topics", form, topic, topic)
+        return form if form is str else lambda topic: contained(dissector, "topics", of_type, topic, (str,), form, topic)
 
     stood_in = names.stood_in
     if stood_in is not nothing_stood_in:
-        stood_in = partial(contained, dissector, "topics", names.stood_in, None)
+        stood_in = partial(contained, dissector, "topics", of_type, None, (str, type(None)), names.stood_in)
     return TopicNames(contain(names.short), contain(names.base), stood_in)
 
 

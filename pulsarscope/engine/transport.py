@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.foreign import proxy_header
-from pulsarscope.dissect.isolation import contained
+from pulsarscope.dissect.isolation import contained, of_type
 from pulsarscope.tcp.pieces import Data, Item, at_moment
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Upgrade = Callable[[bytes], int | None]
 def upgrades_of(dissectors: Iterable[Dissector]) -> list[Upgrade]:
     """Return the judges of requests to go on as TLS, of the dissectors that have one; one that fails sees no request."""
     having = [(dissector, upgrade) for dissector in dissectors if (upgrade := dissector.upgrade) is not None]
-    return [partial(contained, dissector, "upgrade", upgrade, None) for dissector, upgrade in having]
+    return [partial(contained, dissector, "upgrade", of_type, None, (int, type(None)), upgrade) for dissector, upgrade in having]
 
 
 def is_plain(items: Sequence[Sequence[Item]], upgrades: Sequence[Upgrade] = ()) -> bool:

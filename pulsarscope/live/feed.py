@@ -158,7 +158,8 @@ class LiveFeed:
 
     def stop(self) -> None:
         """Stop capturing; packets captured so far are still decoded. Safe in a signal handler and from other threads."""
-        self._stopped = time.monotonic()
+        if not self.stopping:
+            self._stopped = time.monotonic()
         self.stopping = True
         self._worker.stop()
 
@@ -208,7 +209,7 @@ class LiveFeed:
             self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
     def _tell_wait(self) -> None:
-        """Tell once what still waits some time after the stop, for who waits for the end."""
+        """Report once what still waits some time after the stop."""
         if time.monotonic() - self._stopped > PATIENCE_SECONDS:
             self._stopped = math.inf
             self._notify(f"still decoding {plural(self._worker.queue.waiting_bytes, 'byte')} of packets; Ctrl-C skips them")

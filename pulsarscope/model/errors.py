@@ -9,6 +9,8 @@ PulsarscopeError       an error that the user can correct
 
 from __future__ import annotations
 
+import errno
+
 from pulsarscope.model.users import current_user
 
 
@@ -44,7 +46,8 @@ class OutputError(PulsarscopeError):
 def system_reason(error: OSError | ValueError) -> str:
     """Return the reason that the system gives for a file that cannot be read or written; a NUL in a path is a ValueError."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return f"{reason} for {current_user()}" if isinstance(error, PermissionError) else reason
+    denied = isinstance(error, PermissionError) and error.errno in (errno.EACCES, errno.EPERM)  # a remote store gives no number
+    return f"{reason} for {current_user()}" if denied else reason
 
 
 def output_error(name: str, error: OSError, action: str = "write") -> OutputError:

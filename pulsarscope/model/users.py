@@ -6,11 +6,9 @@ import os
 
 
 def current_user() -> str:
-    """Return in words the user with whose rights this process runs: that of the environment is another one after privileges are dropped."""
+    """Return the user whose rights this process has, in words. The environment may name another one, after privileges were dropped."""
     if not hasattr(os, "geteuid"):
-        import getpass  # noqa: PLC0415 - as below
-
-        return f"user {getpass.getuser()}"
+        return f"user {os.environ.get('USERNAME', 'unknown')}"
     import pwd  # noqa: PLC0415 - not on Windows; it is part of the interpreter
 
     number = os.geteuid()

@@ -39,6 +39,7 @@ GUARDED = {
     "pulsarscope.engine.parallel.channel": "fcntl is imported within suppress",
     "pulsarscope.engine.parallel.driver": "sched_getaffinity is asked for with hasattr",
     "pulsarscope.engine.stalls": "setitimer is asked for with hasattr",
+    "pulsarscope.model.users": "geteuid is asked for with hasattr, before pwd is imported",
 }
 """Modules that may name them, each with the reason why the rest works without."""
 

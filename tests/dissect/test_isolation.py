@@ -128,7 +128,9 @@ OF_COMMANDS: dict[str, dict[str, Any]] = {
     "schema_reader": {"schema_reader": property(fail)},
     "schema reader": {"schema_reader": property(lambda _: fail)},
     "upgrade": {"upgrade": staticmethod(fail)},
+    "odd upgrade": {"upgrade": staticmethod(lambda _head: "x")},
     "topics": {"topics": TopicNames(fail, fail, fail)},
+    "odd topics": {"topics": TopicNames(*[lambda _name: 7] * 3)},  # type: ignore[arg-type]
 }
 """Members about no connection: they warn."""
 
