@@ -161,34 +161,42 @@ class LegTable:
 
     def add(self, key: str, anchor: Fact) -> list[str]:
         """Take an anchor, and join its connection with those that have it, too; return the connections now known for inner legs."""
-        time, server = anchor.where.time, anchor.values["server"]
+        time = anchor.where.time
         if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
             self._older, self._recent, self._began, self._waiting = self._recent, {}, time, 0
-        self._waiting += 1
-        equal = self._recent.get(key)
-        if equal is None and isinstance(equal := self._older.get(key), _Equal):
-            self._waiting += len(equal.anchors)
-        if equal is None:
-            self._recent[key] = _pack(anchor)
-            return []
-        if not isinstance(equal, _Equal):
-            equal = _Equal(_unpack(equal).values["server"], [equal])
-        self._recent[key] = equal
-        found = []
-        for other in map(_unpack, equal.anchors) if equal.server != server else ():
-            if abs(time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
+        found = [*self._compare(anchor, self._older.get(key)), *self._compare(anchor, self._recent.get(key))]
+        self._keep(key, anchor)
+        return found
+
+    def _compare(self, anchor: Fact, waiting: _Packed | _Equal | None) -> Iterator[str]:
+        """Join the connection of an anchor with those of equal ones; give the connections now known for inner legs."""
+        if waiting is None or (isinstance(waiting, _Equal) and waiting.server == anchor.values["server"]):
+            return
+        for other in map(_unpack, waiting.anchors if isinstance(waiting, _Equal) else [waiting]):
+            if abs(anchor.where.time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
                 continue
             around, between = (anchor, other) if _encloses(anchor, other) else (other, anchor)
             outer, inner = (between, around) if anchor.values["pushed"] else (around, between)
             if not _encloses(around, between):
                 self._part(outer, inner)
             elif self._join(outer, inner):
-                found.append(inner.where.connection)
-        if equal.server != server:
+                yield inner.where.connection
+
+    def _keep(self, key: str, anchor: Fact) -> None:
+        """Let an anchor wait among the latest ones; of those before these, equal ones stay where they are."""
+        packed, equal = _pack(anchor), self._recent.get(key)
+        if equal is None:
+            self._recent[key] = packed
+            self._waiting += 1
+            return
+        if not isinstance(equal, _Equal):
+            equal = self._recent[key] = _Equal(_unpack(equal).values["server"], [equal])
+        if equal.server != anchor.values["server"]:
             equal.server = None
-        equal.anchors.append(_pack(anchor))
+        before = len(equal.anchors)
+        equal.anchors.append(packed)
         del equal.anchors[:-ANCHORS_OF_KEY_MAX]
-        return found
+        self._waiting += len(equal.anchors) - before
 
     def weight(self, outer: str, inner: str) -> int:
         """Return what speaks for two connections being legs, less what speaks against it."""

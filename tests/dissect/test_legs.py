@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from pulsarscope.dissect import legs
 from pulsarscope.dissect.legs import ANCHOR, LegTable
 from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX
@@ -80,18 +82,49 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
     assert len([*table.joined(complete=True)]) == 1
 
 
+def waiting(table: LegTable) -> int:
+    """Number of the anchors that wait."""
+    tables = table._recent, table._older
+    return sum(len(getattr(equal, "anchors", [equal])) for anchors in tables for equal in anchors.values())
+
+
 @pytest.mark.slow
 def test_what_waits_is_bounded() -> None:
     table = LegTable()
     for number in range(3 * ANCHORS_WAITING_MAX):
         table.add(str(number), anchor(f"c{number}", (f"h{number}:1", f"s{number}:1"), number, number))
-    assert len(table._recent) + len(table._older) <= 2 * ANCHORS_WAITING_MAX + 1
-    for number in range(3 * ANCHORS_WAITING_MAX):
+    assert waiting(table) <= 2 * ANCHORS_WAITING_MAX
+    for number in range(6 * ANCHORS_WAITING_MAX):
         table.add(str(number % 1_000), anchor(f"e{number}", (f"h{number}:1", "s:1"), number, number))
-    assert table._waiting <= 2 * ANCHORS_WAITING_MAX
+    assert waiting(table) <= 2 * ANCHORS_WAITING_MAX
     for number in range(5 * ANCHORS_OF_KEY_MAX):
         table.add("same", anchor(f"d{number}", (f"h{number}:1", "s:1"), number, number))
     assert len(table._recent["same"].anchors) <= ANCHORS_OF_KEY_MAX  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("keys", "before", "during"), [(1, 0, 5 * ANCHORS_WAITING_MAX), (700, 64 * 700, 2 * 700)])
+def test_crowds_of_equal_anchors_make_no_others_forgotten(keys: int, before: int, during: int) -> None:
+    """Nor do anchors before the latest ones count again, because others equal them."""
+    numbers = iter(range(10, before + during + 10))
+
+    def crowd(count: int) -> None:
+        for number in islice(numbers, count):
+            table.add(f"same {number % keys}", anchor(f"c{number}", (f"h{number}:1", "s:1"), number, number))
+
+    table = LegTable()
+    crowd(before)
+    table.add("pair", anchor("inner", INNER, 1_000_002, 1_000_003, unique=True))
+    crowd(during)
+    table.add("pair", anchor("outer", OUTER, 1_000_001, 1_000_004, unique=True))
+    assert table.outer_of == {"inner": "outer"}
+
+
+def test_equal_anchors_join_though_some_are_older_than_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legs, "ANCHORS_WAITING_MAX", 2)
+    table = LegTable()
+    for number, key in enumerate(["same", "other", "same", "same"]):
+        table.add(key, anchor(f"c{number}", (f"h{number}:1", f"s{number}:1"), number + 1, 20 - number, unique=True))
+    assert table.outer_of == {"c2": "c0", "c3": "c0"}
 
 
 @pytest.mark.parametrize("crowd", [0, 1, ANCHORS_OF_KEY_MAX - 2])
