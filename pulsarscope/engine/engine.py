@@ -173,8 +173,8 @@ class Engine:
         following_start = self._inputs.following_start(block.file)
         if self.resting:
             time = block.last_time if following_start is None else min(block.last_time, following_start)
-            self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS)
-        self.events = self._assembler.feed(block, following_start)
+            self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS, self._assembler.closed_room(len(block.control)))
+        self.events = self._assembler.feed(block, following_start, len(self.resting))
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:
@@ -312,8 +312,8 @@ class Engine:
         sources, state, self.resting = pickle.loads(snapshot)  # noqa: S301 - as said
         self._go_on_with(*self._shared(sources).loads(state))
 
-    def _wake(self, flows: Iterable[bytes] = (), time: int = sys.maxsize) -> None:
-        for state in self.resting.wake(flows, time):
+    def _wake(self, flows: Iterable[bytes] = (), time: int = sys.maxsize, room: int = sys.maxsize) -> None:
+        for state in self.resting.wake(flows, time, room):
             closed, tables = self._shared(self._timelines.settings).loads(state)
             self._assembler.put_back(closed)
             for mine, theirs in zip(self._tables, tables, strict=True):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.engine.snapshot import Shared
-from pulsarscope.model.limits import CLOSED_CONNECTIONS_MAX
 from pulsarscope.tcp import Assembler
 
 RESTING_LEAST = 128
@@ -38,8 +37,6 @@ class RestingConnections:
 
     def add(self, assembler: Assembler, tables: Tables, shared: Shared) -> None:
         """Take closed connections from an assembler when they are many, but not again those that have rested."""
-        if len(self) >= CLOSED_CONNECTIONS_MAX:
-            return
         closed = assembler.take_closed(RESTING_LEAST, max((group.last for group in self._groups), default=0))
         if closed:
             names, ends = [connection.name for connection in closed], [connection.end for connection in closed]
@@ -47,15 +44,18 @@ class RestingConnections:
             of_names = [{name: table.pop(name) for name in names if name in table} for table in tables]
             self._groups.append(_Group(min(ends), max(ends), keys, shared.dumps((closed, of_names))))
 
-    def wake(self, flows: Iterable[bytes], time: int) -> list[bytes]:
+    def wake(self, flows: Iterable[bytes], time: int, room: int) -> list[bytes]:
         """Remove and return the groups with a connection that has a packet among flows, or had its last one before a time.
 
-        The last one is first. Each is the connections and their part of the tables, as `Shared` stores them.
+        Also the first ones when more connections than `room` rest. The last one is first. Each is the connections and their part of the
+        tables, as `Shared` stores them.
         """
         groups, self._groups = self._groups, []
         woken = []
+        flows = set(flows)  # of other iterables, each group would look at all
         for group in groups[::-1]:
-            if group.first >= time and group.keys.isdisjoint(flows):
+            room -= len(group.keys) // 2
+            if room >= 0 and group.first >= time and group.keys.isdisjoint(flows):
                 self._groups.append(group)
             else:
                 woken.append(group.state)

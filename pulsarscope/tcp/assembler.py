@@ -43,10 +43,11 @@ _time_of = itemgetter(1)
 class Assembler(ConnectionTable):
     """Connections of one vantage point; feed all blocks in order, then finish."""
 
-    def feed(self, block: Block, following_start: int | None = None) -> list[ConnectionEvents]:
+    def feed(self, block: Block, following_start: int | None = None, taken: int = 0) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched.
 
         Late packets of a closed connection may come in other files, too, that begin at the time `following_start`; None: there are none.
+        `taken`: number of closed connections that were taken and not put back.
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
@@ -86,7 +87,7 @@ class Assembler(ConnectionTable):
                     self._take_complete(entry, file)
                 else:
                     self._receive(key, entry, file)
-        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start))
+        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken)
         if block.owners:
             _note_owners(block, self._touched)
         return self._end_block(file, block.last_packet)

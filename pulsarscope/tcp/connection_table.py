@@ -104,6 +104,10 @@ class ConnectionTable:
         self._closed = deque(connection for connection in self._closed if connection not in taken)
         return closed
 
+    def closed_room(self, closing: int = 0) -> int:
+        """Return how many closed connections may be taken when so many more close."""
+        return CLOSED_CONNECTIONS_MAX - len(self._closed) - closing
+
     def put_back(self, closed: list[Connection | ClosedConnection]) -> None:
         """Take up closed connections again."""
         self._closed.extendleft(reversed(closed))
@@ -239,11 +243,11 @@ class ConnectionTable:
         self._note_copies(connection)
         connection.strays = None
 
-    def _finish_closed(self, time: int) -> None:
-        """Finish the connections for which no late packets come any more."""
+    def _finish_closed(self, time: int, taken: int) -> None:
+        """Finish the connections for which no late packets come any more; `taken`: see `feed`."""
         closed = self._closed
-        while closed and (time - closed[0].end > 2 * CLOSED_CONNECTION_NANOSECONDS or len(closed) > CLOSED_CONNECTIONS_MAX):
-            full = len(closed) > CLOSED_CONNECTIONS_MAX
+        while closed and (time - closed[0].end > 2 * CLOSED_CONNECTION_NANOSECONDS or self.closed_room() < taken):
+            full = self.closed_room() < taken
             connection = closed.popleft()
             if connection.finished:
                 continue

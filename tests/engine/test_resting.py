@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -115,6 +115,22 @@ def test_others_do_not_rest(tmp_path: Path, first: list[Packet]) -> None:
     assert run.rows == Run(tmp_path, captures, by_one=True).rows
 
 
-def test_a_bound_on_those_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resting, "CLOSED_CONNECTIONS_MAX", 4)
-    assert Run(tmp_path, BEFORE).woken[-1] == 4
+@pytest.mark.parametrize("bound", [2, 4, 5])
+def test_those_at_rest_and_those_that_wait_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", bound)
+    run, by_one = Run(tmp_path, BEFORE), Run(tmp_path, BEFORE, by_one=True)
+    assert (run.rows, run.open) == (by_one.rows, bound)
+
+
+def test_flows_are_looked_at_once_however_many_groups_there_are() -> None:
+    class Flows(dict[bytes, None]):
+        looks = 0
+
+        def __iter__(self) -> Iterator[bytes]:
+            self.looks += 1
+            return super().__iter__()
+
+    groups = resting.RestingConnections()
+    groups._groups = [resting._Group(1, 1, frozenset([b"%d" % number]), b"") for number in range(5)]
+    flows = Flows({b"other": None})
+    assert (groups.wake(flows, 0, 5), flows.looks) == ([], 1)
