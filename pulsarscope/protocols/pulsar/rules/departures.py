@@ -63,6 +63,8 @@ class DepartureRule(ConnectionRule):
         """Topic and name by noun and id."""
         self._requests: dict[str, tuple[str, int]] = {}
         """Noun and id by name of the request's frame."""
+        self._chosen: dict[tuple[str, int], str] = {}
+        """First name that the broker chose, by topic and id of producers that ask without one, also when they come back."""
         self._unknown: dict[tuple[str, int], Closing] = {}
         """By noun and id of clients from before the capture, until one comes back with this id and says its topic."""
         self._seeks: set[tuple[str, str | None]] = set()
@@ -75,7 +77,8 @@ class DepartureRule(ConnectionRule):
         id_field, noun, name_field = _IDENTIFIERS[row.command or ""]
         if len(self._clients) < CLIENTS_MAX and row.topic is not None:
             number = fields.get(id_field, -1)
-            name = f"{noun} {fields.get(name_field) or number}"
+            chosen = self._chosen.get((row.topic, number)) if noun == "producer" else None
+            name = f"{noun} {fields.get(name_field) or chosen or number}"
             self._clients[noun, number] = client = row.topic, f"{name} of {row.subscription}" if row.subscription else name
             if (closing := self._unknown.pop((noun, number), None)) is not None:
                 self._closed(*client, noun, closing._replace(subscription=row.subscription))
@@ -85,8 +88,9 @@ class DepartureRule(ConnectionRule):
         """Take the name that the broker chose for a producer, by which it asks when it comes back."""
         request = self._requests.get(row.request or "")
         name = (row.fields or {}).get("producer_name")
-        if name and request is not None and (client := self._clients.get(request)) is not None:
+        if name and request is not None and (client := self._clients.get(request)) is not None and client[1] == f"producer {request[1]}":
             self._clients[request] = client[0], f"producer {name}"
+            remember(self._chosen, (client[0], request[1]), name, CLIENTS_MAX)
 
     def _response(self, row: ExchangeRow) -> None:
         where = where_of(row)

@@ -102,6 +102,23 @@ def test_a_terminated_topic_is_not_unloaded_for_a_producer_that_the_broker_named
     assert with_code(rows, "topic-unloaded") == []
 
 
+def test_a_producer_that_comes_back_without_a_name_is_known_by_its_id(tmp_path: Path) -> None:
+    talk = connected().client(producer(name="")).server(created("broker-7"))
+    wait_until(talk, SECOND).server(close_producer()).client(producer(name="", request=9, epoch=1)).server(created("broker-8", 9))
+    text, _ = only(findings_of(tmp_path, talk), "topic-unloaded")
+    assert "closed producer broker-7 of" in text
+    assert "; it came back after" in text
+
+
+def test_a_terminated_topic_is_not_unloaded_for_a_producer_without_a_name(tmp_path: Path) -> None:
+    talk = connected().client(producer(name="")).server(created("broker-7"))
+    wait_until(talk, SECOND).server(close_producer())
+    talk.client(producer(name="", request=9, epoch=1)).server(error(9, "TopicTerminatedError", "Topic was already terminated"))
+    rows = findings_of(tmp_path, talk)
+    assert problem_codes(rows) == ["topic-terminated"]
+    assert with_code(rows, "topic-unloaded") == []
+
+
 def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
     talk = wait_until(served(), SECOND).server(close_producer(), close_consumer(request=BY_BROKER))
     talk.client(lookup(8)).server(lookup_response("Failed", "", 8, error="ServiceNotReady"))
