@@ -57,6 +57,8 @@ class _Consumer(msgspec.Struct):
     last_ack: int | None = None
     last_ack_frame: str | None = None
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
+    before: _Consumer | None = None
+    """The one that has this id if this SUBSCRIBE is refused."""
 
     @property
     def permits_left(self) -> int | None:
@@ -79,8 +81,8 @@ class Consumers:
         self.left_out = 0
         self.found: list[_Consumer] = []
         self._open: dict[tuple[str, int], _Consumer] = {}
-        self._asking: dict[tuple[str, int], _Consumer] = {}
-        """By connection and request id of a SUBSCRIBE without answer."""
+        self._asking: dict[str, _Consumer] = {}
+        """By name of the frame of a SUBSCRIBE without answer."""
         self._waiting = 0
         self._end = 0
         self._course: Bins[int, list[Any]] | None = None
@@ -100,16 +102,19 @@ class Consumers:
                         handler(self, consumer, row, fields)
                         if self._course is not None:
                             self._keep(self._course, consumer, row)
-                elif self._asking and row.command in {"SUCCESS", "ERROR"} and fields is not None:
-                    self._answer(row, fields)
+                elif row.command in {"SUCCESS", "ERROR"} and (asking := self._asking.pop(row.request or "", None)) is not None:
+                    self._answer(asking, row)
             elif isinstance(row, ConnectionRow) and row.closed != "open":
                 self._close_all(row.connection or "")
 
-    def _answer(self, row: FrameRow, fields: Mapping[str, Any]) -> None:
+    def _answer(self, consumer: _Consumer, row: FrameRow) -> None:
         """End a consumer whose SUBSCRIBE is refused: clients ask again and again, each time as another one."""
-        consumer = self._asking.pop((row.connection, fields.get("request_id", -1)), None)
-        if consumer is not None and row.command == "ERROR" and consumer.state == "open":
+        before, consumer.before = consumer.before, None
+        if row.command == "ERROR" and consumer.state == "open":
             consumer.state = "refused"
+            key = consumer.connection, consumer.consumer_id
+            if before is not None and before.state == "open" and self._open.get(key) is consumer:
+                self._open[key] = before
 
     def _consumer(self, row: FrameRow, number: int) -> _Consumer | None:
         """Return the consumer of a frame; None for one beyond the bound."""
@@ -121,8 +126,10 @@ class Consumers:
                 self.left_out += 1
                 return None
             consumer = self._open[key] = _Consumer(
-                row.connection, number, Waiting(), len(self.found), subscription=row.subscription, topic=row.topic
+                row.connection, number, Waiting(), len(self.found), subscription=row.subscription, topic=row.topic, before=consumer
             )
+            if consumer.before is not None:
+                consumer.before.before = None  # so that they form no chain
             self.found.append(consumer)
         elif row.topic is not None:
             consumer.topic = row.topic  # a live run may have learned its name
@@ -155,7 +162,7 @@ class Consumers:
 
     def subscribe(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
         """Begin with the names in a SUBSCRIBE."""
-        remember(self._asking, (row.connection, fields.get("request_id", -1)), consumer, STATISTICS_NAMES_MAX)
+        remember(self._asking, frame_name(row.file, row.packet, row.sub), consumer, STATISTICS_NAMES_MAX)
         consumer.whole = True
         consumer.name, consumer.type = fields.get("consumer_name"), fields.get("subType")
         consumer.subscription, consumer.topic = fields.get("subscription"), fields.get("topic")

@@ -160,13 +160,34 @@ def test_how_a_consumer_ended_is_said(rows: list[tuple[str, str]], state: str) -
     assert only(subscribed(frame), ConnectionRow(connection="0:1", closed="open"))["state"] == "open"
 
 
+def answer(frame: Frames, command: str, request: FrameRow | None = None) -> FrameRow:
+    name = request and f"{request.file}:{request.packet}.{request.sub}"
+    return frame(command, {"request_id": 1}, request=name)
+
+
 def test_one_that_is_refused_again_and_again_is_never_open() -> None:
     frame = Frames()
-    refusals = [row for _ in range(3) for row in (subscribed(frame), frame("ERROR", {"request_id": 1, "error": "ConsumerBusy"}))]
-    found = records(TABLE, *refusals, subscribed(frame), frame("SUCCESS", {"request_id": 1}), frame("ERROR", {"request_id": 1}))
+    asked = [subscribed(frame) for _ in range(4)]
+    refusals = [row for each in asked[:3] for row in (each, answer(frame, "ERROR", each))]
+    found = records(TABLE, *refusals, asked[3], answer(frame, "SUCCESS", asked[3]), answer(frame, "ERROR", asked[3]))
     assert sorted(record["state"] for record in found) == ["open", "refused", "refused", "refused"]
-    elsewhere = frame("ERROR", {"request_id": 1}, connection="0:2")
-    assert only(subscribed(frame), elsewhere, frame("ERROR", {"request_id": 7}))["state"] == "open"
+
+
+def test_the_refusal_of_a_lookup_with_the_same_id_refuses_no_consumer() -> None:
+    frame = Frames()
+    asked = subscribed(frame)
+    record = only(asked, answer(frame, "ERROR"), answer(frame, "SUCCESS", asked), delivery(frame, 1))
+    assert (record["state"], record["delivered"]) == ("open", 1)
+
+
+def test_a_refused_one_does_not_take_the_id_of_an_open_one() -> None:
+    frame = Frames()
+    first, second = subscribed(frame, name="first"), subscribed(frame, name="second")
+    found = records(TABLE, first, answer(frame, "SUCCESS", first), second, answer(frame, "ERROR", second), delivery(frame, 1))
+    assert [(record["consumer"], record["state"], record["delivered"]) for record in found] == [
+        ("first", "open", 1),
+        ("second", "refused", 0),
+    ]
 
 
 def test_an_id_used_again_is_another_consumer() -> None:
