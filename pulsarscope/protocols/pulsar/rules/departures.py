@@ -63,6 +63,8 @@ class DepartureRule(ConnectionRule):
         """Topic and name by noun and id."""
         self._requests: dict[str, tuple[str, int]] = {}
         """Noun and id by name of the request's frame."""
+        self._unnamed: set[tuple[str, int]] = set()
+        """Noun and id of producers that asked without a name."""
         self._chosen: dict[tuple[str, int], str] = {}
         """First name that the broker chose, by topic and id of producers that ask without one, also when they come back."""
         self._unknown: dict[tuple[str, int], Closing] = {}
@@ -79,6 +81,10 @@ class DepartureRule(ConnectionRule):
             number = fields.get(id_field, -1)
             chosen = self._chosen.get((row.topic, number)) if noun == "producer" else None
             name = f"{noun} {fields.get(name_field) or chosen or number}"
+            if noun == "producer" and not fields.get(name_field):
+                self._unnamed.add((noun, number))
+            else:
+                self._unnamed.discard((noun, number))
             self._clients[noun, number] = client = row.topic, f"{name} of {row.subscription}" if row.subscription else name
             if (closing := self._unknown.pop((noun, number), None)) is not None:
                 self._closed(*client, noun, closing._replace(subscription=row.subscription))
@@ -104,9 +110,9 @@ class DepartureRule(ConnectionRule):
         if row.status == "ok":
             # The place is the request's, the time of coming back the answer's.
             back = where.time + (row.latency_ns or 0)
-            self._emit(topic, where, "back", name, frame=response, back=back, subscription=row.subscription)
+            self._emit(topic, where, "back", name, frame=response, back=back, subscription=row.subscription, **self._asked(request))
         elif row.status == "error":
-            self._emit_refusal(topic, name, row)
+            self._emit_refusal(topic, name, row, **self._asked(request))
 
     def _refusal(self, row: ExchangeRow) -> None:
         if row.topic is not None and (row.error in ERRORS or is_moving(row.error, row.error_message)):
@@ -124,12 +130,16 @@ class DepartureRule(ConnectionRule):
         topic, name = client or (named_topic(row.topic), f"{noun} {number}")
         url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
         if topic is not None:
-            self._closed(topic, name, noun, Closing(where_of(row), url, row.subscription))
+            self._closed(topic, name, noun, Closing(where_of(row), url, row.subscription), **self._asked((noun, number)))
         elif self._context.lost and number not in self._sought:
             remember(self._unknown, (noun, number), Closing(where_of(row), url, None, unknown=True), CLIENTS_MAX)
 
-    def _closed(self, topic: str, name: str, noun: str, closing: Closing) -> None:
-        values = {"url": closing.url, "subscription": closing.subscription, "noun": noun, "unknown": closing.unknown}
+    def _asked(self, client: tuple[str, int] | None) -> dict[str, Any]:
+        """Return the id of a producer that asked without a name, by which alone it is known on another connection."""
+        return {"asked": client[1]} if client is not None and client in self._unnamed else {}
+
+    def _closed(self, topic: str, name: str, noun: str, closing: Closing, **asked: Any) -> None:
+        values = {"url": closing.url, "subscription": closing.subscription, "noun": noun, "unknown": closing.unknown, **asked}
         self._emit(topic, closing.where, "closed", name, **values)
         if (topic, closing.subscription) not in self._seeks:
             self._context.emit_fact(BROKERS, self._context.server, closing.where, "closed", {"topic": topic, "kind": noun})
@@ -171,9 +181,9 @@ class DepartureRule(ConnectionRule):
     def _emit(self, topic: str, where: Where, what: str, name: str, **values: Any) -> None:
         self._context.emit_fact(TOPICS, topic, where, what, {"name": name, "client": self._context.client, **values})
 
-    def _emit_refusal(self, topic: str, name: str, row: ExchangeRow) -> None:
+    def _emit_refusal(self, topic: str, name: str, row: ExchangeRow, **asked: Any) -> None:
         message = error_message_text(row.error_message)
-        answer = {"frame": response_name(row), "error": row.error, "message": message}
+        answer = {"frame": response_name(row), "error": row.error, "message": message, **asked}
         self._emit(topic, where_of(row), "refused", name, request=row.request, **answer)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:

@@ -264,7 +264,7 @@ def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until
     """Return the outcome for a client, up to the next time after `until` that it was closed."""
     outcome = Outcome(None, None, None)
     for fact in facts:
-        if fact.where <= closed.where or _client(fact) != client:
+        if fact.where <= closed.where or not (_client(fact) == client or _is_same_unnamed(fact, closed)):
             continue
         if fact.what == "back":
             return Outcome(fact.values["back"] - closed.where.time, None, fact.values["frame"])
@@ -273,6 +273,12 @@ def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until
         if fact.what == "refused":
             outcome = Outcome(None, fact.values["error"], fact.values["frame"])
     return outcome
+
+
+def _is_same_unnamed(fact: Fact, closed: Fact) -> bool:
+    """Return True when a producer of the same host and id asks, both without a name: the broker chooses another one each time."""
+    asked = closed.values.get("asked")
+    return asked is not None and fact.values.get("asked") == asked and host(fact.values["client"]) == host(closed.values["client"])
 
 
 def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

@@ -110,6 +110,25 @@ def test_a_producer_that_comes_back_without_a_name_is_known_by_its_id(tmp_path: 
     assert "; it came back after" in text
 
 
+@pytest.mark.parametrize(("host", "number", "back"), [("10.0.0.1", 1, True), ("10.0.0.9", 1, False), ("10.0.0.1", 2, False)])
+def test_a_producer_without_a_name_is_known_by_its_host_and_id_on_another_connection(
+    tmp_path: Path, host: str, number: int, back: bool
+) -> None:
+    talk = connected().client(producer(1, name="")).server(created("broker-7"))
+    wait_until(talk, SECOND).server(close_producer(1))
+    other = connected(41000, host=host, start=2 * SECOND).client(producer(number, name="", request=9)).server(created("broker-8", 9))
+    text, _ = only(findings_of(tmp_path, talk, other), "topic-unloaded")
+    assert ("; it came back after" in text) == back
+
+
+def test_a_terminated_topic_is_not_unloaded_for_a_producer_that_asks_on_another_connection(tmp_path: Path) -> None:
+    talk = connected().client(producer(name="")).server(created("broker-7"))
+    wait_until(talk, SECOND).server(close_producer())
+    other = connected(41000, start=2 * SECOND).client(producer(name="", request=9))
+    other.server(error(9, "TopicTerminatedError", "Topic was already terminated"))
+    assert with_code(findings_of(tmp_path, talk, other), "topic-unloaded") == []
+
+
 def test_a_terminated_topic_is_not_unloaded_for_a_producer_without_a_name(tmp_path: Path) -> None:
     talk = connected().client(producer(name="")).server(created("broker-7"))
     wait_until(talk, SECOND).server(close_producer())
