@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from pulsarscope.model.garbage_collection import collect_rarely  # noqa: PLC0415 - see above
 
-        collect_rarely()  # of what is imported there is no garbage, either: a twelfth of the start
+        collect_rarely()  # before the imports, which leave no garbage: it takes a twelfth of the start
         from pulsarscope.cli import main as run  # noqa: PLC0415
     except KeyboardInterrupt:
         sys.stderr.write("pulsarscope: interrupted; there is no output\n")

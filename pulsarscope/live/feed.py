@@ -27,7 +27,7 @@ REPORT_SECONDS = 10.0
 """Smallest interval between reports of losses."""
 
 PATIENCE_SECONDS = 1.0
-"""Time after the stop of a capture from which on packets that wait to be decoded are told."""
+"""Time after the stop of a capture after which packets that still wait to be decoded are reported."""
 
 LAG_SECONDS = 5.0
 """Delay of decoding above which it is reported."""
