@@ -65,7 +65,7 @@ def of_type(kinds: tuple[type, ...], call: Callable[..., Value], *arguments: Any
     """Return what a member gives. Raises TypeError for a value of another type."""
     value = call(*arguments)
     if not isinstance(value, kinds):
-        message = f"{type(value).__name__} is not one of {', '.join(kind.__name__ for kind in kinds)}"
+        message = f"not a {' or '.join(kind.__name__ for kind in kinds)} but {type(value).__name__}"
         raise TypeError(message)
     return value
 

@@ -11,7 +11,7 @@ from pulsarscope.dissect.capabilities import PayloadDecoder, ReadNames, ReadSche
 from pulsarscope.dissect.contract import CONTRACT, Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
-from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure
+from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure, of_type
 from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
@@ -90,15 +90,7 @@ def known_issues_of(dissector: Dissector) -> KnownIssues:
 
 def _member(dissector: Dissector, name: str, default: Loaded) -> Loaded:
     """Return a member of the type of a default; the default, with a PluginWarning, when the dissector fails to give it."""
-
-    def given() -> Loaded:
-        member = getattr(dissector, name)
-        if not isinstance(member, type(default)):
-            message = f"not a {type(default).__name__} but {type(member).__name__}"
-            raise TypeError(message)
-        return member
-
-    return contained(dissector, name, given, default)
+    return contained(dissector, name, of_type, default, (type(default),), getattr, dissector, name)
 
 
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:

@@ -93,10 +93,11 @@ def test_a_producer_comes_back_by_the_name_that_the_broker_chose(tmp_path: Path)
     assert len(evidence["recovered_ns"]) == 2
 
 
-def test_a_terminated_topic_is_not_unloaded_for_a_producer_that_the_broker_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["broker-7", ""])
+def test_a_terminated_topic_is_not_unloaded_for_a_producer_that_the_broker_named(tmp_path: Path, name: str) -> None:
     talk = connected().client(producer(name="")).server(created("broker-7"))
     wait_until(talk, SECOND).server(close_producer())
-    talk.client(producer(name="broker-7", request=9, epoch=1)).server(error(9, "TopicTerminatedError", "Topic was already terminated"))
+    talk.client(producer(name=name, request=9, epoch=1)).server(error(9, "TopicTerminatedError", "Topic was already terminated"))
     rows = findings_of(tmp_path, talk)
     assert problem_codes(rows) == ["topic-terminated"]
     assert with_code(rows, "topic-unloaded") == []
@@ -127,15 +128,6 @@ def test_a_terminated_topic_is_not_unloaded_for_a_producer_that_asks_on_another_
     other = connected(41000, start=2 * SECOND).client(producer(name="", request=9))
     other.server(error(9, "TopicTerminatedError", "Topic was already terminated"))
     assert with_code(findings_of(tmp_path, talk, other), "topic-unloaded") == []
-
-
-def test_a_terminated_topic_is_not_unloaded_for_a_producer_without_a_name(tmp_path: Path) -> None:
-    talk = connected().client(producer(name="")).server(created("broker-7"))
-    wait_until(talk, SECOND).server(close_producer())
-    talk.client(producer(name="", request=9, epoch=1)).server(error(9, "TopicTerminatedError", "Topic was already terminated"))
-    rows = findings_of(tmp_path, talk)
-    assert problem_codes(rows) == ["topic-terminated"]
-    assert with_code(rows, "topic-unloaded") == []
 
 
 def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
