@@ -36,7 +36,7 @@ class WatchOptions(msgspec.Struct, frozen=True):
 
     watch: Annotated[
         str | None,
-        typer.Option("--watch", metavar="DIR", help="Experimental: decode the rotated captures that land in a folder, until Ctrl-C."),
+        typer.Option("--watch", metavar="DIR", help="Decode the rotated captures that land in a folder, until Ctrl-C."),
     ] = None
     checkpoint: Annotated[
         str | None,

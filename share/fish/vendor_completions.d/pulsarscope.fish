@@ -625,7 +625,7 @@ complete -c pulsarscope -n '__pulsarscope_of pipeline' -s f -l format -d 'Format
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partition-by -d 'Folders of tables by day (UTC), by vantage point, or by both in this order.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l compact -d 'Merge the small files of such tables into large ones, sorted by time, and exit.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s q -l quiet -d 'Omit progress and the summary.'
-complete -c pulsarscope -n '__pulsarscope_of pipeline' -l watch -d 'Experimental: decode the rotated captures that land in a folder, until Ctrl-C.' -x -a '(__fish_complete_directories (commandline -ct))'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l watch -d 'Decode the rotated captures that land in a folder, until Ctrl-C.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l checkpoint -d 'With --watch, --incremental: folder of the state to resume from.' -x -a '(__fish_complete_directories (commandline -ct))'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l incremental -d 'Decode the captures that the tables do not have yet; needs --checkpoint.'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l every -d 'With --watch: time between checks for new captures.' -x
