@@ -20,8 +20,8 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, plural
 
 if TYPE_CHECKING:
-    from pulsarscope.spark.capture_stream import BatchSummary
-    from pulsarscope.spark.landing_folder import NamedCaptures
+    from pulsarscope.spark.capture_stream import BatchSummary, CaptureStream
+    from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
 
 
 def watch(request: PipelineRequest) -> int:
@@ -73,24 +73,38 @@ def watch(request: PipelineRequest) -> int:
             stack.callback(stream.close)
             given = request.reading.source_by, watching.settle, stream.captures
             landing = NamedCaptures(request.files, *given) if watching.incremental else LandingFolder(folder, *given)
-            while not stopping.is_set():
-                clock = time.time() if watching.incremental else None
-                landed = landing.poll(time.monotonic(), take_all=watching.finish, clock=clock)
-                taken = len(landed)
-                if watching.finish:
-                    landed += landing.close()
-                stream.advance(landed, stopping=stopping.is_set)
-                for path in landing.grown:
-                    warn(f"{path} was not complete when it was decoded: its later packets are missing")
-                if isinstance(landing, NamedCaptures):
-                    _report_named(landing, taken, quiet=request.quiet)
-                    damaged = damaged or bool(landing.findings)
-                if watching.finish or watching.incremental:
-                    return EXIT_DAMAGED if damaged else findings_exit_code(request.fail_on, severities)
-                stopping.wait(watching.every)
+            if not (watching.finish or watching.incremental):
+                follow(landing, stream, watching.every, stopping)
+                return EXIT_DONE
+            landed = landing.poll(time.monotonic(), take_all=watching.finish, clock=time.time() if watching.incremental else None)
+            taken = len(landed)
+            if watching.finish:
+                landed += landing.close()
+            stream.advance(landed, stopping=stopping.is_set)
+            _warn_of_grown(landing)
+            if isinstance(landing, NamedCaptures):
+                _report_named(landing, taken, quiet=request.quiet)
+                damaged = damaged or bool(landing.findings)
+            return EXIT_DAMAGED if damaged else findings_exit_code(request.fail_on, severities)
     except (KeyboardInterrupt, Stopped):
         pass
     return EXIT_INCOMPLETE if watching.finish or watching.incremental else EXIT_DONE
+
+
+def follow(landing: LandingFolder, stream: CaptureStream, every: float, stopping: Event) -> None:
+    """Look for captures at intervals, also while others are decoded, until a signal comes. Raises Stopped when it comes during a batch."""
+    stream.advance([], stopping=stopping.is_set)
+    while not stopping.is_set():
+        now = time.monotonic()
+        landed = landing.poll(now)
+        _warn_of_grown(landing)
+        stream.decode(landed, now + every - time.monotonic(), stopping=stopping.is_set)
+        stopping.wait(max(0.0, now + every - time.monotonic()))
+
+
+def _warn_of_grown(landing: LandingFolder) -> None:
+    for path in landing.grown:
+        warn(f"{path} was not complete when it was decoded: its later packets are missing")
 
 
 def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:

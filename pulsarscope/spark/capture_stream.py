@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import inf
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,13 +37,16 @@ if TYPE_CHECKING:
 STOP_POLL_SECONDS = 0.5
 """Time between checks for a request to stop while a batch is decoded."""
 
+CHECK_SECONDS = 0.001
+"""Wait of a check whether the query has ended: the shortest that Spark takes."""
+
 STARTS_MAX = 20
-"""Maximum number of starts of the query for the listed captures."""
+"""Maximum number of starts of the query for a batch."""
 
 TOO_SLOW = "failed to connect back"
 """Part of the error with which Spark ends a query whose process of Python does not start within ten seconds, as on a busy machine."""
 
-LOOK = "500 milliseconds"
+LOOK = "200 milliseconds"
 """Time between looks of the query at the list."""
 
 
@@ -92,6 +97,9 @@ class CaptureStream:
         self._tasks = checkpoint.shares(partitions or min(parallelism(spark), SHARES_MAX))
         self._failure: Exception | None = None
         self._query: Any = None
+        self._starts = 0
+        """Number of starts of the query since the last commit."""
+        self._has_committed = Event()
         self._committed = checkpoint.last_commit()
         self.captures = checkpoint.captures()
         """Entries of the list."""
@@ -106,23 +114,34 @@ class CaptureStream:
         # A query may take all that is listed at once, but the facts of a batch must not be of both sides of a closing entry.
         self._decode_listed(stopping)
         if landed:
-            self._checkpoint.append(landed)
-            self.captures += landed
-            self._decode_listed(stopping)
+            self.decode(landed, stopping=stopping)
 
-    def _decode_listed(self, stopping: Callable[[], bool]) -> None:
-        starts = 0
-        while self._committed.files < len(self.captures):
+    def decode(self, landed: Sequence[LandedCapture], seconds: float = inf, *, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Append captures to the list, and decode it for so long, unless nothing is left.
+
+        What is not decoded then is decoded meanwhile, and in later calls. Raises Stopped when `stopping` returned True.
+        """
+        if landed:
+            self.captures += landed  # first, as the query sees what the checkpoint lists
+            self._checkpoint.append(landed)
+        self._decode_listed(stopping, seconds)
+
+    def _decode_listed(self, stopping: Callable[[], bool], seconds: float = inf) -> None:
+        end = time.monotonic() + seconds
+        while self._committed.files < len(self.captures) and (left := end - time.monotonic()) > 0:
             if self._query is None:
-                starts += 1
+                self._starts += 1
                 self._query = self._started()
             try:
-                if self._query.awaitTermination(STOP_POLL_SECONDS) or stopping():
+                if self._query.awaitTermination(CHECK_SECONDS) or stopping():
                     raise Stopped
             except StreamingQueryException as error:
                 cause, self._query, self._failure = self._failure or error, None, None
-                if TOO_SLOW not in str(cause) or starts == STARTS_MAX:
+                if TOO_SLOW not in str(cause) or self._starts == STARTS_MAX:
                     raise cause from None
+                continue
+            self._has_committed.wait(min(STOP_POLL_SECONDS, left))
+            self._has_committed.clear()
 
     def close(self) -> None:
         """Stop the query."""
@@ -184,7 +203,8 @@ class CaptureStream:
                 time.monotonic() - began,
             )
         )
-        self._committed = done
+        self._committed, self._starts = done, 0
+        self._has_committed.set()
 
     def _evaluate(
         self, spark: SparkSession, facts: WaitingFacts, due: Sequence[int], progress: shuffle_batches.StreamProgress

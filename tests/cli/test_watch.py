@@ -6,7 +6,7 @@ import pytest
 
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions
-from pulsarscope.cli.watch import _identity, _line, watch
+from pulsarscope.cli.watch import _identity, _line, follow, watch
 from pulsarscope.model.errors import UsageError
 
 
@@ -57,3 +57,54 @@ def test_a_batch_is_one_line() -> None:
     stream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'")
     batch = stream.BatchSummary(3, 1, 1200, 12_345_678, {"finding": 1, "frame": 2000}, 2, {}, damaged=False, changed=[], seconds=4.26)
     assert _line(batch) == "batch 3: 1 capture, 12.3 MB, 1,200 packets in 4.3 s; 1 finding, 2,000 frames; 2 connections open"
+
+
+class Clock:
+    """Clock, captures that land, and a stream that decodes them; the signal to stop comes at the time of an 11th look."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, look_seconds: float, batches: list[float]) -> None:
+        self.now = 100.0
+        self.looks: list[float] = []
+        self.grown: list[str] = []
+        self._look_seconds = look_seconds
+        self._batches = batches
+        """Seconds that are left of the decoding, at each look."""
+        self.decoded: list[Any] = []
+        monkeypatch.setattr("pulsarscope.cli.watch.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def is_set(self) -> bool:
+        return len(self.looks) == 10
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def poll(self, now: float) -> list[str]:
+        self.looks.append(now - 100)
+        self.now += self._look_seconds
+        return [f"capture {len(self.looks)}"]
+
+    def advance(self, landed: list[str], *, stopping: Any) -> None:
+        assert not stopping()
+        self.decoded.append(landed)
+
+    def decode(self, landed: list[str], seconds: float, *, stopping: Any) -> None:
+        assert stopping() == self.is_set()
+        self.decoded.append(landed)
+        self.now += min(max(0, seconds), self._batches.pop(0) if self._batches else 0)
+
+
+@pytest.mark.parametrize("batches", [[], [3.0, 10.0, 20.0]])
+def test_looks_come_at_intervals_whether_batches_are_decoded_or_not(monkeypatch: pytest.MonkeyPatch, batches: list[float]) -> None:
+    clock: Any = Clock(monkeypatch, 0.25, batches)
+    follow(clock, clock, 10, clock)
+    assert clock.looks == [10.0 * number for number in range(10)]
+    assert clock.decoded == [[], *([f"capture {number}"] for number in range(1, 11))]
+
+
+def test_a_look_that_takes_longer_than_the_interval_is_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: Any = Clock(monkeypatch, 2, [])
+    follow(clock, clock, 0.5, clock)
+    assert clock.looks == [2.0 * number for number in range(10)]

@@ -138,6 +138,24 @@ def test_what_was_listed_is_decoded_before_more_is(spark: Any, captures: Path, t
     assert ends == [2, 4]
 
 
+def test_captures_are_listed_while_others_are_decoded(spark: Any, captures: Path, tmp_path: Path) -> None:
+    """The caller looks for them meanwhile."""
+    watched = Watched(spark, tmp_path)
+    stream = watched.stream()
+    folder = LandingFolder(str(watched.landing), "none", 0, [])
+    for path in cut(captures / "quickstart.pcapng", tmp_path, [0.3, 0.5]).paths:
+        copy(path, watched.landing)
+        stream.decode(folder.poll(0, take_all=True), 0)
+    assert (watched.batches, len(stream.captures)) == ([], 3)
+    stream.decode([], 0.01)
+    assert not watched.batches
+    stream.decode([])
+    assert sum(batch.files for batch in watched.batches) == 3
+    watched.advance(stream, ends=True)
+    stream.close()
+    assert written(watched.out) == local(expand_inputs([str(watched.landing)]))
+
+
 class Killed(Exception):  # noqa: N818 - it stands for a signal
     """End of the driver."""
 
