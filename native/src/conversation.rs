@@ -82,7 +82,8 @@ fn read_all<'py>(
         let origin = frames.add_origin(data.clone().unbind(), 0, of_file, is_client, shared);
         let opening = places.first().map_or(0, |place| place.end);
         let places = Places::Joined(Arc::new(places));
-        let mut run = Run { position: 0, packet: -1, sub: 0, origin, base: 0, floor: 0, largest, any: true, places };
+        let mut run = Run::new((0, -1, 0), (origin, 0, 0, largest), places);
+        run.any = true;
         run.read(py, tables, data.as_bytes(), &mut frames.entries)?;
         if run.position != size {
             return Ok(None);

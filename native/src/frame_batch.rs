@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
+use crate::bodies;
 use crate::caught;
 use crate::frames::{no_such_frame, Entry, Frames, Rows, Run};
 use crate::opening::Opening;
@@ -39,13 +40,24 @@ impl Frames {
     ) -> PyResult<(usize, i64, u32, Option<PyErr>)> {
         let (data, position, base, pieces, ends) = stream;
         let (floor, largest, packet, sub) = at;
-        let client = names[4].extract::<&str>().is_ok_and(|direction| direction == "client");
-        let file = names[1].extract()?;
-        let origin = self.add_origin(data.clone().unbind(), base, file, client, names.map(Bound::unbind));
-        let mut run = Run { position, packet, sub, origin, base, floor, largest, any: false, places: Places::of(&pieces, &ends) };
+        let origin = self.add_named_origin(data.clone().unbind(), base, names)?;
+        let mut run = Run::new((position, packet, sub), (origin, base, floor, largest), Places::of(&pieces, &ends));
         let reader = self.reader.bind(py).get();
         let error = caught(|| run.read(py, &reader.tables, data.as_bytes(), &mut self.entries)).err();
         Ok((run.position, run.packet, run.sub, error))
+    }
+
+    /// Read plain frames of which no payload is asked for until one that is not plain, is not whole or is too large.
+    ///
+    /// `stream`: see `bodies::Stream`; `names`, `at`: see `read`. Returns the number of bytes of the frames, packet and sub of the latest name,
+    /// how many bytes are needed to go on, 0 if they are there, and the bytes behind the frames, joined, None if there are none.
+    fn read_heads<'py>(
+        &mut self,
+        stream: bodies::Stream<'py>,
+        names: [Bound<'py, PyAny>; 5],
+        at: (i64, usize, i64, u32),
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        bodies::read_heads(self, stream, names, at)
     }
 
     /// Append the row of a frame that Python has read.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::named::Named;
-use crate::pieces::Places;
+use crate::pieces::{Place, Places};
 use crate::reader::Reader;
 use crate::sent_queue::Sent;
 use crate::tables::{Command, Parts, Range, Tables, Text};
@@ -19,7 +19,9 @@ use crate::wire::Bytes;
 #[derive(Clone)]
 pub struct Frame {
     origin: u32,
+    /// Position in the stream, from the base of the origin on, and where the bytes begin that are kept of the frame.
     start: u32,
+    head: u32,
     size: u32,
     sub: u32,
     pub packet: i64,
@@ -77,19 +79,27 @@ pub struct Run<'py> {
     pub position: usize,
     pub packet: i64,
     pub sub: u32,
-    pub origin: u32,
-    pub base: i64,
-    pub floor: i64,
+    origin: u32,
+    base: i64,
+    floor: i64,
     pub largest: usize,
     /// Frames of any command in the tables are read, not only those of the data path.
     pub any: bool,
-    pub places: Places<'py>,
+    places: Places<'py>,
+    /// Index and place of the piece with the end of the latest frame.
+    latest: (usize, Place),
 }
 
-impl Run<'_> {
+impl<'py> Run<'py> {
+    /// `at`: position of the first frame, packet and sub of the latest name; `of`: origin, stream offset of the bytes, floor of moments, size
+    /// of the largest frame.
+    pub fn new(at: (usize, i64, u32), of: (u32, i64, i64, usize), places: Places<'py>) -> Self {
+        let ((position, packet, sub), (origin, base, floor, largest)) = (at, of);
+        let latest = (0, Place { end: i64::MIN, packet, time: 0, moment: 0 });
+        Run { position, packet, sub, origin, base, floor, largest, any: false, places, latest }
+    }
+
     pub fn read(&mut self, py: Python<'_>, tables: &Tables, data: &[u8], entries: &mut Vec<Entry>) -> PyResult<()> {
-        let (mut index, mut piece_end) = (0, i64::MIN);
-        let (mut time, mut moment) = (0, 0);
         while let Some(size) = data.get(self.position..).and_then(|rest| Bytes(rest).u32()) {
             let size = size as usize + 4;
             if size > self.largest {
@@ -97,24 +107,37 @@ impl Run<'_> {
             }
             let Some(bytes) = data.get(self.position..self.position + size) else { break };
             let Some(parts) = tables.parts(py, bytes, self.any)? else { break };
-            let stop = self.base + (self.position + size) as i64;
-            if stop > piece_end {
-                let (at, place) = self.places.find(index, stop)?;
-                index = at;
-                piece_end = place.end;
-                time = place.time;
-                moment = place.moment.max(self.floor);
-                if place.packet != self.packet {
-                    self.packet = place.packet;
-                    self.sub = 0;
-                }
-            }
-            self.sub += 1;
-            let (start, size) = (self.position as u32, size as u32);
-            let (origin, sub, packet) = (self.origin, self.sub, self.packet);
-            entries.push(Entry::Frame(Frame { origin, start, size, sub, packet, time, moment, parts, named: Named::default() }));
-            self.position += size as usize;
+            self.take(size, self.position, parts, entries)?;
         }
+        Ok(())
+    }
+
+    /// Take the next frame, of which bytes are kept at `head`.
+    #[inline]
+    pub fn take(&mut self, size: usize, head: usize, parts: Parts, entries: &mut Vec<Entry>) -> PyResult<()> {
+        let stop = self.base + (self.position + size) as i64;
+        if stop > self.latest.1.end {
+            self.latest = self.places.find(self.latest.0, stop)?;
+            if self.latest.1.packet != self.packet {
+                self.packet = self.latest.1.packet;
+                self.sub = 0;
+            }
+        }
+        self.sub += 1;
+        let Place { time, moment, .. } = self.latest.1;
+        entries.push(Entry::Frame(Frame {
+            origin: self.origin,
+            start: self.position as u32,
+            head: head as u32,
+            size: size as u32,
+            sub: self.sub,
+            packet: self.packet,
+            time,
+            moment: moment.max(self.floor),
+            parts,
+            named: Named::default(),
+        }));
+        self.position += size;
         Ok(())
     }
 }
@@ -126,9 +149,17 @@ impl Frames {
         self.origins.len() as u32 - 1
     }
 
+    /// Add bytes of frames of a stream; `names`: source, file, connection, protocol, direction.
+    pub fn add_named_origin(&mut self, data: Py<PyBytes>, base: i64, names: [Bound<'_, PyAny>; 5]) -> PyResult<u32> {
+        let client = names[4].extract::<&str>().is_ok_and(|direction| direction == "client");
+        let file = names[1].extract()?;
+        Ok(self.add_origin(data, base, file, client, names.map(Bound::unbind)))
+    }
+
+    /// Return bytes of a frame, which are among those that are kept of it.
     pub fn slice<'py>(&'py self, py: Python<'py>, frame: &Frame, range: Range) -> &'py [u8] {
         let data = self.origins[frame.origin as usize].data.as_bytes(py);
-        let start = frame.start as usize;
+        let start = frame.head as usize;
         &data[start + range.0 as usize..start + range.1 as usize]
     }
 

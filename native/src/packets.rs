@@ -99,14 +99,14 @@ impl Flows {
     }
 
     /// Put the segments into the flows of a block, behind those that are there.
-    fn hand_on(&self, data: &Bound<'_, PyBytes>, flows: &Bound<'_, PyDict>, control: &Bound<'_, PySet>) -> PyResult<()> {
+    fn hand_on(self, data: &Bound<'_, PyBytes>, flows: &Bound<'_, PyDict>, control: &Bound<'_, PySet>) -> PyResult<()> {
         let py = data.py();
-        for (key, segments, controls) in &self.flows {
-            let key = PyBytes::new(py, key);
-            if *controls {
+        for (key, segments, controls) in self.flows {
+            let key = PyBytes::new(py, &key);
+            if controls {
                 control.add(&key)?;
             }
-            let these = Segments { buffers: vec![data.clone().unbind()], segments: segments.clone() };
+            let these = Segments { buffers: vec![data.clone().unbind()], segments };
             match flows.get_item(&key)? {
                 None => flows.set_item(&key, Bound::new(py, these)?)?,
                 Some(known) => match known.cast::<Segments>() {

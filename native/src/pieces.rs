@@ -134,6 +134,25 @@ pub struct Place {
     pub moment: i64,
 }
 
+/// Pieces of bytes that wait, and the stream offsets behind them, as lists of Python.
+pub struct Waiting<'a, 'py> {
+    pub pieces: &'a Bound<'py, PyAny>,
+    pub ends: Vec<i64>,
+}
+
+impl Waiting<'_, '_> {
+    /// Return their places, and those of pieces that begin at a stream offset, with the offset behind these.
+    pub fn places(self, offset: i64, following: &Pieces) -> PyResult<(Vec<Place>, i64)> {
+        let mut places = Vec::with_capacity(self.ends.len() + following.pieces.len());
+        for (piece, end) in self.pieces.try_iter()?.zip(self.ends) {
+            let (_, packet, time, moment): (Bound<'_, PyAny>, i64, i64, i64) = piece?.extract()?;
+            places.push(Place { end, packet, time, moment });
+        }
+        let end = following.place(offset, &mut places);
+        Ok((places, end))
+    }
+}
+
 /// Bytes of a stream that are not framed yet, in one, with the packets that brought them.
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct Joined {
@@ -141,6 +160,14 @@ pub struct Joined {
     data: Py<PyBytes>,
     base: i64,
     places: Arc<Vec<Place>>,
+}
+
+impl Joined {
+    /// Keep bytes that begin at stream offset `base`, with those of the places that have bytes there.
+    pub fn of(data: Bound<'_, PyBytes>, base: i64, places: &[Place]) -> Self {
+        let first = places.partition_point(|place| place.end <= base);
+        Joined { data: data.unbind(), base, places: Arc::new(places[first..].to_vec()) }
+    }
 }
 
 #[pymethods]
@@ -156,12 +183,7 @@ impl Joined {
         following: &Bound<'_, Pieces>,
     ) -> PyResult<Self> {
         let following = following.get();
-        let mut places = Vec::with_capacity(ends.len() + following.pieces.len());
-        for (piece, end) in pieces.try_iter()?.zip(ends) {
-            let (_, packet, time, moment): (Bound<'_, PyAny>, i64, i64, i64) = piece?.extract()?;
-            places.push(Place { end, packet, time, moment });
-        }
-        let end = following.place(offset, &mut places);
+        let (places, end) = Waiting { pieces, ends }.places(offset, following)?;
         let waiting = waiting.as_bytes();
         let size = waiting.len() + usize::try_from(end - offset)?;
         let data = PyBytes::new_with(py, size, |out| {

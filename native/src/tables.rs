@@ -168,6 +168,13 @@ impl Tables {
     /// Split a whole frame, and check that it is plain: known fields, none twice, texts in UTF-8, a payload with a right checksum. `any`:
     /// of any command in the tables, not only of the data path.
     pub fn parts(&self, py: Python<'_>, frame: &[u8], any: bool) -> Plain<Parts> {
+        self.parts_of_head(py, frame, frame.len(), any, |start| crc32c::crc32c(&frame[start..]))
+    }
+
+    /// Split a frame of `size` bytes of which the first ones are given: the same if command and metadata are among them, None if not.
+    /// `checksum`: gives that of the frame from a place on.
+    pub fn parts_of_head(&self, py: Python<'_>, frame: &[u8], size: usize, any: bool, checksum: impl FnOnce(usize) -> u32) -> Plain<Parts> {
+        let is_whole = frame.len() == size;
         let mut rest = Bytes(frame);
         plain!(rest.u32());
         let size = plain!(rest.u32());
@@ -194,7 +201,7 @@ impl Tables {
         plain!(self.check(py, fields, known.plan, 0, &mut parts.numbers)?);
         parts.numbers.name = None; // that of a command is a field like others
         if !known.payload {
-            return Ok(rest.0.is_empty().then_some(parts));
+            return Ok((is_whole && rest.0.is_empty()).then_some(parts));
         }
         if rest.magic(BROKER_ENTRY_METADATA_MAGIC) {
             let size = plain!(rest.u32());
@@ -207,7 +214,7 @@ impl Tables {
             return Ok(None);
         }
         parts.checksum = plain!(rest.u32());
-        if crc32c::crc32c(rest.0) != parts.checksum {
+        if checksum(frame.len() - rest.0.len()) != parts.checksum {
             return Ok(None);
         }
         let size = plain!(rest.u32());

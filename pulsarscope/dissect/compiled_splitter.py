@@ -20,6 +20,9 @@ class CompiledSplitter(StreamSplitter):
 
     worth_bytes = 2048
     """Bytes from which on a call of the compiled reader saves more than it costs: short connections have few frames, and few are plain."""
+    body_bytes = 2048
+    """Average size of frames from which on their bytes are read where they are: copying large payloads takes longer than to read them."""
+    _large = False  # the latest frames were as large
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
         """See `StreamSplitter.feed`."""
@@ -31,9 +34,36 @@ class CompiledSplitter(StreamSplitter):
         if file != buffer.file or offset + size < buffer.wake or self._sub_of is not None or len(buffer) + size < self.worth_bytes:
             super().feed(file, offset, [*pieces], out)
             return
-        buffer.append_joined(offset, pieces, self.dissector.compiled.join)
-        self._consume(out, at_end=False)
+        frames, start = self.frames, buffer.base if buffer.ends else offset
+        is_done = False
+        if self._large and isinstance(out, ColumnBatch):
+            is_done = self._read_heads(offset, pieces, out)
+        else:
+            buffer.append_joined(offset, pieces, self.dissector.compiled.join)
+        if not is_done:
+            self._consume(out, at_end=False)
         buffer.keep_lists()
+        is_plain = self.synced and not (self.at_start or self._kept.payload or self._kept.raw or self.failure)
+        self._large = is_plain and offset + size - len(buffer) - start >= self.body_bytes * (self.frames - frames)
+
+    def _read_heads(self, offset: int, pieces: Sequence[Piece], out: ColumnBatch) -> bool:
+        """Read plain frames without their payload, and hold what is behind them; return True if that is nothing or waits for more."""
+        buffer, columns = self._buffer, out.settle()
+        buffer.join()
+        start = buffer.base if buffer.ends else offset
+        before = len(columns)
+        source, connection, protocol = self.origin
+        position, self._packet, self._sub, wake, rest = columns.read_heads(
+            (buffer.data, buffer.pieces, buffer.ends, offset, pieces),
+            (source, buffer.file, connection, protocol, self.direction),
+            (buffer.floor, least_limit(self.limits), self._packet, self._sub),
+        )
+        self._count(len(columns) - before, out)
+        buffer.hold(start + position, rest)
+        if rest is not None and not wake:
+            return False
+        buffer.wake = start + wake
+        return True
 
     def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
         # Behind a gap, names are not those of the order.

@@ -91,6 +91,14 @@ class StreamBuffer:
         joined = join(self.data, self.pieces, self.ends, offset, pieces)
         self.data, self.pieces, self.ends = joined.data, joined.pieces, joined.ends
 
+    def hold(self, base: int, joined: Any) -> None:
+        """Hold these bytes alone, which the compiled reader has joined, from offset `base` on; None: no bytes."""
+        if joined is None:
+            self.clear(base)
+        else:
+            self.base, self.data, self.pieces, self.ends = base, joined.data, joined.pieces, joined.ends
+            self._let_payloads_go()
+
     def keep_lists(self) -> None:
         """Let what remains be lists."""
         if type(self.ends) is not list:

@@ -97,6 +97,7 @@ class Engine:
         """(client, server) of the recognised connections that had not ended before the latest part."""
         self.dissector_of = self._timelines.dissector_of
         """Name of the dissector of each of them."""
+        self.has_few_frames = self._timelines.has_few_frames
         self._rules = self._rule_engine(emit_fact) if options.evaluates else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
         kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())

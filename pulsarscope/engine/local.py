@@ -105,6 +105,8 @@ def parts(
             if engine.totals.start is None:
                 engine.totals.start = blocks.first_time
             yield engine.feed(block, blocks.take_secrets())
+            if isinstance(blocks, BlockReader):
+                blocks.few_frames = engine.has_few_frames(block.packets)
             if options.live:
                 yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised

@@ -28,6 +28,9 @@ from pulsarscope.tcp import ConnectionEvents
 PAYLOADS_MAX_BYTES = 16 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
+LARGE_FRAME_PACKETS = 8
+"""Packets per frame from which on frames are large: their blocks may be, too, as few rows come of them."""
+
 _BEHIND = 1 << 60
 """Position of connections of which a part brought nothing."""
 
@@ -91,6 +94,7 @@ class Timelines:
         self.gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
         """Rows of messages hold payload."""
         self._gives_messages = MessageRow.kind in options.records
+        self._frames = 0  # of the latest part
         self._ended: list[str] = []
         self._finished: dict[str, ConnectionEvents] = {}
         """Connections of the part whose rows can be written."""
@@ -120,6 +124,7 @@ class Timelines:
         for name, touched in self._touched:
             self._ledger.note(name, touched.waits())
         self._touched = []
+        self._frames = 0
         index_of: dict[str, int] = {}
         steps: list[Step] = []
         findings: list[tuple[str, FindingRow]] = []
@@ -142,12 +147,14 @@ class Timelines:
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
                 if complete is not None:
+                    self._frames += len(complete[1])
                     steps.append((last, name, complete[1]))
                 if event.finished:
                     steps.append((last, name, None))
             else:
                 frames = timeline.feed(event.items)
-                if len(frames):
+                if count := len(frames):
+                    self._frames += count
                     steps.append((last, name, frames))
                 if event.ended:
                     if (frames := timeline.close(connection.last_packet)).rows:
@@ -167,6 +174,10 @@ class Timelines:
             findings += self._make_room(memory, index_of, steps)
             findings.sort(key=lambda located: index_of[located[0]])
         return index_of, steps, findings
+
+    def has_few_frames(self, packets: int) -> bool:
+        """Return True if the latest part, of so many packets, had few frames for them, and of these no payload is kept."""
+        return self._frames * LARGE_FRAME_PACKETS <= packets and not self.settings[None].kept().payload
 
     def _read_complete(self, event: ConnectionEvents, settings: Settings) -> tuple[EndedTimeline, ColumnBatch] | None:
         """Return a connection that begins and ends in a block, with its frames, if the compiled reader can read it as a whole."""

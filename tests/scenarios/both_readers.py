@@ -37,13 +37,16 @@ from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_messag
 def reader(choice: str) -> Iterator[None]:
     """Let dissectors that are made have the reader that is chosen, `off`, `auto` or `require`; it is used for any number of bytes."""
     before, worth_bytes, stretch_min = os.environ.get(NATIVE), CompiledSplitter.worth_bytes, rule_engine.STRETCH_MIN
+    body_bytes = CompiledSplitter.body_bytes
     CompiledSplitter.worth_bytes = rule_engine.STRETCH_MIN = 1
+    CompiledSplitter.body_bytes = 0
     os.environ[NATIVE] = choice
     load_native.cache_clear()
     try:
         yield
     finally:
         CompiledSplitter.worth_bytes, rule_engine.STRETCH_MIN = worth_bytes, stretch_min
+        CompiledSplitter.body_bytes = body_bytes
         del os.environ[NATIVE]
         if before is not None:
             os.environ[NATIVE] = before
@@ -54,6 +57,7 @@ class EagerSplitter(CompiledSplitter):
     """Uses the compiled reader for any number of bytes, and gives rows."""
 
     worth_bytes = 1
+    body_bytes = 0
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
         """Take the next bytes of the stream."""
