@@ -12,13 +12,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
-from pulsarscope.dissect.rules import Fact
 from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
@@ -39,7 +38,7 @@ from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, ConnectionEvents
 
 if TYPE_CHECKING:
-    from pulsarscope.engine.rule_engine import EmitFact, RuleEngine
+    from pulsarscope.engine.rule_engine import CollectFact, EmitFact, RuleEngine
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
 """Gives those of the connections that an engine decodes, each with its position among all."""
@@ -61,6 +60,7 @@ class Engine:
         *,
         totals: Totals | None = None,
         emit_fact: EmitFact | None = None,
+        collect: CollectFact | None = None,
         select: Select | None = None,
         first: bool = True,
     ) -> None:
@@ -71,6 +71,7 @@ class Engine:
             options: options of the run.
             totals: takes the counts.
             emit_fact: takes the facts of rules that look across connections, when another engine evaluates them.
+            collect: takes them packed, in the place of `emit_fact`, for `add_facts` of that engine.
             select: chooses the connections to decode, when other engines decode the others; rows then have keys.
             first: whether this engine gives the findings about files, and counts packets, of those that share a run.
 
@@ -98,21 +99,11 @@ class Engine:
         self.dissector_of = self._timelines.dissector_of
         """Name of the dissector of each of them."""
         self.has_few_frames = self._timelines.has_few_frames
-        self._rules = self._rule_engine(emit_fact) if options.evaluates else None
+        self._rules = self._rule_engine(emit_fact, collect) if options.evaluates else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
         kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())
-        payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
         self._secrets = Secrets(options.key_logs.secrets)
-        session = SessionSettings(
-            kinds,
-            payloads,
-            options.payload,
-            options.message_columns,
-            rsa_keys(options.private_keys),
-            options.schemas,
-            payload_decoders() if payloads or "message" in kinds else (),
-            options.names,
-        )
+        session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
         columns = select is None and (ordered_rows_type(options, kinds) is not None or opens_messages(options, kinds))
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
@@ -135,10 +126,10 @@ class Engine:
         self.settled = 0
         """Time to which the latest part settles a live run; 0 for other parts."""
 
-    def _rule_engine(self, emit_fact: EmitFact | None) -> RuleEngine:
+    def _rule_engine(self, emit_fact: EmitFact | None, collect: CollectFact | None) -> RuleEngine:
         from pulsarscope.engine.rule_engine import rule_engine  # noqa: PLC0415 - a run without rules starts quicker without it
 
-        return rule_engine(self.dissectors.values(), self._options, self.endpoints, self.dissector_of, emit_fact)
+        return rule_engine(self.dissectors.values(), self._options, self.endpoints, self.dissector_of, emit_fact, collect)
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
         forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
@@ -224,8 +215,7 @@ class Engine:
         """
         if self._rules is None:
             return RowBatch([], *self.progress)
-        for self._rules.key, rule, key, packed, time, deciding in facts:
-            self._rules.facts.add_packed(rule, key, packed, time, deciding)
+        self._rules.facts.add_each(facts, self._rules.set_key)
         if settled:
             self._rules.settle(settled)
         found = self._rules.take()
@@ -279,11 +269,6 @@ class Engine:
     def unfinished(self) -> int:
         """Number of connections of any protocol of which packets may come."""
         return self._assembler.unfinished + len(self.resting)
-
-    def keyed_fact(self, rule: str, key: str, fact: Fact) -> KeyedFact:
-        """Return a fact that the rules emit, for `add_facts` of another engine."""
-        rules = cast("RuleEngine", self._rules)
-        return (rules.next_key(), *rules.facts.packed(rule, key, fact))
 
     def set_loss(self, *, lost: bool) -> None:
         """Tell the rules whether a capture says that it lacks packets, of whichever connection."""
@@ -448,3 +433,11 @@ class Engine:
     def _reported(self) -> list[tuple[RowKey, Any]]:
         """Take the findings and journeys of the rules."""
         return [] if self._rules is None else self._rules.take()
+
+
+def _session_settings(options: Options, kinds: frozenset[str]) -> SessionSettings:
+    """Return the settings of sessions that give rows of these kinds."""
+    payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
+    columns, keys = options.message_columns, rsa_keys(options.private_keys)
+    decoders = payload_decoders() if payloads or "message" in kinds else ()
+    return SessionSettings(kinds, payloads, options.payload, columns, keys, options.schemas, decoders, options.names)

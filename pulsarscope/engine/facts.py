@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.legs import LegTable
 from pulsarscope.dissect.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
+from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.packed_facts import (
     PENDING_BYTES,
     CompiledKeys,
@@ -26,6 +27,7 @@ from pulsarscope.engine.packed_facts import (
     trimmed,
     unpack,
 )
+from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.limits import EVALUATED_KEYS_MAX, FACTS_MAX_BYTES, FACTS_PER_KEY_MAX, JOURNEYS_MAX_BYTES
 from pulsarscope.model.platform import load_native
 
@@ -111,6 +113,7 @@ class _Pending:
 
     def __init__(self, rule: FactRule, report: ReportFinding) -> None:
         self.rule, self.report = rule, report
+        self.idle_ns, self.early = rule.idle_ns, rule.early
         self.keys: PendingKeys | CompiledKeys = PendingKeys()
         """By key, the one silent longest first."""
         self.size = 0
@@ -134,6 +137,13 @@ class Facts:
         self.legs = {name: LegTable() for name in anchors}
         """By the name of their anchors. What the inner leg of a path brings is not evaluated: it comes with the outer one, too."""
         self._pending = {name: _Pending(*rule) for name, rule in rules.items()}
+        self.names = [*self._pending, *self.legs]
+        """Of all rules, by the numbers that stand for them between processes."""
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self._pending_of: dict[str | int, _Pending] = {}
+        """By name and by number."""
+        for name, pending in self._pending.items():
+            self._pending_of[name] = self._pending_of[self.numbers[name]] = pending
         makes_journeys = any(rule.journeys is not None for rule, _ in rules.values())
         self.max_bytes = FACTS_MAX_BYTES + JOURNEYS_MAX_BYTES * makes_journeys
         """Memory that pending facts may take."""
@@ -148,36 +158,51 @@ class Facts:
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
-        self.add_packed(*self.packed(rule, key, fact))
+        self.add_each((self.packed(rule, key, fact),))
 
-    def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, int]:
-        """Return the arguments of `add_packed` for a fact."""
+    def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, int, RowKey]:
+        """Return a fact packed, as `add_each` takes it, without the key of its row."""
         pending = self._pending.get(rule)
         decides = None if pending is None else pending.rule.decides
-        return rule, key, pack(fact), fact.where.time, decides is None or decides(fact)
+        return rule, key, pack(fact), fact.where.time, decides is None or bool(decides(fact)), ()
 
     def add_packed(self, rule: str, key: str, packed: bytes, time: int, deciding: int = 1) -> None:
         """Add a fact of this time, packed; `deciding` is 0 for one that brings no finding on its own (see `KeyRule.decides`)."""
-        pending = self._pending.get(rule)
-        if pending is None:
-            self.legs[rule].add(key, unpack(packed)[0])
-            return
-        keys = pending.keys
-        facts = keys.pop(key, None)
-        if facts is None:
-            facts = PendingFacts(packed, time, 1, deciding)
-            added = PENDING_BYTES + len(packed) + len(key)
-            if self._evaluated is not None and self._evaluated.count(rule, (key,)):
-                self.parted[rule] += 1
-        else:
-            added = facts.add(packed, time, pending.rule.idle_ns, deciding)
-        keys[key] = facts
-        pending.size += added
-        self._size += added
-        if pending.rule.early:
-            pending.unsettled[key] = None
-        if self._size > self.max_bytes:
-            self._make_room()
+        self.add_each(((rule, key, packed, time, deciding, ()),))
+
+    def add_each(self, facts: Iterable[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
+        """Add packed facts in their order; `reach` is called with the key of one that brings about findings of others."""
+        pending_of, evaluated, max_bytes, size = self._pending_of, self._evaluated, self.max_bytes, self._size
+        for rule, key, packed, time, deciding, place in facts:  # there are several for each entry: as few calls as can be
+            pending = pending_of.get(rule)
+            if pending is None:
+                self.legs[self.name_of(rule)].add(key, unpack(packed)[0])
+                continue
+            keys = pending.keys
+            of_key = keys.pop(key, None)
+            if of_key is None:
+                keys[key] = PendingFacts(packed, time, 1, deciding)
+                added = PENDING_BYTES + len(packed) + len(key)
+                if evaluated is not None and evaluated.count(pending.rule.name, (key,)):
+                    self.parted[pending.rule.name] += 1
+            else:
+                added = of_key.add(packed, time, pending.idle_ns, deciding)
+                keys[key] = of_key
+            pending.size += added
+            size += added
+            if pending.early:
+                pending.unsettled[key] = None
+            if size > max_bytes:
+                if reach is not None:
+                    reach(place)
+                self._size = size
+                self._make_room()
+                evaluated, size = self._evaluated, self._size
+        self._size = size
+
+    def name_of(self, rule: str | int) -> str:
+        """Return the name of a rule, which may be given by its number."""
+        return rule if isinstance(rule, str) else self.names[rule]
 
     def add_undecided(self, rule: str, facts: UndecidedFacts) -> None:
         """Add facts of one rule, of the compiled reader, as `add_packed` does one by one: most begin a key, and find room."""

@@ -24,6 +24,9 @@ PENDING_BYTES = 280
 TRIM_FACTOR = 2
 """Facts of a key are trimmed when there are so many times those that are kept: that unpacks them."""
 
+GROWING = 4
+"""Number of facts of a key from which on they are kept in bytes that grow: most keys have two or three, which are joined sooner."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Fact]).decode
 _LIST = b"\xdd"
@@ -73,14 +76,18 @@ class PendingFacts(msgspec.Struct, gc=False):
 
         Return how many bytes that takes.
         """
-        self.deciding += deciding
-        if self.count == 1:
-            self.packs = bytearray(self.packs)
-        self.packs += packed
-        self.time = max(self.time, time)
-        self.count += 1
+        if deciding:
+            self.deciding += deciding
+        self.count = count = self.count + 1
+        packs = self.packs
+        if count >= GROWING and type(packs) is bytes:
+            packs = bytearray(packs)
+        packs += packed
+        self.packs = packs
+        if time > self.time:  # noqa: PLR1730 - half the time of a call of max
+            self.time = time
         added = len(packed)
-        if are_many(self.count, self.trimmed):
+        if count >= GROWING and are_many(count, self.trimmed):
             before = len(self.packs)
             kept = trimmed(self.facts(), idle_ns)
             self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)

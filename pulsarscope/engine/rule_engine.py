@@ -17,7 +17,7 @@ from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, m
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.row_batch import Closed
+from pulsarscope.engine.row_batch import Closed, KeyedFact
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.ordered_rows import others, split
@@ -26,6 +26,11 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""
 
+CollectFact = Callable[[KeyedFact], object]
+"""Takes a packed fact, its rule by number, with the key of its row."""
+
+NO_KEY: RowKey = ()
+"""Key of a fact in a run that is not shared."""
 
 STRETCH_MIN = 32
 """Frames in columns from which on rules are asked whether they take them so: each of fewer takes longer than a row."""
@@ -62,6 +67,7 @@ class RuleEngine:
         emit_fact: EmitFact | None = None,
         thresholds: Mapping[str, float] = MappingProxyType({}),
         *,
+        collect: CollectFact | None = None,
         findings: bool = True,
         journeys: bool = False,
     ) -> None:
@@ -73,6 +79,7 @@ class RuleEngine:
             dissector_of: name of the dissector of each of them.
             emit_fact: takes the facts of rules across connections, when another engine evaluates them.
             thresholds: values that replace those of the rules, by name.
+            collect: takes them packed, in the place of `emit_fact`.
             findings: report those of the rules.
             journeys: give rows of the kind journey.
         """
@@ -97,8 +104,8 @@ class RuleEngine:
         self.phase = 0
         """Phase of what the rules bring about."""
         self._keys_made = 0
-        self._brought: list[tuple[Order, Callable[..., object], Sequence[Any]]] = []
-        """Effects of the rows at hand: who takes each, and its values."""
+        self._brought: list[tuple[Order, Callable[..., object] | None, Any]] = []
+        """Effects of the rows at hand: who takes each, and its values; None: it is a packed fact."""
         self._undecided: list[tuple[int, str, UndecidedFacts]] = []
         """Facts that they have brought about, which bring no finding on their own, with the position and the name of their rule."""
         keys = {
@@ -108,8 +115,10 @@ class RuleEngine:
         }
         self.facts = Facts(keys, [rule_set.legs for rule_set in self.rule_sets.values() if rule_set.describe_legs is not None])
         """Facts of rules across connections."""
-        self._alone = emit_fact is None
-        self.emit_fact = self.facts.add if emit_fact is None else emit_fact
+        self._alone = emit_fact is None and collect is None
+        self._takes_packed = emit_fact is None
+        self._collect: CollectFact = collect or (lambda fact: self.facts.add_each((fact,)))
+        self.emit_fact = emit_fact or (self.facts.add if collect is None else self._collect_one)
 
     def _fact_rule(self, name: str, rule: KeyRule, dissector: str) -> FactRule:
         rule_set = self.rule_sets[dissector]
@@ -143,10 +152,15 @@ class RuleEngine:
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among what the rows at hand bring about."""
-        if self._alone:
-            self._brought.append((order, self.facts.add_packed, self.facts.packed(name, key, fact)))
+        if self._takes_packed:
+            self._brought.append((order, None, self.facts.packed(name, key, fact)))
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
+
+    def _collect_one(self, name: str, key: str, fact: Fact) -> None:
+        """Collect a fact, with a key behind all others of the row that is dispatched."""
+        rule, of_rule, packed, time, deciding, _ = self.facts.packed(name, key, fact)
+        self._collect((self.facts.numbers[rule], of_rule, packed, time, deciding, self.next_key()))
 
     def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts) -> None:
         """Take facts of the rule at a position that bring no finding on their own."""
@@ -158,6 +172,10 @@ class RuleEngine:
             raise TypeError(f"the text of {code} is {type(text).__name__}")
         msgspec.json.encode((text, evidence))
         return finding_row(self.rule_sets[dissector].finding(code, where, text, evidence), where.source, dissector)
+
+    def set_key(self, key: RowKey) -> None:
+        """Set the key of what is dispatched."""
+        self.key = key
 
     def next_key(self, key: RowKey | None = None) -> RowKey:
         """Return a key behind all others that begin like this one: by default that of the row that is dispatched, in the present phase."""
@@ -249,18 +267,38 @@ class RuleEngine:
             self.facts.add_undecided(undecided[0][1], of_rule[0].merged(of_rule))
             return
         for number, rule, facts in undecided:
-            brought += [((fact[0], number), self.facts.add_packed, (rule, *fact[1:], 0)) for fact in facts]
+            brought += [((fact[0], number), None, (rule, *fact[1:], 0, NO_KEY)) for fact in facts]
         brought.sort(key=itemgetter(0))
         if not keys:
             self.key = (0, 0) if count or brought else self.key
-            for _, take, values in brought:
-                take(*values)
+            self._carry_out(brought)
             return
+        collect, number_of = self._collect, self.facts.numbers
         for (position, _), take, values in brought:
-            self.key = keys[position]
-            take(*values)
+            self.key = key = keys[position]
+            if take is not None:
+                take(*values)
+            else:
+                rule, of_rule, packed, time, deciding, _ = values
+                self._keys_made = number = self._keys_made + 1  # as `next_key`, without the call
+                place = (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
+                collect((number_of[rule], of_rule, packed, time, deciding, place))
         if count:
             self.key = keys[count - 1]
+
+    def _carry_out(self, brought: Sequence[tuple[Order, Callable[..., object] | None, Any]]) -> None:
+        """Give what rows without keys have brought about: facts that stand together at once."""
+        facts: list[KeyedFact] = []
+        for _, take, values in brought:
+            if take is None:
+                facts.append(values)
+                continue
+            if facts:
+                self.facts.add_each(facts)
+                facts = []
+            take(*values)
+        if facts:
+            self.facts.add_each(facts)
 
     def take(self) -> list[tuple[RowKey, Any]]:
         """Return the findings and journeys since the last call, each with its key."""
@@ -322,7 +360,9 @@ def rule_engine(
     endpoints: Mapping[str, tuple[str, str]] = NOTHING,
     dissector_of: Mapping[str, str] = NOTHING,
     emit_fact: EmitFact | None = None,
+    collect: CollectFact | None = None,
 ) -> RuleEngine:
     """Return the rule engine of a run with these options; see `RuleEngine`."""
     journeys = JourneyRow.kind in options.records
-    return RuleEngine(dissectors, endpoints, dissector_of, emit_fact, options.thresholds, findings=options.rules, journeys=journeys)
+    made = dissectors, endpoints, dissector_of, emit_fact, options.thresholds
+    return RuleEngine(*made, collect=collect, findings=options.rules, journeys=journeys)

@@ -78,7 +78,7 @@ class FactWriter:
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
-        _, _, packed, time, deciding = self.rules.packed(rule, key, fact)
+        _, _, packed, time, deciding, _ = self.rules.packed(rule, key, fact)
         self._add(rule, key, packed, time, time, deciding)
 
     def add_again(self, rule: str, key: str, fact: Fact) -> None:

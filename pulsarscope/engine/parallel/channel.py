@@ -6,9 +6,18 @@ import pickle
 from contextlib import suppress
 from typing import Any, BinaryIO
 
+import msgspec
+
+from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.limits import JOB_PIPE_BYTES
 
 LENGTH_BYTES = 8
+
+PackedFacts = bytes | list[KeyedFact]
+"""Facts of a process for the one that merges: in MessagePack, which takes a third of the time of pickled ones, or as they are."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[int, str, bytes, int, bool, tuple[int, ...]]]).decode
 
 
 def widen(pipe: BinaryIO) -> None:
@@ -33,6 +42,19 @@ def receive(pipe: BinaryIO) -> bytes | None:
     size = int.from_bytes(head, "big")
     data = pipe.read(size)
     return data if len(head) == LENGTH_BYTES and len(data) == size else None
+
+
+def pack_facts(facts: list[KeyedFact]) -> PackedFacts:
+    """Return facts as one object. What MessagePack cannot hold, such as a time beyond 64 bits, lets them stay as they are."""
+    try:
+        return _encode(facts)
+    except (OverflowError, UnicodeEncodeError):
+        return facts[:]
+
+
+def unpack_facts(facts: PackedFacts) -> list[KeyedFact]:
+    """Return the facts that another process has packed."""
+    return _decode(facts) if isinstance(facts, bytes) else facts  # type: ignore[return-value] # the narrower type decodes faster
 
 
 def unpack(data: bytes) -> Any:

@@ -9,8 +9,11 @@ from operator import itemgetter
 from typing import Any
 
 from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.parallel.channel import unpack_facts
 from pulsarscope.engine.parallel.worker import Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
+
+_place_of = itemgetter(5)
 
 Answer = Callable[[], Result]
 """Gives the next result of a process."""
@@ -31,7 +34,7 @@ class _Stream:
     def _receive(self) -> None:
         result = self._answer()
         self.batch, self.ends, self.start = result.batch, result.ends, 0
-        self._facts += result.facts
+        self._facts += unpack_facts(result.facts)
 
     def stop(self, bound: RowKey | None) -> int:
         """Return behind which of the rows at hand the bound lies."""
@@ -63,7 +66,7 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
         spans = [(stream.batch, stream.start, stop) for stream, stop in zip(streams, stops, strict=True)]
         progress = streams[0].batch
         if not more:
-            last = conclude(sorted(facts, key=itemgetter(0)))
+            last = conclude(sorted(facts, key=_place_of))
             spans.append((last, 0, len(last.keys)))
         values = _in_order([span for span in spans if span[1] < span[2]], prepared=join is not None)
         yield RowBatch(

@@ -16,11 +16,10 @@ from pulsarscope.capture import Block, BlockReader, Inputs
 from pulsarscope.capture.block import Blocks
 from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.dissect.isolation import PluginWarning
-from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.channel import PackedFacts, pack_facts, receive, send, unpack
 from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.engine.stalls import stall_warnings
@@ -78,7 +77,7 @@ class Result(msgspec.Struct):
     batch: RowBatch
     ends: bool
     """The part ends with them."""
-    facts: list[KeyedFact]
+    facts: PackedFacts
     packets: int
     connections: int
     severities: Counter[str]
@@ -143,13 +142,9 @@ class Decode(msgspec.Struct, frozen=True):
     def __call__(self) -> Iterator[Result | Finished]:
         """Give at least one answer for each part of the run."""
         facts: list[KeyedFact] = []
-
-        def emit_fact(rule: str, key: str, fact: Fact) -> None:
-            facts.append(engine.keyed_fact(rule, key, fact))
-
         totals = Totals()
         share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
-        engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=share.select, first=not self.number)
+        engine = Engine(self.inputs, self.options, totals=totals, collect=facts.append, select=share.select, first=not self.number)
 
         def read(path: str, file: int) -> Blocks:
             by_interface = self.inputs.by_interface
@@ -168,7 +163,8 @@ class Decode(msgspec.Struct, frozen=True):
 
     def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Result:
         """Return a batch with what there is since the last one."""
-        result = Result(batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented)
+        counts = totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented
+        result = Result(batch, ends, pack_facts(facts), *counts)
         if self.by_steps:
             result.live = LivePart(engine.settled, engine.waiting(), len(engine.endpoints))
         facts.clear()

@@ -23,7 +23,7 @@ def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
     """A process's part: a row is its key and the number of the process."""
     ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     starts = [0, *ends[:-1]]
-    fact = (number, 0), "r", "k", b"", number, 1
+    fact = 0, "k", b"", number, 1, (number, 0)
     return [
         result([(key, number) for key in keys[start:end]], keys[start:end], [fact], ends=index == len(ends) - 1)
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
@@ -54,6 +54,6 @@ def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], fo
     assert sorted(rows) == sorted(want + [(key, 99) for key in found])
     mine = [row for row in rows if row[1] != 99]
     assert mine == sorted(mine)
-    assert [fact[0] for fact in heard[0]] == sorted(fact[0] for fact in heard[0])
+    assert [fact[5] for fact in heard[0]] == sorted(fact[5] for fact in heard[0])
     assert len(heard) == 1
     assert all((batch.file, batch.bytes_read, batch.last_packet) == (3, 70, 9) for batch in batches)
