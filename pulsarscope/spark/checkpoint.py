@@ -5,8 +5,8 @@ run.json                   options of the command or query, and the version that
 shares.json                number of tasks of a batch
 list/000000012.json        captures in reading order, from this position on
 states/000000012-001-5.bin open connections of share 1 after 12 captures of the list, with 5 bytes of payload in the last batch
-facts/000000012-001        of tables: facts of task 1 in the batch after which there are 12 captures of the list (`waiting_facts`)
-facts/000000012-left-000   of tables: facts that an evaluation with that batch has left
+facts/000000012-001        facts of task 1 in the batch after which there are 12 captures of the list (`waiting_facts`)
+facts/000000012-left-000   facts that an evaluation with that batch has left
 commits/000003.json        of tables: this batch is decoded, its files may still need their final names; only the last commit is kept
 query/                     of tables: state of Spark's query
 ```
@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from pulsarscope.model.platform import modules_mark
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.remote_files import size_and_change
 from pulsarscope.spark.table_files import UNFINISHED, Names, locate, locked, sync
-from pulsarscope.spark.waiting_facts import WaitingFacts
+from pulsarscope.spark.waiting_facts import WaitingFacts, batch_of
 
 _FOLDERS = ("list", "commits", "facts", "states")
 
@@ -208,6 +208,12 @@ class Checkpoint:
         for name in self._names("states", unfinished=True):
             if is_old(name):
                 self._remove(f"states/{name}")
+
+    def remove_facts(self, kept: Collection[str], last: int) -> None:
+        """Remove the facts of the batches up to one, but for the files that still wait, and unfinished ones."""
+        for name in self._names("facts", unfinished=True):
+            if _OF_A_BATCH.fullmatch(name) is not None and name not in kept and (name.startswith(UNFINISHED) or batch_of(name) <= last):
+                self._remove(f"facts/{name}")
 
     def _read(self, name: str, kind: Any, decode: Callable[..., Any] = msgspec.json.decode) -> Any:
         """Return the contents of a file; None without the file."""

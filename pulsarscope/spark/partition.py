@@ -165,6 +165,12 @@ class Evaluation(msgspec.Struct):
 
             yield from _findings(self.job, join_legs(anchors, self.job.options, emit, goes_on=not self.progress.ends), collected)
 
+    def rows(self) -> Iterator[list[Any]]:
+        """Yield the findings and journeys of all slices, and those about the legs of paths, as the only task."""
+        collected = _Collected()
+        yield from self._join(collected)
+        yield from self._evaluated(0, collected)
+
     def __call__(self, tasks: Iterable[Any]) -> Batches:
         """Yield packed batches of findings and journeys; the only column of `tasks` has the numbers of tasks."""
         prepare_process()
@@ -290,7 +296,7 @@ def decode_shares(job: Job, batch: ShareBatch, states: States, keep: Callable[[S
                     collected.waiting_bytes += decoder.bytes - before
                     before = decoder.bytes
                     yield part
-                totals, after = decoder.totals, decoder.states
+                totals, after = decoder.totals, decoder.snapshot()
                 counts = TaskReport(totals.packets, bytes=decoder.bytes, connections=totals.connections)
                 counts.severities, counts.damaged = dict(totals.severities), totals.damaged
                 report.add(counts)

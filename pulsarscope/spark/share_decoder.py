@@ -7,37 +7,30 @@ can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 from itertools import pairwise
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 from msgspec.structs import replace
 
 from pulsarscope.capture import BlockReader, Inputs
 from pulsarscope.engine.engine import Engine
-from pulsarscope.engine.flows import LATE_NANOSECONDS, OF_LEGS, Fact, RuleFact, evaluate, join_legs, of_paths
+from pulsarscope.engine.flows import LATE_NANOSECONDS
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import Totals
 from pulsarscope.engine.rule_engine import EmitFact
 from pulsarscope.inputs.key_logs import KeyLogs, Secrets, add_key_log
 from pulsarscope.model.findings import LOSS_CODES
-from pulsarscope.model.records import FindingRow, JourneyRow
 from pulsarscope.model.text import printable
 from pulsarscope.spark.flow_shares import FlowDivision
 from pulsarscope.spark.remote_files import open_path
-from pulsarscope.spark.shuffle_batches import StreamProgress, fact_batch, facts_in, stream_bytes
+from pulsarscope.spark.shuffle_batches import StreamProgress
+from pulsarscope.spark.waiting_facts import WaitingFacts
 
 Secret = tuple[tuple[int, int], bytes]
 """TLS key log in a capture, with the (file, packet) from which it holds."""
-
-NumberedFact = tuple[int, str, str, Fact]
-"""Fact with its number in the batch, its rule and its key."""
-
-_PENDING = -(1 << 62)
-"""Number of the first pending fact: they come before those of the batch."""
 
 
 class ShareBatch(msgspec.Struct, frozen=True):
@@ -87,8 +80,8 @@ class ShareState(msgspec.Struct):
 
     engines: list[tuple[str | None, bytes]] = []
     """Open connections of each vantage point."""
-    facts: bytes = b""
-    """Facts for rules across connections that later batches may add to."""
+    facts: WaitingFacts | None = None
+    """Files with the facts that wait, of a stream whose only share evaluates them; None: there are none."""
     secrets: list[Secret] = []
     newest: list[tuple[str | None, int]] = []
     """Time of each vantage point: the latest end of its captures in the last batch with packets of it."""
@@ -103,12 +96,12 @@ States = dict[int, ShareState]
 
 
 class ShareDecoder:
-    """Decoder of one batch of some shares, or of a part of it (`divided`); `states` are complete when all rows were taken."""
+    """Decoder of one batch of some shares, or of a part of it (`divided`)."""
 
     def __init__(self, options: Options, batch: ShareBatch, states: States, emit_fact: EmitFact | None = None) -> None:
         """Resume from the states of the batch before; without any, this is the first one.
 
-        `emit_fact` takes the facts of rules across connections. Without it they are evaluated here: then there must be no other share.
+        `emit_fact` takes the facts of rules across connections, if rules run.
         """
         self._batch = batch
         self._emit_fact = emit_fact
@@ -119,13 +112,11 @@ class ShareDecoder:
         self._begins = not states
         self._state = next(iter(states.values()), ShareState())
         """What all shares know."""
-        self.states: States = {}
         self._known = {(source, share): opened for share, state in states.items() for source, opened in state.engines}
         """Connections of the vantage points and shares of which no engine runs."""
         self._engines: dict[tuple[str | None, int], Engine] = {}
         self._newest = dict(self._state.newest)
         self._ended: dict[str | None, int] = {}
-        self._facts: list[RuleFact] = []
         self._secrets = Secrets(options.key_logs.secrets)
         for (file, packet), log in self._state.secrets:
             add_key_log(self._secrets, BytesIO(log), "", (file, packet))
@@ -155,7 +146,7 @@ class ShareDecoder:
         return {name: ends for engine in self._engines.values() for name, ends in engine.endpoints.items()}
 
     def rows(self) -> Iterator[list[Any]]:
-        """Yield the rows that the batch completes, and leave the states after it."""
+        """Yield the rows that the batch completes."""
         batch = self._batch
         if self._begins and (findings := self._options.key_logs.findings):
             yield self._engine(None if not batch.sources else batch.sources[0], 0).report(findings).rows
@@ -168,16 +159,20 @@ class ShareDecoder:
             self._warn_of_loss(engine, len(self._paths))
             ended = engine.end() if batch.ends else engine.end_idle(self._newest.get(source, 0) - LATE_NANOSECONDS)
             yield from (part.rows for part in ended)
-        if self._options.evaluates and self._emit_fact is None:
-            yield from self._across()
         self.open = sum(engine.unfinished for engine in self._engines.values())
+
+    def snapshot(self) -> States:
+        """Return the states after the batch, once all rows were taken; no connection is known here then."""
+        batch = self._batch
         for key, engine in self._engines.items():
             engine.forget()
             self._known[key] = engine.snapshot()
         opened = {} if batch.ends else self._known
+        states = {}
         for share, size in self._bytes.items():
             engines = [(source, data) for (source, own), data in opened.items() if own == share]
-            self.states[share] = replace(self._state, engines=engines, newest=[*self._newest.items()], size=size)
+            states[share] = replace(self._state, engines=engines, newest=[*self._newest.items()], size=size)
+        return states
 
     def _capture(self, file: int, path: str, source: str | None) -> Iterator[list[Any]]:
         shares = self._batch.shares
@@ -218,47 +213,8 @@ class ShareDecoder:
         """Return the engine of a share of a vantage point, with its open connections."""
         if (engine := self._engines.get((source, share))) is None:
             engine = self._engines[source, share] = Engine(
-                self._inputs(source), self._options, totals=self.totals, emit_fact=self._emit_fact or self._emit
+                self._inputs(source), self._options, totals=self.totals, emit_fact=self._emit_fact
             )
             if (snapshot := self._known.pop((source, share), None)) is not None:
                 engine.restore(snapshot)
         return engine
-
-    def _emit(self, rule: str, key: str, fact: Fact) -> None:
-        self._facts.append((rule, key, fact))
-
-    def _across(self) -> Iterator[list[Any]]:
-        """Yield findings and journeys across connections, and keep the facts to which later batches may add."""
-        ends = self._batch.ends
-        waiting: list[RuleFact] = []
-
-        def wait(rule: str, key: str, fact: Fact) -> None:
-            waiting.append((rule, key, fact))
-
-        facts = [(_PENDING + number, *fact) for number, fact in enumerate(_unpacked(self._state.facts))]
-        # As those before: packing makes lists of tuples.
-        facts += [(number, *fact) for number, fact in enumerate(_unpacked(_packed(self._facts)))]
-        facts.sort(key=_order)
-        anchors = sorted((fact for fact in facts if fact[1].endswith(OF_LEGS)), key=lambda fact: _order(fact)[2:])
-        found: list[FindingRow | JourneyRow] = [*join_legs((fact[1:] for fact in anchors), self._options, wait, goes_on=not ends)]
-        others = of_paths((fact[1:] for fact in facts), [*waiting])
-        newest = None if ends else max(self._newest.values(), default=0)
-        found += evaluate(others, self._options, newest, wait)
-        self._state.facts = b"" if ends else _packed(waiting)
-        yield [row for row in found if row.kind in self._options.records]
-
-
-def _order(numbered: NumberedFact) -> tuple[Any, ...]:
-    """Return the values of `shuffle_batches.FACT_ORDER`."""
-    number, rule, key, fact = numbered
-    where = fact.where
-    return rule, key, where.source or "", where.file, where.packet, where.sub, where.connection, number
-
-
-def _packed(facts: Iterable[RuleFact]) -> bytes:
-    numbered = [(number, *fact) for number, fact in enumerate(facts)]
-    return stream_bytes(fact_batch(numbered)) if numbered else b""
-
-
-def _unpacked(data: bytes) -> Iterator[RuleFact]:
-    return facts_in(pa.ipc.open_stream(data)) if data else iter(())

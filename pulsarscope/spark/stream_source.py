@@ -18,6 +18,7 @@ import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pulsarscope.capture import Inputs, Portion
+from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow, count_rows
@@ -25,6 +26,7 @@ from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.checkpoint import Checkpoint, LandedCapture
 from pulsarscope.spark.flow_shares import deal
 from pulsarscope.spark.landing_folder import LandingFolder
+from pulsarscope.spark.only_share import OnlyShareDecoder
 from pulsarscope.spark.partition import Job, ReadFiles, decode_shares
 from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, ShareState, States
 from pulsarscope.spark.source_options import PACKET, SourceOptions
@@ -86,7 +88,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     @property
     def _tasks(self) -> int:
-        if self._options.kind in (FindingRow.kind, JourneyRow.kind):
+        if self._looks_across:
             return 1  # any connection may matter
         return self._options.partitions or TASKS
 
@@ -143,21 +145,33 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
         for part in batch.divided():
-            decoder = ShareDecoder(engine_options, part, states)
+            decoder = self._decoder(engine_options, part, states)
             for rows in decoder.rows():
                 waiting += rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
                 if waiting and (engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX):
                     yield made.batch(waiting)
                     waiting = []
-            states = decoder.states
+            states = decoder.snapshot()
         if waiting:
             yield made.batch(waiting)
         keep(states)
 
+    def _decoder(self, options: Options, batch: ShareBatch, states: States) -> ShareDecoder | OnlyShareDecoder:
+        if self._looks_across:
+            return OnlyShareDecoder(options, batch, states, Checkpoint(_absolute(self._options.stream.state_location)))
+        return ShareDecoder(options, batch, states)
+
+    @property
+    def _looks_across(self) -> bool:
+        return self._options.kind in (FindingRow.kind, JourneyRow.kind)
+
     def commit(self, end: Offset) -> None:
         """Drop the states before an offset: Spark repeats nothing before it."""
         if self._options.kind != PACKET:
-            _States(self._options.stream.state_location).drop_before(end["files"])
+            states = _States(self._options.stream.state_location)
+            states.drop_before(end["files"])
+            if self._looks_across:
+                states.drop_facts(end["files"])
 
 
 class UnlimitedStreamReader(CaptureStreamReader):
@@ -326,6 +340,12 @@ class _States:
     def drop_before(self, files: int) -> None:
         """Remove the states after fewer captures."""
         self._checkpoint.remove_states(lambda name: (state := _STATE_NAME.fullmatch(name)) is not None and int(state[1]) < files)
+
+    def drop_facts(self, files: int) -> None:
+        """Remove the facts that do not wait any more after so many captures."""
+        for name, _ in self.names(files).values():
+            if (state := self._checkpoint.read_state(name, ShareState)) is not None:
+                self._checkpoint.remove_facts(set() if state.facts is None else state.facts.names(), files)
 
 
 def _absolute(place: str) -> str:

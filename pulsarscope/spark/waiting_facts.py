@@ -47,7 +47,7 @@ class WaitingFacts(msgspec.Struct, frozen=True):
     def of_slice(self, number: int) -> list[str]:
         """Return the names of the files that may have facts of a slice, the earliest ones first."""
         left = self.slices[number]
-        return [*([left] if left else []), *self._appended(_batch_of(left))]
+        return [*([left] if left else []), *self._appended(batch_of(left))]
 
     def _appended(self, after: int) -> list[str]:
         return [of_task(batch, task) for batch in self.batches if batch > after for task in range(self.tasks)]
@@ -72,7 +72,7 @@ class WaitingFacts(msgspec.Struct, frozen=True):
         for place, number in enumerate(due):
             slices[number] = left_by(batch, place % tasks)
         slices[ANCHORS] = left_by(batch, tasks)
-        oldest = min(map(_batch_of, slices))
+        oldest = min(map(batch_of, slices))
         batches = [batch for batch in self.batches if batch > oldest]
         time = newest if len(due) == SLICES else min(self.time + len(due) * STEP_NANOSECONDS, newest)
         return WaitingFacts(self.tasks, batches, tuple(slices), (self.next + len(due)) % SLICES, time)
@@ -88,5 +88,6 @@ def left_by(batch: int, task: int) -> str:
     return f"{batch:09}-left-{task:03}"
 
 
-def _batch_of(name: str) -> int:
-    return int(name[:9] or 0)
+def batch_of(name: str) -> int:
+    """Return the number of captures after the batch that a file is of; 0 for no file."""
+    return int(name.partition("-")[0] or 0)

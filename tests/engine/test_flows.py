@@ -16,7 +16,9 @@ from pulsarscope.engine.rule_engine import rule_engine
 from pulsarscope.output.export.arrow import table
 from pulsarscope.protocols.pulsar.rules import unacked
 from pulsarscope.spark import shuffle_batches
-from pulsarscope.spark.share_decoder import ShareBatch, ShareDecoder, States
+from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.only_share import OnlyShareDecoder
+from pulsarscope.spark.share_decoder import ShareBatch, States
 from tests.places import CAPTURES
 from tests.scenarios import write_pcap
 from tests.scenarios.capturefile import ETHERNET
@@ -97,15 +99,17 @@ def test_a_stream_gives_what_one_run_gives(inputs: Inputs, want: Tables, cuts: t
 
 
 @pytest.mark.slow
-def test_shares_of_a_stream_give_what_one_run_gives(inputs: Inputs, want: Tables) -> None:
+def test_the_only_share_of_a_stream_gives_what_one_run_gives(inputs: Inputs, want: Tables, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path / "kept"))
+    checkpoint.create({})
     states: States = {}
     found = []
     cuts = (0, 5, 14, 30, 40, 50, len(inputs.paths))
     for first, end in pairwise(cuts):
         paths = [*inputs.paths[first:end], *([""] if end == cuts[-1] else [])]
-        decoder = ShareDecoder(EVERYTHING, ShareBatch(0, [0], 1, first, paths, [None] * len(paths), START), states)
+        decoder = OnlyShareDecoder(EVERYTHING, ShareBatch(0, [0], 1, first, paths, [None] * len(paths), START), states, checkpoint)
         found += [row for rows in decoder.rows() for row in rows if row.kind == "finding"]
-        states = decoder.states
+        states = decoder.snapshot()
     assert texts([table("finding", found)]) == want["finding"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -22,6 +23,8 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.fact_slices import read_slice
+from pulsarscope.spark.waiting_facts import ANCHORS, SLICES
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
@@ -136,6 +139,30 @@ def test_a_batch_over_closing_entries_gives_the_rows_of_several_batches(captures
     assert reader.latestOffset() == query.offset
     del reader
     assert texts(query.tasks(query.reader(), {"files": 0}, query.offset)) == query.rows()
+
+
+def test_facts_wait_in_files_that_a_batch_does_not_read(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the slices are read that are due, one in 14 seconds of the captures; at the end all of them."""
+    read: list[int] = []
+
+    def counted(checkpoint: Checkpoint, names: Sequence[str], number: int) -> Any:
+        read.append(number)
+        return read_slice(checkpoint, names, number)
+
+    monkeypatch.setattr("pulsarscope.spark.partition.read_slice", counted)
+    query = Query(tmp_path, "finding")
+    (tmp_path / "cut").mkdir()
+    whole = captures / "shared-nack-dlq.pcap"
+    for number, path in enumerate(cut(whole, tmp_path / "cut", (0.2, 0.4, 0.6)).paths):
+        copy(path, query.landing)
+        query.run()
+        assert f"{number + 1:09}-000" in {path.name for path in (query.state / "facts").iterdir()}
+    packets = packets_of(whole)
+    assert len({*read} - {ANCHORS}) <= (packets[-1].time_ns - packets[0].time_ns) / 14e9
+    query.run(finish="true")
+    assert {*range(SLICES)} <= {*read}
+    assert not [*(query.state / "facts").iterdir()]
+    assert query.rows() == local(expand_inputs([str(query.landing)]), options_of("finding"))["finding"]
 
 
 def test_files_of_the_file_system_are_left_alone(captures: Path, tmp_path: Path) -> None:
