@@ -2,14 +2,14 @@
 
 Facts of keys to which later batches may add stay packed, and most of them are not looked at.
 
-A file has parts, each a few rows of a slice as an Arrow stream, and ends with their places and the length of these.
+A file has parts, each a few rows of a slice as an Arrow record batch, and ends with their places and the length of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any
 from uuid import uuid4
@@ -28,7 +28,7 @@ from pulsarscope.model.records import FindingRow, JourneyRow
 from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.record_batch import to_record_batch
-from pulsarscope.spark.shuffle_batches import stream_bytes
+from pulsarscope.spark.shuffle_batches import ONE_THREAD
 from pulsarscope.spark.waiting_facts import ANCHORS, SLICES
 
 PART_ROWS = 20_000
@@ -55,6 +55,8 @@ _ROW: Any = [
 SCHEMA = pa.schema(_ROW)
 """A row for facts of a key that stand together: their rule and key in two lines, the first and the last of their times, and whether one of
 them can bring a finding."""
+
+_NO_ROWS = to_record_batch([("", 0, 0, 0, False, b"")], SCHEMA).slice(0, 0)
 
 _Places = dict[int, list[tuple[int, int]]]
 """Offset and length of the parts of each slice."""
@@ -104,19 +106,34 @@ class FactWriter:
             self._flush()
 
     def _flush(self) -> None:
-        rows: dict[int, list[tuple[Any, ...]]] = {ANCHORS: self._anchors} if self._anchors else {}
+        of_slices: dict[int, list[tuple[Any, ...]]] = {ANCHORS: self._anchors} if self._anchors else {}
+        starts: dict[str, int] = {}
         for (rule, key), (first, facts) in self._keys.items():
-            number = crc32(key.encode("utf-8", "surrogatepass"), crc32(rule.encode())) % SLICES
-            rows.setdefault(number, []).append((f"{rule}\n{key}", first, facts.time, facts.count, facts.deciding > 0, bytes(facts.packs)))
-        for number, of_slice in rows.items():
-            self.put(number, to_record_batch(of_slice, SCHEMA))
+            if (start := starts.get(rule)) is None:
+                start = starts[rule] = crc32(rule.encode())
+            row = f"{rule}\n{key}", first, facts.time, facts.count, facts.deciding > 0, bytes(facts.packs)
+            of_slices.setdefault(crc32(key.encode("utf-8", "surrogatepass"), start) % SLICES, []).append(row)
+        if of_slices:
+            rows = to_record_batch([*chain.from_iterable(of_slices.values())], SCHEMA)  # all at once: each array takes time
+            ends = [*accumulate(map(len, of_slices.values()))]
+            places = pairwise([0, *ends])
+            self._put((number, rows.slice(start, end - start)) for number, (start, end) in zip(of_slices, places, strict=True))
         self._keys, self._anchors, self._bytes = {}, [], 0
 
     def put(self, number: int, rows: pa.RecordBatch) -> None:
         """Write rows of a slice."""
-        data = stream_bytes(rows)
+        self._put([(number, rows)])
+
+    def _put(self, parts: Iterable[tuple[int, pa.RecordBatch]]) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, SCHEMA, options=ONE_THREAD) as writer:
+            writer.write_batch(_NO_ROWS)  # behind the schema, which readers know
+            for number, rows in parts:
+                start = sink.tell()
+                writer.write_batch(rows)
+                self._places.setdefault(number, []).append((self._offset + start, sink.tell() - start))
+        data = sink.getvalue()
         self._write(data)
-        self._places.setdefault(number, []).append((self._offset, len(data)))
         self._offset += len(data)
 
     def close(self) -> None:
@@ -125,7 +142,7 @@ class FactWriter:
         places = msgspec.msgpack.encode(self._places)
         self._write(places + len(places).to_bytes(8, "little"))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | pa.Buffer) -> None:
         with write_errors(self._name):
             self._stream.write(data)
 
@@ -153,7 +170,7 @@ def _parts(checkpoint: Checkpoint, name: str, number: int) -> Iterator[pa.Table]
         length = int.from_bytes(tail[-8:], "little")
         places = tail[-8 - length : -8] if length + 8 <= len(tail) else file.read_at(length, size - 8 - length)
         for offset, part in msgspec.msgpack.decode(places, type=_Places).get(number, ()):
-            yield pa.ipc.open_stream(file.read_at(part, offset)).read_all()
+            yield pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(file.read_at(part, offset)), SCHEMA)])
 
 
 def facts_of(rows: pa.Table) -> Iterator[RuleFact]:

@@ -30,6 +30,9 @@ SCHEMA = pa.schema(_BATCH)
 BATCH_BYTES = 4 << 20
 """Data bytes of one record batch."""
 
+ONE_THREAD = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""Columns are compressed one after the other: they are small, and handing them to threads takes longer."""
+
 _FACT: Any = [
     ("rule", pa.string()),
     ("key", pa.string()),
@@ -128,7 +131,7 @@ class BatchEncoder:
 def stream_bytes(batch: pa.RecordBatch) -> bytes:
     """Return a record batch as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=ONE_THREAD) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
