@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::caught;
 use crate::ordered::Ordered;
@@ -77,8 +77,8 @@ impl UndecidedFacts {
 }
 
 enum Waiting {
-    /// One fact that brings no finding on its own: packed, and its time.
-    Undecided(Box<[u8]>, i64),
+    /// Facts that bring no finding on their own: packed, the latest of their times, and their number.
+    Undecided(Vec<u8>, i64, usize),
     /// An object of Python.
     Python(Py<PyAny>),
 }
@@ -93,7 +93,7 @@ pub struct PendingKeys {
 impl PendingKeys {
     fn object<'py>(&self, py: Python<'py>, facts: &Waiting) -> PyResult<Bound<'py, PyAny>> {
         match facts {
-            Waiting::Undecided(packed, time) => self.facts_type.bind(py).call1((PyBytes::new(py, packed), *time, 1, 0)),
+            Waiting::Undecided(packed, time, count) => self.facts_type.bind(py).call1((PyBytes::new(py, packed), *time, *count, 0)),
             Waiting::Python(facts) => Ok(facts.bind(py).clone()),
         }
     }
@@ -160,11 +160,68 @@ impl PendingKeys {
                     break;
                 }
                 known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, &key)) as usize;
-                self.facts.insert(key, Waiting::Undecided(facts.packed(fact).into(), fact.time));
+                self.facts.insert(key, Waiting::Undecided(facts.packed(fact).into(), fact.time, 1));
                 (count, added) = (count + 1, added + takes);
             }
             Ok((count, added, known))
         })
+    }
+
+    /// Add facts of a list, from one on, as long as each is of the same rule as this one and brings no finding on its own, and all have
+    /// room, of which a key takes `size` and its bytes; but none to a key with one that does, or with so `many`.
+    ///
+    /// Return the number of facts, the room that they take, and how many of their keys are among those `evaluated` early.
+    #[allow(clippy::too_many_arguments)]
+    fn add(
+        &mut self,
+        facts: &Bound<'_, PyList>,
+        start: usize,
+        size: usize,
+        room: usize,
+        many: usize,
+        rule: &str,
+        evaluated: Option<PyRef<'_, EvaluatedKeys>>,
+    ) -> PyResult<(usize, usize, usize)> {
+        let (mut count, mut added, mut known) = (0, 0, 0);
+        let first = facts.get_item(start)?.cast_into::<PyTuple>()?.get_item(0)?;
+        for fact in facts.iter().skip(start) {
+            let fact = fact.cast_into::<PyTuple>()?;
+            let of_rule = fact.get_borrowed_item(0)?;
+            if fact.get_borrowed_item(4)?.is_truthy()? || !(of_rule.is(&first) || of_rule.eq(&first)?) {
+                break;
+            }
+            let (Ok(text), packed, Ok(time)) = (
+                fact.get_borrowed_item(1)?.cast::<PyString>()?.to_str().map(|text| Arc::<[u8]>::from(text.as_bytes())),
+                fact.get_borrowed_item(2)?,
+                fact.get_borrowed_item(3)?.extract::<i64>(),
+            ) else {
+                break;
+            };
+            let packed = packed.cast_exact::<PyBytes>()?;
+            let packed = packed.as_bytes();
+            let takes = match self.facts.get(&text) {
+                None => size + packed.len() + characters(&text),
+                Some(Waiting::Undecided(_, _, there)) if there + 1 < many => packed.len(),
+                Some(_) => break,
+            };
+            if added + takes > room {
+                break;
+            }
+            let facts = match self.facts.remove(&text) {
+                Some(Waiting::Undecided(mut packs, latest, there)) => {
+                    packs.reserve_exact(packed.len());
+                    packs.extend_from_slice(packed);
+                    Waiting::Undecided(packs, latest.max(time), there + 1)
+                }
+                _ => {
+                    known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, &text)) as usize;
+                    Waiting::Undecided(packed.into(), time, 1)
+                }
+            };
+            self.facts.insert(text, facts);
+            (count, added) = (count + 1, added + takes);
+        }
+        Ok((count, added, known))
     }
 
     /// Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as evaluated.
@@ -183,7 +240,7 @@ impl PendingKeys {
         for (key, facts) in self.facts.iter().take(count) {
             unknown += !evaluated.insert(rule, key) as usize;
             let packed = match facts {
-                Waiting::Undecided(packed, _) if quiet => Some(packed.len()),
+                Waiting::Undecided(packed, ..) if quiet => Some(packed.len()),
                 Waiting::Python(facts) if quiet && !facts.bind(py).getattr(intern!(py, "deciding"))?.is_truthy()? => {
                     Some(facts.bind(py).getattr(intern!(py, "packs"))?.len()?)
                 }

@@ -208,7 +208,7 @@ class Engine:
             self._rules.finish()
             yield self._batch([row for _, row in self._rules.take()])
 
-    def add_facts(self, facts: Iterable[KeyedFact], settled: int = 0) -> RowBatch:
+    def add_facts(self, facts: list[KeyedFact], settled: int = 0) -> RowBatch:
         """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run.
 
         They are those of a part with this value of `settled`.

@@ -20,6 +20,7 @@ from pulsarscope.engine.packed_facts import (
     PendingKeys,
     compiled_keys,
     first_and_last,
+    least_many,
     of_leg,
     pack,
     place_of,
@@ -149,6 +150,7 @@ class Facts:
         """Memory that pending facts may take."""
         self._size = 0
         """Bytes of all rules."""
+        self._is_compiled = load_native()[0] is not None
         self._evaluated: KeySet | None = None
         """Keys evaluated early."""
         self.parted: Counter[str] = Counter()
@@ -158,7 +160,7 @@ class Facts:
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
-        self.add_each((self.packed(rule, key, fact),))
+        self._add_each((self.packed(rule, key, fact),))
 
     def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, int, RowKey]:
         """Return a fact packed, as `add_each` takes it, without the key of its row."""
@@ -168,10 +170,45 @@ class Facts:
 
     def add_packed(self, rule: str, key: str, packed: bytes, time: int, deciding: int = 1) -> None:
         """Add a fact of this time, packed; `deciding` is 0 for one that brings no finding on its own (see `KeyRule.decides`)."""
-        self.add_each(((rule, key, packed, time, deciding, ()),))
+        self._add_each(((rule, key, packed, time, deciding, ()),))
 
-    def add_each(self, facts: Iterable[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
+    def add_each(self, facts: list[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
         """Add packed facts in their order; `reach` is called with the key of one that brings about findings of others."""
+        if not self._is_compiled:
+            self._add_each(facts, reach)
+            return
+        start, count = 0, len(facts)
+        while start < count:
+            if self._takes_undecided(facts[start]) and (taken := self._add_undecided(facts, start)):
+                start += taken
+                continue
+            stop = start + 1  # behind one that needs a closer look
+            while stop < count and not self._takes_undecided(facts[stop]):
+                stop += 1
+            self._add_each(facts[start:stop], reach)
+            start = stop
+
+    def _takes_undecided(self, fact: KeyedFact) -> bool:
+        """Return True for a fact that the compiled reader may add."""
+        if fact[4]:
+            return False
+        pending = self._pending_of.get(fact[0])
+        return pending is not None and not pending.early
+
+    def _add_undecided(self, facts: list[KeyedFact], start: int) -> int:
+        """Add facts from a position on, as far as the compiled reader can; return their number."""
+        pending = self._pending_of[facts[start][0]]
+        keys = pending.keys = compiled_keys(pending.keys) if isinstance(pending.keys, PendingKeys) else pending.keys
+        room = max(self.max_bytes - self._size, 0)
+        taken, added, parted = keys.add(facts, start, PENDING_BYTES, room, least_many(), pending.rule.name, self._evaluated)
+        if parted:
+            self.parted[pending.rule.name] += parted
+        pending.size += added
+        self._size += added
+        return taken
+
+    def _add_each(self, facts: Iterable[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
+        """Add facts one by one, as `add_each`."""
         pending_of, evaluated, max_bytes, size = self._pending_of, self._evaluated, self.max_bytes, self._size
         for rule, key, packed, time, deciding, place in facts:  # there are several for each entry: as few calls as can be
             pending = pending_of.get(rule)

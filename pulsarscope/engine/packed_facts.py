@@ -15,6 +15,7 @@ from typing import Protocol, overload
 import msgspec
 
 from pulsarscope.dissect.rules import OUTER, Fact, UndecidedFacts, Where
+from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.platform import load_native
 
@@ -145,6 +146,14 @@ class CompiledKeys(KeyTable, Protocol):
         Return how many those are, the room that they take, `size` for each besides its bytes, and how many keys were evaluated before.
         """
 
+    def add(
+        self, facts: list[KeyedFact], start: int, size: int, room: int, many: int, rule: str, evaluated: KeySet | None, /
+    ) -> tuple[int, int, int]:
+        """Take facts from a position on while each is of the rule of the first one, brings no finding on its own, and finds room.
+
+        None is taken to a key with a fact that does, or with so `many`. Returns the same as `begin`.
+        """
+
 
 class PendingKeys(dict[str, PendingFacts]):
     """Pending facts by key, the one silent longest first."""
@@ -171,6 +180,11 @@ def compiled_keys(keys: PendingKeys) -> CompiledKeys:
     native, _ = load_native()
     made: CompiledKeys = native.PendingKeys(PendingFacts, [*keys.items()])
     return made
+
+
+def least_many() -> int:
+    """Return the least number of facts of a key that is to be trimmed."""
+    return TRIM_FACTOR * FACTS_PER_KEY_MAX
 
 
 def are_many(count: int, left: int) -> bool:

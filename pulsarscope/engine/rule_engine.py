@@ -117,7 +117,7 @@ class RuleEngine:
         """Facts of rules across connections."""
         self._alone = emit_fact is None and collect is None
         self._takes_packed = emit_fact is None
-        self._collect: CollectFact = collect or (lambda fact: self.facts.add_each((fact,)))
+        self._collect: CollectFact = collect or (lambda fact: self.facts.add_each([fact]))
         self.emit_fact = emit_fact or (self.facts.add if collect is None else self._collect_one)
 
     def _fact_rule(self, name: str, rule: KeyRule, dissector: str) -> FactRule:

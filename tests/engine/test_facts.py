@@ -14,7 +14,9 @@ from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine import facts as module
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts
+from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.packed_facts import PendingFacts, PendingKeys, compiled_keys, pack
+from pulsarscope.engine.row_batch import KeyedFact
 from tests.scenarios.both_readers import reader
 
 HOUR = 3_600_000_000_000
@@ -193,6 +195,61 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
         ]
         assert states[0] == states[1]
     assert alone.parted["rule"] > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("deciding", [0, 0.03, 0.9])
+def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
+    monkeypatch: pytest.MonkeyPatch, early: bool, deciding: float
+) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    random = Random(f"{early} {deciding}")  # noqa: S311 - repeatable
+    monkeypatch.setattr(packed_facts, "FACTS_PER_KEY_MAX", 4)
+    bounded(monkeypatch, 200)
+    reached: list[list[RowKey]] = [[], []]
+
+    def rule_of(name: str, report: ReportFinding) -> tuple[FactRule, ReportFinding]:
+        return FactRule(name, HOUR, evaluate, early=early and name == "b", decides=lambda one: one.what == "refused"), report
+
+    told: list[list[Any]] = [[], []]
+    made = []
+    for mode, said in zip(("off", "require"), told, strict=True):
+        with reader(mode):
+            made.append(Facts({name: rule_of(name, lambda *found, said=said: said.append(found)) for name in "ab"}, ["anchors"]))
+            made[-1]._evaluated = EvaluatedKeys() if mode == "off" else module.evaluated_keys()
+    alone, together = made
+    numbers = iter(range(100_000))
+    for size in [*range(1, 60), 400]:
+        batch: list[KeyedFact] = []
+        for number in islice(numbers, size):
+            name = random.choice(("a", "a", "b", alone.numbers["a"]))
+            key = random.choice(("1:", "1:", "\udc80", "ключ ")) + str(random.randrange(150))
+            time = number if random.random() < 0.98 else 1 << 70  # beyond 64 bits
+            one = fact(number, time, "refused" if random.random() < deciding else "heard")
+            rule, of_rule, packed, when, decides, _ = alone.packed(alone.name_of(name), key, one)
+            batch.append((name, of_rule, packed, when, decides, (number, 1)))
+            assert rule == alone.name_of(name)
+        with reader("off"):
+            alone.add_each(batch, reached[0].append)
+        with reader("require"):
+            together.add_each(batch, reached[1].append)
+        states = [
+            ([(key, of_key(pending.keys[key])) for key in pending.keys], pending.size, facts._size, {**facts.parted}, facts.unknown)
+            for facts in (alone, together)
+            for pending in facts._pending.values()
+        ]
+        assert states[:2] == states[2:]
+        assert told[0] == told[1]
+        assert reached[0] == reached[1]
+    assert alone.parted["a"] > 100
+    assert isinstance(alone._pending["a"].keys, PendingKeys)
+    assert not isinstance(together._pending["a"].keys, PendingKeys)
+    assert bool(told[0]) == bool(deciding)
+
+
+def of_key(facts: PendingFacts) -> tuple[Any, ...]:
+    return bytes(facts.packs), facts.time, facts.count, facts.deciding, facts.trimmed
 
 
 @pytest.mark.parametrize("quiet", [False, True])

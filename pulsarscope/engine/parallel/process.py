@@ -15,7 +15,14 @@ from pulsarscope.engine.parallel.spool import Spool
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe, Raised
 from pulsarscope.model.errors import InternalError, OutputError, system_reason
 
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from pulsarscope.engine.parallel.worker import serve; serve()"
+PROGRAM = """
+import sys
+sys.path[:] = sys.argv[1:]
+from pulsarscope.model.garbage_collection import collect_rarely
+collect_rarely()  # as the program: imports leave no garbage
+from pulsarscope.engine.parallel.worker import serve
+serve()
+"""
 
 
 class Process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.capture.block import Blocks
@@ -24,6 +25,10 @@ FRAME_PACKETS = 3
 
 SAMPLE_PACKETS = 32
 """Packets ahead from which on the frames of a flow are counted: with fewer, a wrong guess costs little."""
+
+
+SAMPLE_MAX_PACKETS = 512
+"""Packets of a flow among which frames are counted: the others are taken to have as many."""
 
 
 class ProcessShare:
@@ -95,8 +100,9 @@ class ProcessShare:
         packets = sum(map(len, parts))
         if packets < SAMPLE_PACKETS:
             return packets, 1.0 + FRAME_PACKETS
-        segments = [segment for part in parts for segment in part if segment[6]]
-        return packets, 1.0 + FRAME_PACKETS * self._frames(segments) / packets
+        sample = [*islice(chain.from_iterable(parts), SAMPLE_MAX_PACKETS)]
+        segments = [segment for segment in sample if segment[6]]
+        return packets, 1.0 + FRAME_PACKETS * self._frames(segments) / len(sample)
 
     def _frames(self, segments: Sequence[Segment]) -> float:
         """Return about how many frames some segments with data have."""

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.engine.parallel.channel import receive, send, unpack, widen
+from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.parallel.channel import pack_facts, receive, send, unpack, unpack_facts, widen
+from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.records import FrameRow, RawFrame
 
 
@@ -32,6 +34,24 @@ def test_rows_of_a_hex_view_travel() -> None:
     data = receive(pipe)
     assert data is not None
     assert unpack(data) == [RawFrame(b"\x00", [(0, 1, "totalSize", 0)])]
+
+
+@pytest.mark.parametrize("key", ["3:4", "ключ", "\udc80"])
+@pytest.mark.parametrize("time", [0, -1, (1 << 63) - 1, 1 << 70])
+@pytest.mark.parametrize("place", [(1 << 62 | 7, 1, 2), (5, 0, 1, 1 << 62)])
+def test_facts_come_as_they_went(key: str, time: int, place: RowKey) -> None:
+    facts: list[KeyedFact] = [(0, key, b"\x00packed", time, False, place), (3, "", b"", 1, True, (0, 0))]
+    pipe = io.BytesIO()
+    send(pipe, pack_facts(facts))
+    pipe.seek(0)
+    assert unpack_facts(unpack(receive(pipe) or b"")) == facts
+
+
+def test_facts_that_are_sent_are_kept_as_they_were() -> None:
+    facts: list[KeyedFact] = [(0, "\udc80", b"", 1, True, (0, 0))]
+    packed = pack_facts(facts)
+    facts.clear()
+    assert unpack_facts(packed) == [(0, "\udc80", b"", 1, True, (0, 0))]
 
 
 def test_half_a_message_is_none() -> None:
