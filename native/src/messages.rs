@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::caught;
 use crate::json::{self, Times};
+use crate::kept_messages::{Batch, Message, Own};
 use crate::tables::Range;
 use crate::wire::Bytes;
 
@@ -39,46 +40,12 @@ const NULL_KEY: u64 = 80;
 const KEY: u64 = 10;
 const VALUE: u64 = 18;
 
-#[derive(Default)]
-struct Message {
-    key: Option<Range>,
-    /// Of the pairs of the batch.
-    properties: Range,
-    size: u32,
-    sequence_id: Option<i64>,
-    event_time: Option<i64>,
-    key_is_bytes: Option<bool>,
-    null_value: Option<bool>,
-}
-
-/// What is kept of the messages of a batch; ranges are those of texts in `metadata`.
-#[derive(Default)]
-struct Batch {
-    /// The metadata of all messages, and bytes that make room for a copy of a fixed size.
-    metadata: Vec<u8>,
-    pairs: Vec<(Range, Range)>,
-    messages: Vec<Message>,
-    digests: Vec<[u8; 32]>,
-    plain_names: Vec<String>,
-}
-
-impl Batch {
-    fn bytes(&self, range: Range) -> &[u8] {
-        &self.metadata[range.0 as usize..range.1 as usize]
-    }
-
-    /// Return a text, which was looked at when the batch was read.
-    fn text(&self, range: Range) -> &str {
-        std::str::from_utf8(self.bytes(range)).unwrap_or_default()
-    }
-}
-
 /// Reader of batches. It holds which names of properties are plain: not those of credentials, nor of what else Python looks for.
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct BatchReader {
     is_plain: Py<PyAny>,
     properties: bool,
-    digests: bool,
+    pub digests: bool,
     bounds: Bounds,
     names: Mutex<HashMap<String, bool>>,
 }
@@ -184,7 +151,7 @@ impl BatchReader {
     }
 
     /// Take a property, which ends at `end` in the metadata of the batch, of the message whose pairs begin at `first`.
-    fn property(&self, py: Python<'_>, pair: &[u8], end: usize, first: usize, batch: &mut Batch) -> PyResult<Option<()>> {
+    pub fn property(&self, py: Python<'_>, pair: &[u8], end: usize, first: usize, batch: &mut Batch) -> PyResult<Option<()>> {
         let mut rest = Bytes(pair);
         let mut next = |tag| {
             let there = rest.varint()? == tag;
@@ -304,7 +271,7 @@ impl BatchReader {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub enum Kind {
     Index,
     Size,
     Key,
@@ -314,6 +281,7 @@ enum Kind {
     KeyIsBytes,
     EventTime,
     NullValue,
+    Own(Own),
 }
 
 /// A value as a cell of a column: a number, a flag, or a text that was appended if it is there.
@@ -326,11 +294,15 @@ pub enum Cell {
 /// A column of the messages of a batch: a sequence of values, each made when it is asked for.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 pub struct MessageColumn {
-    batch: Arc<Batch>,
-    kind: Kind,
+    pub batch: Arc<Batch>,
+    pub kind: Kind,
 }
 
 impl MessageColumn {
+    fn own(&self, own: Own, index: usize) -> Option<i64> {
+        self.batch.singles.get(index).and_then(|single| own.of(single))
+    }
+
     fn value<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let message = &self.batch.messages[index];
         match self.kind {
@@ -357,6 +329,7 @@ impl MessageColumn {
             Kind::KeyIsBytes => message.key_is_bytes.into_bound_py_any(py),
             Kind::EventTime => message.event_time.into_bound_py_any(py),
             Kind::NullValue => message.null_value.into_bound_py_any(py),
+            Kind::Own(own) => self.own(own, index).into_bound_py_any(py),
         }
     }
 
@@ -374,6 +347,7 @@ impl MessageColumn {
             Kind::EventTime => Cell::Number(message.event_time),
             Kind::KeyIsBytes => Cell::Flag(message.key_is_bytes),
             Kind::NullValue => Cell::Flag(message.null_value),
+            Kind::Own(own) => Cell::Number(self.own(own, index)),
             Kind::Key => Cell::Text(message.key.map(|key| out.extend_from_slice(self.batch.bytes(key))).is_some()),
             Kind::Properties => Cell::Text(self.write(index, &mut Times::default(), out)),
             Kind::Digest => {
@@ -417,6 +391,8 @@ impl MessageColumn {
             Kind::KeyIsBytes => return put_bool(message.key_is_bytes, out),
             Kind::EventTime => return message.event_time.map(|time| times.write(time, out)).is_some(),
             Kind::NullValue => return put_bool(message.null_value, out),
+            Kind::Own(own) if own.is_time() => return self.own(own, index).map(|time| times.write(time, out)).is_some(),
+            Kind::Own(own) => return self.own(own, index).map(|number| json::number(number, out)).is_some(),
         }
         true
     }

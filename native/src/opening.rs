@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use pyo3::IntoPyObjectExt;
 
 use crate::caught;
-use crate::frames::{Entry, Frame, Frames};
+use crate::frames::{changed, Entry, Frame, Frames};
 use crate::messages::BatchReader;
 use crate::named::Named;
 use crate::sent_queue::Waiting;
@@ -19,31 +19,33 @@ use crate::tables::{CommandKind, Role, Tables, Value};
 
 const MILLISECOND: i64 = 1_000_000;
 const TIME_MAX: i64 = i64::MAX / MILLISECOND;
-const PRODUCE: &str = "produce";
-const DELIVER: &str = "deliver";
+pub const PRODUCE: &str = "produce";
+pub const DELIVER: &str = "deliver";
 /// Metadata of an entry, at most, that are not counted as large.
 const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
 /// What opens entries: the opener of Python, a reader of batches where that may be used, with the bytes that each byte of a compressed
-/// payload may give, functions that let the messages of a SEND wait and release them, the types of entries and of rows of messages, and
-/// the list that takes entries.
+/// payload may give, functions that let the messages of a SEND wait and release them, the types of entries and of rows of messages, the
+/// list that takes entries, and a function that tells how many messages and bytes may wait yet.
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
-    opener: Bound<'py, PyAny>,
+    pub opener: Bound<'py, PyAny>,
     #[pyo3(item(1))]
-    batches: Option<(Bound<'py, BatchReader>, i64)>,
+    pub batches: Option<(Bound<'py, BatchReader>, i64)>,
     #[pyo3(item(2))]
-    hold: Bound<'py, PyAny>,
+    pub hold: Bound<'py, PyAny>,
     #[pyo3(item(3))]
     release: Bound<'py, PyAny>,
     #[pyo3(item(4))]
-    entry: Bound<'py, PyAny>,
+    pub entry: Bound<'py, PyAny>,
     #[pyo3(item(5))]
     row: Bound<'py, PyAny>,
     #[pyo3(item(6))]
-    entries: Bound<'py, PyList>,
+    pub entries: Bound<'py, PyList>,
+    #[pyo3(item(7))]
+    pub room: Bound<'py, PyAny>,
 }
 
 /// Open frames from a place on until one that Python must deal with, or until they have very many messages; see `Frames.open`.
@@ -63,14 +65,32 @@ pub fn open<'py>(
     let result = caught(|| {
         let mut messages = 0;
         while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop && messages <= messages_max) {
-            let Some(opened) = state.open(frames, frame, opening)? else { break };
+            let Some(opened) = state.open(frames, (frame, &entries, place), opening)? else { break };
             messages += opened;
             place += 1;
         }
         Ok(())
     });
+    let ended = caught(|| {
+        state.end_run(frames, &entries, opening)?;
+        state.hand_over(frames, &entries, opening)
+    });
     frames.entries = entries;
-    result.map(|()| (place, state.waiting))
+    result.and(ended).map(|()| (place, state.waiting))
+}
+
+/// Values of a row of messages beside those of the frame and the session.
+#[derive(Default)]
+pub struct RowValues<'py> {
+    pub producer: Option<Bound<'py, PyAny>>,
+    pub sequence: Option<i64>,
+    pub id: Option<Place>,
+    pub claimed: Option<i64>,
+    pub published: Option<i64>,
+    pub broker_time: Option<i64>,
+    pub index: Option<i64>,
+    pub redelivered: Option<i64>,
+    pub codec: Option<Bound<'py, PyAny>>,
 }
 
 /// The values that the messages of a batch share, from the metadata of the entry.
@@ -86,7 +106,7 @@ struct Shared<'py> {
 }
 
 /// Return a time of the wire in ns; None for none, and for one that no int64 can hold.
-fn nanoseconds(milliseconds: i64) -> Option<i64> {
+pub fn nanoseconds(milliseconds: i64) -> Option<i64> {
     (milliseconds != 0 && -TIME_MAX < milliseconds && milliseconds < TIME_MAX).then_some(milliseconds * MILLISECOND)
 }
 
@@ -133,10 +153,10 @@ impl<'py> Shared<'py> {
 }
 
 /// Ledger, entry and partition of a message id; None for what it does not say.
-type Place = (Option<i64>, Option<i64>, Option<i64>);
+pub type Place = (Option<i64>, Option<i64>, Option<i64>);
 
 /// Return the message id of a command, and its redelivery_count.
-fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<(Option<Place>, Option<i64>)>> {
+pub fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<(Option<Place>, Option<i64>)>> {
     let plan = frames.command(tables, frame)?.plan;
     let (mut inside, mut redelivered) = (None, None);
     let visited = tables.visit(frames.slice(py, frame, frame.parts().fields), plan, |role, value| match (role, value) {
@@ -158,28 +178,35 @@ fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Frame) -
 
 impl<'py> State<'_, 'py> {
     /// Return how many messages were opened in a frame; None for one that Python must deal with.
-    fn open(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+    fn open(&mut self, frames: &mut Frames, at: (&Frame, &[Entry], usize), opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let (frame, entries, place) = at;
         if self.left[usize::from(frame.parts().command)] {
             return Ok(None);
         }
         match frames.command(self.tables, frame)?.kind {
-            CommandKind::Send => self.open_send(frames, frame, opening),
-            CommandKind::Receipt => self.release(frames, frame, opening),
-            CommandKind::Message => self.open_delivery(frames, frame, opening),
+            CommandKind::Send => self.open_send(frames, (frame, entries, place), opening),
+            CommandKind::Receipt => self.release(frames, (frame, entries), opening),
+            CommandKind::Message => self.open_delivery(frames, (frame, entries, place), opening),
             CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(|_| 0)),
             CommandKind::Other => Ok(None),
         }
     }
 
-    fn open_send(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+    fn open_send(&mut self, frames: &mut Frames, at: (&Frame, &[Entry], usize), opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let (frame, entries, place) = at;
         let numbers = &frame.parts().numbers;
         if self.waiting >= self.room || numbers.replicated || self.is_answered(numbers)? {
             return Ok(None);
+        }
+        if numbers.messages.is_none() {
+            return self.open_single_send(frames, frame, place, opening);
         }
         let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
         let producer = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0 && !producer.unnamed);
         let Some(topic) = producer.map(|producer| producer.topic) else { return Ok(None) };
         let Some(entry) = self.entry(frames, frame, &shared, opening, (PRODUCE, topic, 0), None, None)? else { return Ok(None) };
+        self.end_run(frames, entries, opening)?;
+        self.hand_over(frames, entries, opening)?;
         let (file, sub) = (frames.file(frame), frame.sub());
         let sent = self.sent_type.bind(self.py).call1((file, frame.packet, sub, frame.time, numbers.sequence, &entry))?;
         if let Some(producer) = self.producer(frames, numbers.id)? {
@@ -191,8 +218,9 @@ impl<'py> State<'_, 'py> {
     }
 
     /// Give the messages of a SEND, under the message id of its receipt.
-    fn release(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+    fn release(&mut self, frames: &mut Frames, at: (&Frame, &[Entry]), opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let py = self.py;
+        let (frame, entries) = at;
         let Some((id, _)) = message_id(py, frames, self.tables, frame)? else { return Ok(None) };
         let answer = frames.sent(frame);
         let Some(producer) = self.producer(frames, frame.parts().numbers.id)?.filter(|producer| producer.topic > 0) else {
@@ -203,8 +231,9 @@ impl<'py> State<'_, 'py> {
         if sent.sequence != answer.sequence || Named::default().answering(&sent, &answer).is_none() {
             return Ok(None);
         }
-        if let Waiting::Python(sent) = waiting {
-            let sent = sent.bind(py).clone();
+        let (names, held) = ((PRODUCE, producer.topic, 0), if let Waiting::Held(_, place) = waiting { Some(*place) } else { None });
+        let of_python = if let Waiting::Python(sent) = waiting { Some(sent.bind(py).clone()) } else { None };
+        if let Some(sent) = of_python {
             let entry = sent.getattr(intern!(py, "entry"))?;
             if !entry.is_none() {
                 let row = entry.getattr(intern!(py, "base"))?;
@@ -216,19 +245,32 @@ impl<'py> State<'_, 'py> {
                     row.setattr(intern!(py, "entry"), entry)?;
                     row.setattr(intern!(py, "partition"), partition)?;
                 }
+                self.end_run(frames, entries, opening)?;
                 opening.release.call1((sent, py.None(), &opening.entries))?;
             }
         }
-        producer.waiting.sent.pop_front();
+        if let Some(producer) = self.producer(frames, frame.parts().numbers.id)? {
+            producer.waiting.sent.pop_front();
+        }
         self.waiting -= 1;
+        if let Some(place) = held {
+            self.release_single(entries, place);
+            if !self.give_single(frames, (entries, place), opening, names, id, None)? {
+                return Err(changed());
+            }
+        }
         Ok(Some(0))
     }
 
-    fn open_delivery(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+    fn open_delivery(&mut self, frames: &mut Frames, at: (&Frame, &[Entry], usize), opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let (frame, entries, place) = at;
         let numbers = &frame.parts().numbers;
         let Some((topic, subscription)) = self.consumer(frames, numbers.id)?.filter(|consumer| consumer.0 > 0) else { return Ok(None) };
         if numbers.ack_set {
             return Ok(None);
+        }
+        if numbers.messages.is_none() {
+            return self.open_single_delivery(frames, (entries, place), opening, (topic, subscription));
         }
         let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
         let Some((id, redelivered)) = message_id(self.py, frames, self.tables, frame)? else { return Ok(None) };
@@ -237,6 +279,7 @@ impl<'py> State<'_, 'py> {
         if shared.messages > 1 {
             self.remember_batch(frames, frame, shared.messages)?;
         }
+        self.end_run(frames, entries, opening)?;
         opening.entries.append(entry)?;
         Ok(Some(shared.messages))
     }
@@ -280,31 +323,57 @@ impl<'py> State<'_, 'py> {
         let py = self.py;
         let parts = frame.parts();
         let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
-        let (claimed, sequence, index) = (shared.messages, shared.sequence, shared.index);
+        let claimed = shared.messages;
         let Some((columns, mut metadata_bytes)) = self.batch(payload, shared, opening)? else { return Ok(None) };
-        let codec = shared.codec.clone().unwrap_or_else(|| intern!(py, "NONE").clone().into_any());
-        let (direction, topic, subscription) = names;
-        let number = parts.numbers.id;
-        let (producer, consumer) = if direction == PRODUCE { (Some(number), None) } else { (None, Some(number)) };
-        if producer.is_some() {
+        if names.0 == PRODUCE {
             metadata_bytes += (i64::from(parts.payload_at) - METADATA_COMMON_BYTES).max(0);
         }
+        let values = RowValues {
+            producer: shared.producer.clone(),
+            sequence: shared.sequence,
+            id,
+            claimed: Some(claimed),
+            published: shared.published,
+            broker_time: shared.broker_time,
+            index: shared.index,
+            redelivered,
+            codec: shared.codec.clone(),
+        };
+        let row = self.row(frames, frame, opening, names, values)?;
+        Ok(Some(opening.entry.call1((row, claimed, columns, metadata_bytes))?))
+    }
+
+    /// Return the row with what messages share. `names`: direction, topic, subscription.
+    pub fn row(
+        &self,
+        frames: &Frames,
+        frame: &Frame,
+        opening: &Opening<'py>,
+        names: (&str, u32, u32),
+        values: RowValues<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        let codec = values.codec.unwrap_or_else(|| intern!(py, "NONE").clone().into_any());
+        let (direction, topic, subscription) = names;
+        let number = frame.parts().numbers.id;
+        let (producer, consumer) = if direction == PRODUCE { (Some(number), None) } else { (None, Some(number)) };
         let [source, file, connection, protocol, _] = frames.names(frame);
-        let (ledger, entry, partition) = id.unwrap_or_default();
+        let (ledger, entry, partition) = values.id.unwrap_or_default();
         let none = || py.None().into_bound(py);
         macro_rules! values {
             ($($value:expr),* $(,)?) => { [$($value.into_bound_py_any(py)?),*] };
         }
         let (topic, subscription) = (frames.known(py, topic), frames.known(py, subscription));
         let of_frame = values![source, file, frame.packet, frame.sub(), frame.time, connection, protocol];
-        let of_session = values![direction, topic, subscription, producer, consumer, &shared.producer, sequence, ledger, entry, partition];
-        let of_batch =
-            values![none(), claimed, none(), none(), none(), none(), shared.published, none(), none(), shared.broker_time, index];
-        let rest = values![redelivered, none(), none(), codec, false];
+        let of_session =
+            values![direction, topic, subscription, producer, consumer, values.producer, values.sequence, ledger, entry, partition];
+        let (claimed, published, broker_time, index) = (values.claimed, values.published, values.broker_time, values.index);
+        let of_batch = values![none(), claimed, none(), none(), none(), none(), published, none(), none(), broker_time, index];
+        let rest = values![values.redelivered, none(), none(), codec, false];
         let unknown = (0..10).map(|_| none());
         let values: Vec<_> = of_frame.into_iter().chain(of_session).chain(of_batch).chain(rest).chain(unknown).collect();
         let row = opening.row.call1(PyTuple::new(py, values)?)?;
         row.setattr(intern!(py, "status"), intern!(py, "ok"))?;
-        Ok(Some(opening.entry.call1((row, claimed, columns, metadata_bytes))?))
+        Ok(row)
     }
 }

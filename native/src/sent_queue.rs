@@ -34,6 +34,8 @@ impl Sent {
 #[derive(Debug)]
 pub enum Waiting {
     Plain(Sent),
+    /// One whose message is in the frame of this place, as long as the frames are opened.
+    Held(Sent, usize),
     /// An object of Python, which may have messages.
     Python(Py<PyAny>),
 }
@@ -50,7 +52,7 @@ impl Waiting {
     /// Return what all SENDs have.
     pub fn sent(&self, py: Python<'_>) -> PyResult<Sent> {
         match self {
-            Waiting::Plain(sent) => Ok(*sent),
+            Waiting::Plain(sent) | Waiting::Held(sent, _) => Ok(*sent),
             Waiting::Python(sent) => Sent::of(sent.bind(py)),
         }
     }
@@ -72,7 +74,7 @@ impl SentQueue {
 
     fn object<'py>(&self, py: Python<'py>, waiting: &Waiting) -> PyResult<Bound<'py, PyAny>> {
         match waiting {
-            Waiting::Plain(Sent { file, packet, sub, time, sequence }) => {
+            Waiting::Plain(Sent { file, packet, sub, time, sequence }) | Waiting::Held(Sent { file, packet, sub, time, sequence }, _) => {
                 self.sent_type.bind(py).call1((*file, *packet, *sub, *time, *sequence, py.None()))
             }
             Waiting::Python(sent) => Ok(sent.bind(py).clone()),

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
+use crate::kept_messages::Singles;
 use crate::named::Named;
 use crate::reader::Reader;
 use crate::sent_queue::{SentQueue, Waiting};
@@ -38,13 +39,14 @@ pub struct State<'a, 'py> {
     pub left: [bool; 256],
     /// Payloads are opened, if there is anything to open.
     opens: bool,
-    known_producers: HashMap<i64, Option<Producer<'py>>>,
+    pub known_producers: HashMap<i64, Option<Producer<'py>>>,
     known_consumers: HashMap<i64, Option<(u32, u32)>>,
     /// SENDs that may wait yet.
     pub room: i64,
     pub waiting: i64,
     /// Room for a payload that is decompressed.
     pub opened: Vec<u8>,
+    pub singles: Singles,
 }
 
 /// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
@@ -94,6 +96,7 @@ impl<'a, 'py> State<'a, 'py> {
             room,
             waiting: 0,
             opened: Vec::new(),
+            singles: Singles::default(),
         }
     }
 

@@ -167,7 +167,7 @@ class CountedOnce:
                 out += unseen
                 unseen.clear()
         while self._sizes or unseen:
-            row = self._next_looked() if self._sizes else unseen.popleft()
+            row = self._next_looked() if self._sizes else self._next_unseen()
             kind = type(row)
             if kind is FrameRow or kind is ExchangeRow:  # most are
                 if kind is FrameRow and row.num_messages and row.connection not in carried and self._frame_must_wait(row):
@@ -224,7 +224,7 @@ class CountedOnce:
         unseen = self._unseen
         unseen.extend(rows)
         while self._sizes or unseen:
-            row = self._next_looked() if self._sizes else unseen.popleft()
+            row = self._next_looked() if self._sizes else self._next_unseen()
             if type(row) is AnchorRow:
                 self.add(row)
             elif self._must_wait(row, mark := self._mark(row)):
@@ -247,7 +247,25 @@ class CountedOnce:
 
     def _next_looked(self) -> Any:
         self._looked_bytes -= self._sizes.popleft()
-        return self._looked.popleft()
+        row = self._looked.popleft()
+        if self._is_to_split(row):
+            row, *others = row.rows()
+            sizes = [self._mark(other).size for other in others]
+            self._looked.extendleft(reversed(others))
+            self._sizes.extendleft(reversed(sizes))
+            self._looked_bytes += sum(sizes)
+        return row
+
+    def _next_unseen(self) -> Any:
+        row = self._unseen.popleft()
+        if self._is_to_split(row):
+            row, *others = row.rows()
+            self._unseen.extendleft(reversed(others))
+        return row
+
+    def _is_to_split(self, row: Any) -> bool:
+        """Return True for messages of several entries, each of which may come on another leg, too."""
+        return type(row) is EntryMessages and row.is_of_several and not self._is_settled(row.shared)
 
     def _frame_must_wait(self, row: FrameRow) -> bool:
         """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""
@@ -294,7 +312,7 @@ class CountedOnce:
                 if not (self._ended or self._quiet):
                     return False
                 break
-            row = unseen.popleft()
+            row = self._next_unseen()
             if type(row) is AnchorRow:
                 self.add(row)
                 time: int | None = row.fact.where.time

@@ -364,7 +364,10 @@ def finding_row(finding: Finding, source: str | None, dissector: str | None = No
 
 
 class EntryMessages(msgspec.Struct, gc=False):
-    """The messages of one entry in the place of their rows: an output of columns has no use for those, and to make them takes longest."""
+    """The messages of one entry in the place of their rows: an output of columns has no use for those, and to make them takes longest.
+
+    Or messages of one connection and day, one behind the other, that share values and are no parts of batches.
+    """
 
     kind: ClassVar[str] = MessageRow.kind
 
@@ -373,6 +376,18 @@ class EntryMessages(msgspec.Struct, gc=False):
     count: int
     columns: Mapping[str, Sequence[Any]]
     """Values of each, by column, in place of the shared ones."""
+
+    @property
+    def is_of_several(self) -> bool:
+        """True for messages of several entries."""
+        return self.count > 1 and self.shared.batch_size is None
+
+    def rows(self) -> list[MessageRow]:
+        """Return the rows."""
+        columns = {name: [*values] for name, values in self.columns.items()}
+        return [
+            msgspec.structs.replace(self.shared, **{name: values[index] for name, values in columns.items()}) for index in range(self.count)
+        ]
 
 
 def count_rows(rows: Iterable[Any]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -12,7 +12,7 @@ from pulsarscope.analysis import counted_once as module
 from pulsarscope.analysis.counted_once import QUIET_SECONDS, CountedOnce, mark_of
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.engine import parallel
-from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
+from pulsarscope.model.records import EntryMessages, FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
 from tests.scenarios.commands import ack, delivery
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
@@ -81,6 +81,35 @@ def test_however_rows_are_cut_into_batches_the_same_are_kept_in_their_order(name
     assert kept(later, sizes) == want
     places = [(row.file, row.packet, row.sub) for row in want if isinstance(row, FrameRow)]
     assert all(first <= second for first, second in pairwise(places))
+
+
+@pytest.mark.parametrize("bound", [1, 3, 1_000])
+@pytest.mark.parametrize("hosts", HOSTS)
+def test_messages_of_several_entries_are_kept_as_their_rows_are(
+    tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch, hosts: str, bound: int
+) -> None:
+    monkeypatch.setattr(module, "EARLY_MESSAGES_MAX", bound)
+    for rows in (path_without_beginning(tmp_path, 40, hosts=hosts, together=5), two_subscriptions(tmp_path, 30, MILLISECOND)):
+        messages = [row for row in rows if not isinstance(row, FrameRow)]
+        want = kept(messages)
+        for sizes in ((1_000_000,), (3, 1)):
+            out = kept(together(messages), sizes)
+            assert [row for each in out for row in (each.rows() if type(each) is EntryMessages else [each])] == want
+
+
+def together(rows: list[Any]) -> list[Any]:
+    """The rows, of which messages of one connection that stand one behind the other are one object."""
+    out: list[Any] = []
+    for (is_message, _), group in groupby(rows, lambda row: (isinstance(row, MessageRow), getattr(row, "connection", None))):
+        of_group = [*group]
+        if is_message:
+            columns = {name: [getattr(row, name) for row in of_group] for name in MessageRow.__struct_fields__ if name != "connection"}
+            del columns["direction"]
+            shared = MessageRow(connection=of_group[0].connection, direction=of_group[0].direction, time=of_group[0].time)
+            out.append(EntryMessages(shared, len(of_group), columns))
+        else:
+            out += of_group
+    return out
 
 
 def test_rows_in_another_form_are_selected_alike(tmp_path: FilePath) -> None:

@@ -156,6 +156,10 @@ class Sends:
         events.append(entry)
         sent.entry = None
 
+    def room(self) -> tuple[int, int]:
+        """Return how many more messages, and bytes of them, may wait."""
+        return PENDING_MESSAGES_MAX - self._held_rows, PENDING_MESSAGES_MAX_BYTES - self._held_bytes
+
     def waits(self) -> int:
         """Return the approximate size of what waits, in bytes."""
         return self._held_bytes + SENT_BYTES * self.waiting

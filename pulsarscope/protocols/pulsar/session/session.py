@@ -164,7 +164,7 @@ class PulsarSession(Session):
         sends = self._sends
         if not self._wants_messages or self._meets_values():
             return places[0]
-        opening = self._opener, self._opener.compiled, sends.hold, sends.release, Entry, MessageRow, entries
+        opening = self._opener, self._opener.compiled, sends.hold, sends.release, Entry, MessageRow, entries, sends.room
         place, waiting = columns.open(places, self._known(), PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
         sends.waiting += waiting
         return int(place)
