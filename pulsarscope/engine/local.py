@@ -95,7 +95,11 @@ def parts(
     for index, path in enumerate(inputs.paths):
         if index and not inputs.continues(index):
             yield engine.end()
-        blocks = BlockReader(path, index, by_interface=inputs.by_interface) if read is None else read(path, index)
+        reader: BlockReader | None = None
+        if read is None:
+            blocks: Blocks = (reader := BlockReader(path, index, by_interface=inputs.by_interface))
+        else:
+            blocks = read(path, index)
         for block in blocks:
             if stopped():
                 break
@@ -105,8 +109,8 @@ def parts(
             if engine.totals.start is None:
                 engine.totals.start = blocks.first_time
             yield engine.feed(block, blocks.take_secrets())
-            if isinstance(blocks, BlockReader):
-                blocks.few_frames = engine.has_few_frames(block.packets)
+            if reader is not None:
+                reader.few_frames = engine.has_few_frames(block.packets)
             if options.live:
                 yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised
