@@ -159,6 +159,9 @@ pub struct Joined {
     #[pyo3(get)]
     data: Py<PyBytes>,
     base: i64,
+    /// Stream offset at which the first piece begins, unless that is the one that was first before.
+    #[pyo3(get)]
+    begun: Option<i64>,
     places: Arc<Vec<Place>>,
 }
 
@@ -166,7 +169,12 @@ impl Joined {
     /// Keep bytes that begin at stream offset `base`, with those of the places that have bytes there.
     pub fn of(data: Bound<'_, PyBytes>, base: i64, places: &[Place]) -> Self {
         let first = places.partition_point(|place| place.end <= base);
-        Joined { data: data.unbind(), base, places: Arc::new(places[first..].to_vec()) }
+        Joined {
+            data: data.unbind(),
+            base,
+            begun: first.checked_sub(1).map(|before| places[before].end),
+            places: Arc::new(places[first..].to_vec()),
+        }
     }
 }
 
@@ -193,7 +201,7 @@ impl Joined {
             Ok(())
         })?;
         let base = offset - i64::try_from(waiting.len())?;
-        Ok(Joined { data: data.unbind(), base, places: Arc::new(places) })
+        Ok(Joined { data: data.unbind(), base, begun: None, places: Arc::new(places) })
     }
 
     #[getter]

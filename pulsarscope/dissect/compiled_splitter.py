@@ -36,7 +36,7 @@ class CompiledSplitter(StreamSplitter):
             return
         frames, start = self.frames, buffer.base if buffer.ends else offset
         is_done = False
-        if self._large and isinstance(out, ColumnBatch):
+        if self._large and self.synced and isinstance(out, ColumnBatch):  # Python may have lost the framing since
             is_done = self._read_heads(offset, pieces, out)
         else:
             buffer.append_joined(offset, pieces, self.dissector.compiled.join)
@@ -50,6 +50,8 @@ class CompiledSplitter(StreamSplitter):
         """Read plain frames without their payload, and hold what is behind them; return True if that is nothing or waits for more."""
         buffer, columns = self._buffer, out.settle()
         buffer.join()
+        if not buffer.ends:
+            buffer.begun = offset
         start = buffer.base if buffer.ends else offset
         before = len(columns)
         source, connection, protocol = self.origin

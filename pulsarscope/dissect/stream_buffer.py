@@ -27,11 +27,13 @@ _NONE: Any = ()
 class StreamBuffer:
     """Bytes from stream offset `base` on. A position counts from the start of `data`, an offset from the start of the stream."""
 
-    __slots__ = ("_more", "base", "data", "ends", "file", "floor", "limits", "pieces", "trusted", "wake")
+    __slots__ = ("_more", "base", "begun", "data", "ends", "file", "floor", "limits", "pieces", "trusted", "wake")
 
     def __init__(self, limits: Limits) -> None:
         self.data = b""
         self.base = 0
+        self.begun = 0
+        """Offset at which the first piece begins, if there is one: at the base or before it."""
         self.file = 0
         self.limits = limits
         """Largest frames, each from a moment on."""
@@ -60,7 +62,7 @@ class StreamBuffer:
     def append(self, offset: int, pieces: Sequence[Piece]) -> bool:
         """Append the next bytes, which begin at `offset`; return True when there are enough to go on."""
         if not self.ends:
-            self.base = offset
+            self.base = self.begun = offset
             self.pieces = [*pieces]
             self.ends = []
         else:
@@ -86,7 +88,7 @@ class StreamBuffer:
     def append_joined(self, offset: int, pieces: Sequence[Piece], join: Any) -> None:
         """Append the next bytes, pieces of the compiled reader, by its function that joins them with what is here."""
         if not self.ends:
-            self.base = offset
+            self.base = self.begun = offset
         self.join()
         joined = join(self.data, self.pieces, self.ends, offset, pieces)
         self.data, self.pieces, self.ends = joined.data, joined.pieces, joined.ends
@@ -97,6 +99,7 @@ class StreamBuffer:
             self.clear(base)
         else:
             self.base, self.data, self.pieces, self.ends = base, joined.data, joined.pieces, joined.ends
+            self.begun = self.begun if joined.begun is None else joined.begun
             self._let_payloads_go()
 
     def keep_lists(self) -> None:
@@ -112,9 +115,9 @@ class StreamBuffer:
         self.wake = 0
 
     def _let_payloads_go(self) -> None:
-        """Leave the payload of all pieces but the first to `data`, which has it: a frame that is not complete may wait for long."""
+        """Leave the payload of all pieces to `data`, which has it: a frame that is not complete may wait for long."""
         if len(self.data) > HELD_TWICE_MAX_BYTES:
-            self.pieces = [*self.pieces[:1], *((b"", packet, time, moment) for _, packet, time, moment in self.pieces[1:])]
+            self.pieces = [(b"", packet, time, moment) for _, packet, time, moment in self.pieces]
 
     def drop(self, position: int) -> None:
         """Forget the bytes before a position: one copy of those behind it, once per feed."""
@@ -126,6 +129,7 @@ class StreamBuffer:
             self.data = self.data[position:]
             first = bisect_right(self.ends, self.base)
             if first:
+                self.begun = self.ends[first - 1]
                 self.pieces, self.ends = self.pieces[first:], self.ends[first:]
         self._let_payloads_go()
 
@@ -146,7 +150,7 @@ class StreamBuffer:
     def fills_pieces(self, start: int, stop: int) -> bool:
         """Return True when the bytes from position `start` to `stop` are there, and are whole pieces."""
         first = bisect_right(self.ends, self.base + start)
-        begins = self.base + start == (self.ends[first - 1] if first else self.ends[0] - len(self.pieces[0][0]))
+        begins = self.base + start == (self.ends[first - 1] if first else self.begun)
         last = bisect_left(self.ends, self.base + stop)
         return begins and last < len(self.ends) and self.ends[last] == self.base + stop
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 
+from pulsarscope.capture import BlockReader
 from pulsarscope.dissect import stream_buffer
 from pulsarscope.dissect.stream_buffer import StreamBuffer
 from pulsarscope.tcp.pieces import Piece
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import pcap
+from tests.scenarios.conversation import Conversation
 
 PIECES: list[Piece] = [(b"abc", 1, 100, 1), (b"de", 4, 400, 5), (b"f", 2, 200, 6)]
 
@@ -47,7 +53,7 @@ def test_long_bytes_are_in_their_pieces_only_once(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(stream_buffer, "HELD_TWICE_MAX_BYTES", 4)
     whole, short = filled(), filled()
     whole.drop(0)
-    assert [*whole.pieces] == [PIECES[0], (b"", *PIECES[1][1:]), (b"", *PIECES[2][1:])]
+    assert [*whole.pieces] == [(b"", *piece[1:]) for piece in PIECES]
     for start in range(6):
         for stop in range(start + 1, 7):
             assert whole.fills_pieces(start, stop) is short.fills_pieces(start, stop)
@@ -61,3 +67,19 @@ def test_in_another_file_every_packet_is_later() -> None:
     buffer.raise_floor(6)
     buffer.enter(1)
     assert (buffer.file, buffer.floor, buffer.moment_at(15)) == (1, 0, 0)
+
+
+def test_pieces_that_the_compiled_reader_joins_begin_where_the_first_one_began() -> None:
+    native = pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    with reader("require"):
+        (segments,) = next(BlockReader(BytesIO(pcap(Conversation(client_isn=15, acknowledge=False).client(b"gh").packets)))).flows.values()
+    following = segments.in_order(16)[0]  # type: ignore[attr-defined]
+    alone, joined = filled(), filled()
+    for buffer in (alone, joined):
+        buffer.drop(1)
+    alone.append(16, [*following])
+    alone.join()
+    joined.append_joined(16, following, native.Joined)
+    assert (joined.data, joined.begun, [*joined.ends]) == (alone.data, 10, alone.ends)
+    assert not joined.fills_pieces(0, 2)
+    assert joined.fills_pieces(2, 7)
