@@ -1,17 +1,20 @@
-//! Short connections whose packets are all in one block: their frames are read, named and paired without Python, if all of them are plain.
+//! Conversations that are plain so far: their frames are read, named and paired without Python.
 //!
 //! Python reads the connection if its session must remember more than names, requests and SENDs: a response without a request, for instance.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
 
 use crate::frames::{Entry, Frame, Frames, Run};
 use crate::named::Named;
-use crate::pieces::{Pieces, Places};
+use crate::pieces::{Place, Places};
 use crate::sent_queue::Sent;
 use crate::tables::{CommandKind, Part, Role, Tables, Value};
+use crate::wire::Bytes;
 
 /// Frames of a connection; of more, Python applies the bounds of the session.
 const FRAMES_MAX: usize = 4096;
@@ -20,103 +23,153 @@ const NAME_MAX: usize = 4096;
 /// Begin of the names of producers whose receipts have numbers of their own.
 const REPLICATOR: &[u8] = b"pulsar.repl.";
 
-/// Read the streams of a client and a server; return false, with no frames, if they are not plain.
-///
-/// `names`: source, file, connection, protocol, direction of the client, of the server; `sizes`: of the largest frame before a server
-/// announces how large messages are, and what frames may have beyond that.
-pub fn read<'py>(
-    frames: &mut Frames,
-    streams: [&Bound<'py, Pieces>; 2],
-    names: [Bound<'py, PyAny>; 6],
-    sizes: (usize, usize),
-) -> PyResult<bool> {
-    let py = streams[0].py();
-    let reader = frames.reader.clone_ref(py);
-    let tables = &reader.bind(py).get().tables;
-    let (largest, padding) = sizes;
-    let longest = if begins_plainly(streams) { read_all(py, frames, tables, streams, names, largest)? } else { None };
-    let mut entries = std::mem::take(&mut frames.entries);
-    entries.sort_by_key(Entry::moment);
-    let mut session = Session::default();
-    let mut paired = longest.is_some() && entries.len() <= FRAMES_MAX;
-    for entry in &mut entries {
-        let Entry::Frame(frame) = entry else { continue };
-        let named = if paired { session.observe(py, frames, tables, frame)? } else { None };
-        paired = named.is_some();
-        frame.named = named.unwrap_or_default();
-    }
-    let announced = session.largest.map_or(largest, |size| size.saturating_add(padding));
-    paired &= longest.is_some_and(|size| size <= announced);
-    if paired {
+/// Bytes of a stream: a range of the data, the stream offset at which it begins, and where its pieces end.
+#[derive(Default)]
+pub struct StreamPart {
+    pub range: Range<usize>,
+    pub offset: i64,
+    pub places: Vec<Place>,
+}
+
+/// Sizes of frames: of the smallest one, of the largest one before a server announces how large messages are, and what frames may have
+/// beyond that.
+pub type Sizes = (usize, usize, usize);
+
+/// Frames of a connection from its beginning on.
+#[derive(Default)]
+pub struct Conversation {
+    session: Session,
+    /// The first frame was read: there are some.
+    pub begun: bool,
+    frames: usize,
+    longest: usize,
+}
+
+impl Conversation {
+    /// Read the frames that these parts of both streams complete, the client's first; append them in the order of their moments. Return how
+    /// many bytes of each part are left, of a frame that is not whole; None, with no frames, if they are not plain.
+    ///
+    /// `names`: of the rows of the client, and of the server; `file`: that of the packets.
+    pub fn feed<'py>(
+        &mut self,
+        frames: &mut Frames,
+        data: &Bound<'py, PyBytes>,
+        parts: [StreamPart; 2],
+        names: [[Py<PyAny>; 5]; 2],
+        file: i64,
+        sizes: Sizes,
+    ) -> PyResult<Option<[usize; 2]>> {
+        let py = data.py();
+        let reader = frames.reader.clone_ref(py);
+        let tables = &reader.bind(py).get().tables;
+        let first = frames.entries.len();
+        let begins = self.begun || begins_plainly(&parts);
+        let left = if begins { self.read(py, frames, tables, data, parts, names, file, sizes)? } else { None };
+        let mut entries = std::mem::take(&mut frames.entries);
+        let mut plain = left.is_some() && self.frames <= FRAMES_MAX;
+        if plain {
+            entries[first..].sort_by_key(Entry::moment);
+        }
+        for entry in &mut entries[first..] {
+            let Entry::Frame(frame) = entry else { continue };
+            let named = if plain { self.session.observe(py, frames, tables, frame)? } else { None };
+            plain = named.is_some();
+            frame.named = named.unwrap_or_default();
+        }
+        plain &= self.session.largest.is_none_or(|size| self.longest <= size.saturating_add(sizes.2));
+        if !plain {
+            entries.truncate(first);
+        }
         frames.entries = entries;
+        Ok(left.filter(|_| plain))
     }
-    Ok(paired)
+
+    #[allow(clippy::too_many_arguments)]
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        frames: &mut Frames,
+        tables: &Tables,
+        data: &Bound<'py, PyBytes>,
+        parts: [StreamPart; 2],
+        names: [[Py<PyAny>; 5]; 2],
+        file: i64,
+        (smallest, largest, _): Sizes,
+    ) -> PyResult<Option<[usize; 2]>> {
+        let mut left = [0; 2];
+        for (side, (part, names)) in parts.into_iter().zip(names).enumerate() {
+            if part.range.is_empty() {
+                continue;
+            }
+            let first = frames.entries.len();
+            let base = part.offset - part.range.start as i64;
+            let bytes = &data.as_bytes()[..part.range.end];
+            let opening = part.places.first().map_or(0, |place| place.end);
+            let origin = frames.add_origin(data.clone().unbind(), base, file, side == 0, names);
+            let places = Places::Joined(Arc::new(part.places));
+            let mut run = Run::new((part.range.start, -1, 0), (origin, base, 0, largest), places);
+            run.any = true;
+            run.read(py, tables, bytes, &mut frames.entries)?;
+            let rest = &bytes[run.position..];
+            if let Some(size) = Bytes(rest).u32() {
+                let size = size as usize + 4;
+                if size <= rest.len() || size < smallest || size > largest {
+                    return Ok(None);
+                }
+                self.longest = self.longest.max(size);
+            }
+            left[side] = rest.len();
+            self.frames += frames.entries.len() - first;
+            for entry in &frames.entries[first..] {
+                let Entry::Frame(frame) = entry else { return Ok(None) };
+                self.longest = self.longest.max(frame.size() as usize);
+            }
+            if !self.begun {
+                let Some(Entry::Frame(frame)) = frames.entries.get(first) else { return Ok(None) };
+                if frames.command(tables, frame)?.part != Part::Connect || i64::from(frame.size()) != opening {
+                    return Ok(None);
+                }
+                self.begun = true;
+            }
+        }
+        Ok(Some(left))
+    }
 }
 
 /// Return true if the client speaks first.
-fn begins_plainly(streams: [&Bound<'_, Pieces>; 2]) -> bool {
-    match (streams[0].get().pieces.first(), streams[1].get().pieces.first()) {
+fn begins_plainly([client, server]: &[StreamPart; 2]) -> bool {
+    match (client.places.first(), server.places.first()) {
         (Some(client), Some(server)) => client.packet < server.packet,
-        (client, _) => client.is_some(),
+        (client, server) => client.is_some() || server.is_none(),
     }
 }
 
-/// Read all frames, those of the client first: most of what is not plain is among them. Return the
-/// size of the largest; None if some bytes are not plain frames.
-fn read_all<'py>(
-    py: Python<'py>,
-    frames: &mut Frames,
-    tables: &Tables,
-    streams: [&Bound<'py, Pieces>; 2],
-    names: [Bound<'py, PyAny>; 6],
-    largest: usize,
-) -> PyResult<Option<usize>> {
-    let [source, file, connection, protocol, client, server] = names;
-    let of_file = file.extract()?;
-    let mut longest = 0;
-    for (stream, direction) in [(streams[0], client), (streams[1], server)] {
-        let is_client = stream.is(streams[0]);
-        let (data, places) = stream.get().joined(py)?;
-        let (size, first) = (data.as_bytes().len(), frames.entries.len());
-        let shared = [&source, &file, &connection, &protocol, &direction].map(|name| name.clone().unbind());
-        let origin = frames.add_origin(data.clone().unbind(), 0, of_file, is_client, shared);
-        let opening = places.first().map_or(0, |place| place.end);
-        let places = Places::Joined(Arc::new(places));
-        let mut run = Run::new((0, -1, 0), (origin, 0, 0, largest), places);
-        run.any = true;
-        run.read(py, tables, data.as_bytes(), &mut frames.entries)?;
-        if run.position != size {
-            return Ok(None);
-        }
-        for entry in &frames.entries[first..] {
-            let Entry::Frame(frame) = entry else { return Ok(None) };
-            longest = longest.max(frame.size() as usize);
-        }
-        if let (true, Some(Entry::Frame(frame))) = (is_client, frames.entries.get(first)) {
-            let opens = frames.command(tables, frame)?.part == Part::Connect;
-            if !opens || i64::from(frame.size()) != opening {
-                return Ok(None);
-            }
-        }
-    }
-    Ok(Some(longest))
+/// A text that is remembered from one block to the next.
+type Name = Option<Py<PyString>>;
+
+fn copy(py: Python<'_>, name: &Name) -> Name {
+    name.as_ref().map(|name| name.clone_ref(py))
 }
 
-/// Fields of a command that a session asks for; names by their numbers, 0 for none.
+fn number(py: Python<'_>, frames: &mut Frames, name: &Name) -> PyResult<u32> {
+    name.as_ref().map_or(Ok(0), |name| frames.text(name.bind(py).as_any()))
+}
+
+/// Fields of a command that a session asks for.
 #[derive(Default)]
 struct CommandFields {
     request: Option<i64>,
     producer: Option<i64>,
     consumer: Option<i64>,
-    topic: u32,
-    name: u32,
-    subscription: u32,
+    topic: Name,
+    name: Name,
+    subscription: Name,
     largest: Option<usize>,
     /// Something that only Python deals with.
     rare: bool,
 }
 
-fn command_fields(py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<CommandFields> {
+fn command_fields(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<CommandFields> {
     let plan = frames.command(tables, frame)?.plan;
     let mut fields = CommandFields::default();
     let mut names: [Option<&[u8]>; 3] = [None; 3];
@@ -135,25 +188,24 @@ fn command_fields(py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &
     });
     fields.rare |= visited.is_none() || names.iter().flatten().any(|name| name.is_empty() || name.len() > NAME_MAX);
     fields.rare |= names[1].is_some_and(|name| name.starts_with(REPLICATOR));
-    let texts = names.map(|name| name.and_then(|name| tables.text(py, name)).map(Bound::into_any));
-    let mut number = |text: &Option<Bound<'_, PyAny>>| text.as_ref().map_or(Ok(0), |text| frames.text(text));
-    (fields.topic, fields.name, fields.subscription) = (number(&texts[0])?, number(&texts[1])?, number(&texts[2])?);
+    let [topic, name, subscription] = names.map(|name| name.and_then(|name| tables.text(py, name)).map(Bound::unbind));
+    (fields.topic, fields.name, fields.subscription) = (topic, name, subscription);
     Ok(fields)
 }
 
 /// A request that waits, with its names.
 struct Request {
     sent: Sent,
-    topic: u32,
-    name: u32,
-    subscription: u32,
+    topic: Name,
+    name: Name,
+    subscription: Name,
     /// The producer that it creates.
     creates: Option<i64>,
 }
 
 struct Producer {
-    topic: u32,
-    name: u32,
+    topic: Name,
+    name: Name,
     waiting: VecDeque<Sent>,
 }
 
@@ -166,93 +218,114 @@ struct Session {
     requests: HashMap<(u8, i64), Request>,
     producers: HashMap<i64, Producer>,
     /// Topic and subscription by id.
-    consumers: HashMap<i64, (u32, u32)>,
+    consumers: HashMap<i64, (Name, Name)>,
 }
 
 impl Session {
     fn observe(&mut self, py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<Named>> {
         let command = frames.command(tables, frame)?;
         let numbers = &frame.parts().numbers;
-        let is_client = frames.is_client(frame);
         let sent = frames.sent(frame);
-        Ok(match command.kind {
-            CommandKind::Send if numbers.replicated => None, // its receipt may have numbers of its own
-            CommandKind::Send => self.producers.get_mut(&numbers.id).filter(|producer| producer.name > 0).map(|producer| {
+        match command.kind {
+            CommandKind::Send if numbers.replicated => Ok(None), // its receipt may have numbers of its own
+            CommandKind::Send => {
+                let producer = self.producers.get_mut(&numbers.id).filter(|producer| producer.name.is_some());
+                let Some(producer) = producer else { return Ok(None) };
                 producer.waiting.push_back(sent);
-                Named::send(producer.topic, producer.name, numbers)
-            }),
-            CommandKind::Receipt => self.producers.get_mut(&numbers.id).filter(|producer| producer.topic > 0).and_then(|producer| {
-                let asked = producer.waiting.pop_front().filter(|asked| asked.sequence == sent.sequence)?;
-                let named = Named { topic: producer.topic, producer: producer.name, ..Named::default() };
-                named.answering(&asked, &sent)
-            }),
+                Ok(Some(Named::send(number(py, frames, &producer.topic)?, number(py, frames, &producer.name)?, numbers)))
+            }
+            CommandKind::Receipt => {
+                let producer = self.producers.get_mut(&numbers.id).filter(|producer| producer.topic.is_some());
+                let Some(producer) = producer else { return Ok(None) };
+                let Some(asked) = producer.waiting.pop_front().filter(|asked| asked.sequence == sent.sequence) else { return Ok(None) };
+                let (topic, producer) = (number(py, frames, &producer.topic)?, number(py, frames, &producer.name)?);
+                Ok(Named { topic, producer, ..Named::default() }.answering(&asked, &sent))
+            }
             CommandKind::Message => {
-                let consumer = self.consumers.get(&numbers.id).filter(|consumer| consumer.0 > 0 && !numbers.ack_set);
-                consumer.map(|consumer| Named::message(*consumer, numbers))
+                let consumer = self.consumers.get(&numbers.id).filter(|consumer| consumer.0.is_some() && !numbers.ack_set);
+                let Some(consumer) = consumer else { return Ok(None) };
+                Ok(Some(Named::message((number(py, frames, &consumer.0)?, number(py, frames, &consumer.1)?), numbers)))
             }
             CommandKind::Ack | CommandKind::Flow => {
                 let consumer = self.consumers.get(&numbers.id).filter(|_| frames.is_plain_answer(frame));
-                consumer.map(|consumer| Named::consumer(*consumer))
+                let Some(consumer) = consumer else { return Ok(None) };
+                Ok(Some(Named::consumer((number(py, frames, &consumer.0)?, number(py, frames, &consumer.1)?))))
             }
             CommandKind::Other => {
                 let part = command.part;
                 let asks = !matches!(part, Part::Answers | Part::ProducerSuccess | Part::Connected);
                 let fields = command_fields(py, frames, tables, frame)?;
-                if asks != is_client || fields.rare {
+                if asks != frames.is_client(frame) || fields.rare {
                     return Ok(None);
                 }
-                self.other(part, frame.parts().command, sent, fields)
-            }
-        })
-    }
-
-    fn other(&mut self, part: Part, command: u8, sent: Sent, fields: CommandFields) -> Option<Named> {
-        match part {
-            Part::Connect => self.connecting.replace(sent).is_none().then(Named::default),
-            Part::Connected => {
-                self.largest = fields.largest;
-                Named::default().answering(&self.connecting.take()?, &sent)
-            }
-            Part::Answers | Part::ProducerSuccess => {
-                let request = self.requests.remove(&(command, fields.request?))?;
-                let name = if fields.name > 0 { fields.name } else { request.name };
-                if let (Part::ProducerSuccess, Some(producer)) = (part, request.creates.and_then(|id| self.producers.get_mut(&id))) {
-                    producer.name = if fields.name > 0 { fields.name } else { producer.name };
-                }
-                let topic = if fields.topic > 0 { fields.topic } else { request.topic };
-                let subscription = if fields.subscription > 0 { fields.subscription } else { request.subscription };
-                Named { topic, producer: name, subscription, ..Named::default() }.answering(&request.sent, &sent)
-            }
-            Part::Producer(response) => {
-                let id = fields.producer?;
-                if self.producers.contains_key(&id) {
-                    return None;
-                }
-                self.producers.insert(id, Producer { topic: fields.topic, name: fields.name, waiting: VecDeque::new() });
-                self.ask(response, sent, fields, Some(id))
-            }
-            Part::Subscribe(response) => {
-                self.consumers.insert(fields.consumer?, (fields.topic, fields.subscription));
-                self.ask(response, sent, fields, None)
-            }
-            Part::Asks(response) => {
-                let mut fields = fields;
-                if let Some(id) = fields.consumer {
-                    if let Some(&(topic, subscription)) = self.consumers.get(&id) {
-                        (fields.topic, fields.subscription) = (topic, subscription);
-                    }
-                } else if let Some(producer) = fields.producer.and_then(|id| self.producers.get(&id)) {
-                    (fields.topic, fields.name) = (producer.topic, producer.name);
-                }
-                self.ask(response, sent, fields, None)
+                self.other(py, frames, part, frame.parts().command, sent, fields)
             }
         }
     }
 
-    fn ask(&mut self, response: u8, sent: Sent, fields: CommandFields, creates: Option<i64>) -> Option<Named> {
-        let CommandFields { topic, name, subscription, .. } = fields;
-        let request = Request { sent, topic, name, subscription, creates };
-        let first = self.requests.insert((response, fields.request?), request).is_none();
-        first.then(|| Named { topic, producer: name, subscription, ..Named::default() })
+    fn other(
+        &mut self,
+        py: Python<'_>,
+        frames: &mut Frames,
+        part: Part,
+        command: u8,
+        sent: Sent,
+        mut fields: CommandFields,
+    ) -> PyResult<Option<Named>> {
+        match part {
+            Part::Connect => Ok(self.connecting.replace(sent).is_none().then(Named::default)),
+            Part::Connected => {
+                self.largest = fields.largest;
+                Ok(self.connecting.take().and_then(|asked| Named::default().answering(&asked, &sent)))
+            }
+            Part::Answers | Part::ProducerSuccess => {
+                let request = fields.request.and_then(|id| self.requests.remove(&(command, id)));
+                let Some(request) = request else { return Ok(None) };
+                if let (Part::ProducerSuccess, Some(producer)) = (part, request.creates.and_then(|id| self.producers.get_mut(&id))) {
+                    producer.name = copy(py, &fields.name).or(producer.name.take());
+                }
+                let topic = number(py, frames, &fields.topic.or(request.topic))?;
+                let producer = number(py, frames, &fields.name.or(request.name))?;
+                let subscription = number(py, frames, &fields.subscription.or(request.subscription))?;
+                Ok(Named { topic, producer, subscription, ..Named::default() }.answering(&request.sent, &sent))
+            }
+            Part::Producer(response) => {
+                let Some(id) = fields.producer.filter(|id| !self.producers.contains_key(id)) else { return Ok(None) };
+                let (topic, name) = (copy(py, &fields.topic), copy(py, &fields.name));
+                self.producers.insert(id, Producer { topic, name, waiting: VecDeque::new() });
+                self.ask(py, frames, response, sent, fields, Some(id))
+            }
+            Part::Subscribe(response) => {
+                let Some(id) = fields.consumer else { return Ok(None) };
+                self.consumers.insert(id, (copy(py, &fields.topic), copy(py, &fields.subscription)));
+                self.ask(py, frames, response, sent, fields, None)
+            }
+            Part::Asks(response) => {
+                if let Some(id) = fields.consumer {
+                    if let Some((topic, subscription)) = self.consumers.get(&id) {
+                        (fields.topic, fields.subscription) = (copy(py, topic), copy(py, subscription));
+                    }
+                } else if let Some(producer) = fields.producer.and_then(|id| self.producers.get(&id)) {
+                    (fields.topic, fields.name) = (copy(py, &producer.topic), copy(py, &producer.name));
+                }
+                self.ask(py, frames, response, sent, fields, None)
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        py: Python<'_>,
+        frames: &mut Frames,
+        response: u8,
+        sent: Sent,
+        fields: CommandFields,
+        creates: Option<i64>,
+    ) -> PyResult<Option<Named>> {
+        let CommandFields { request, topic, name, subscription, .. } = fields;
+        let Some(id) = request else { return Ok(None) };
+        let (named, producer, subscribed) = (number(py, frames, &topic)?, number(py, frames, &name)?, number(py, frames, &subscription)?);
+        let first = self.requests.insert((response, id), Request { sent, topic, name, subscription, creates }).is_none();
+        Ok(first.then(|| Named { topic: named, producer, subscription: subscribed, ..Named::default() }))
     }
 }

@@ -9,7 +9,7 @@ use crate::bodies;
 use crate::caught;
 use crate::frames::{no_such_frame, Entry, Frames, Rows, Run};
 use crate::opening::Opening;
-use crate::pieces::{Pieces, Places};
+use crate::pieces::Places;
 use crate::reader::Reader;
 use crate::session::Known;
 
@@ -120,17 +120,6 @@ impl Frames {
             }
         }
         Ok(stop)
-    }
-
-    /// Read a connection of which nothing else follows, and name and pair its frames, if all of them are plain; see `conversation::read`.
-    fn read_connection<'py>(
-        &mut self,
-        client: &Bound<'py, Pieces>,
-        server: &Bound<'py, Pieces>,
-        names: [Bound<'py, PyAny>; 6],
-        sizes: (usize, usize),
-    ) -> PyResult<bool> {
-        caught(|| crate::conversation::read(self, [client, server], names, sizes))
     }
 
     /// Name and pair the frames from a place on until one that Python must deal with.

@@ -30,6 +30,7 @@ mod packets;
 mod pending;
 mod pieces;
 mod places;
+mod plain_tcp;
 mod plans;
 mod reader;
 mod ring;
@@ -38,6 +39,7 @@ mod rows;
 mod segments;
 mod sent_queue;
 mod session;
+mod short_connections;
 mod singles;
 mod stretches;
 mod tables;
@@ -51,7 +53,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 19;
+const CONTRACT: u32 = 20;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -84,5 +86,6 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending::PendingKeys>()?;
     module.add_class::<pending::EvaluatedKeys>()?;
     module.add_class::<waiting_sends::WaitingSends>()?;
-    module.add_class::<sent_queue::SentQueue>()
+    module.add_class::<sent_queue::SentQueue>()?;
+    module.add_class::<short_connections::ShortConnections>()
 }

@@ -147,12 +147,13 @@ class BlockReader:
             with self._open() as stream:
                 for chunk in self._input(stream):
                     if (block := self._feed(chunk)) is not None and block.packets:
+                        flows = len(block.flows)  # who takes the block may leave out some
                         yield block
                         if self._adapts:
-                            packets = max(READ_BLOCK_PACKETS, len(block.flows) * READ_BLOCK_FLOW_PACKETS)
+                            packets = max(READ_BLOCK_PACKETS, flows * READ_BLOCK_FLOW_PACKETS)
                             factor = READ_LARGE_FACTOR if self.few_frames else 1
                             target = len(chunk) * packets // block.packets * factor
-                            are_short = len(block.control) > max(SHORT_FLOWS, len(block.flows) // 2)
+                            are_short = len(block.control) > max(SHORT_FLOWS, flows // 2)
                             least = SHORT_READ_BYTES if are_short else READ_BLOCK_BYTES
                             self._read_bytes = min(max(target, least), READ_BLOCK_MAX_BYTES * factor)
                             if self._read_bytes > kept:

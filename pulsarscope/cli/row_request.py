@@ -154,7 +154,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
         columns=_takes_columns(request, kinds, row_filter),
-        every_command=row_filter is None and request.subject is None and output_name(request, kinds) == "ndjson",
+        every_command=row_filter is None and request.subject is None and output_name(request, kinds) in ("ndjson", "csv"),
         together=_takes_together(request, kinds, row_filter),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,

@@ -25,6 +25,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
+from pulsarscope.engine.short_connections import ShortConnections
 from pulsarscope.engine.snapshot import Parts, Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
@@ -86,8 +87,7 @@ class Engine:
         self._options = options
         self._select = select
         self._first = first
-        made = options.dissectors(show_secrets=options.show_secrets)
-        if not made:
+        if not (made := options.dissectors(show_secrets=options.show_secrets)):
             message = "a run needs a dissector"
             raise UsageError(message)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
@@ -99,6 +99,7 @@ class Engine:
         self.dissector_of = self._timelines.dissector_of
         """Name of the dissector of each of them."""
         self.has_few_frames = self._timelines.has_few_frames
+        self.place, self.in_tls, self.preamble = self._timelines.place, self._timelines.in_tls, self._timelines.preamble
         self._rules = self._rule_engine(emit_fact, collect) if options.evaluates else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
         kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())
@@ -109,11 +110,11 @@ class Engine:
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, messages_evaluated=messages_evaluated)
+        self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short else None
         self._rows_max = options.rows_max or sys.maxsize
-        message_type = self._timelines.message_type
-        self._unheard = () if messages_evaluated else (message_type, EntryMessages)
+        self._unheard = () if messages_evaluated else (self._timelines.message_type, EntryMessages)
         """Types of rows that no rule asks for, and of which there may be very many."""
-        types = {**ROWS, MessageRow.kind: message_type}
+        types = {**ROWS, MessageRow.kind: self._timelines.message_type}
         self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
         if not options.anchors:
@@ -166,6 +167,8 @@ class Engine:
         if self.resting:
             time = block.last_time if following_start is None else min(block.last_time, following_start)
             self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS, self._assembler.closed_room(len(block.control)))
+        if self._short is not None:
+            self.totals.connections += self._short.read(block, following_start, self._assembler)
         self.events = self._assembler.feed(block, following_start, len(self.resting))
         return self._advance(self.events, self._finding_rows(block.findings))
 
@@ -175,6 +178,8 @@ class Engine:
         `skipped`: packets of the capture were left out before the latest block.
         """
         self.settled = time
+        if skipped and self._short is not None:
+            self._short.hand_over(self._assembler)
         if events := self._assembler.expire(time, skipped=skipped):
             yield from self._advance(events, [])
         if self._rules is not None:
@@ -190,6 +195,8 @@ class Engine:
         """End all connections: what follows, if anything, is another vantage point."""
         self.settled = 0
         self._wake()
+        if self._short is not None:
+            self._short.end(self._assembler)
         events = self._assembler.finish()
         self._assembler = Assembler()
         return self._end(events)
@@ -197,6 +204,8 @@ class Engine:
     def end_idle(self, time: int) -> Iterator[RowBatch]:
         """End the connections of which nothing follows that is captured at `time` or later; nanoseconds since the epoch."""
         self.settled = 0
+        if self._short is not None:
+            self._short.hand_over(self._assembler)
         self._wake(time=time - CLOSED_CONNECTION_NANOSECONDS)
         return self._end(self._assembler.finish_idle(time))
 
@@ -251,18 +260,6 @@ class Engine:
         """Return True when rows of frames stay in the columns of a compiled reader."""
         return self._timelines.in_columns
 
-    def place(self, row: FrameRow) -> tuple[int, int]:
-        """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
-        return self._timelines.recognised[row.connection].place(row)
-
-    def in_tls(self, connection: str) -> bool:
-        """Return True when the frames of a connection are inside TLS."""
-        return self._timelines.recognised[connection].in_tls()
-
-    def preamble(self, connection: str) -> tuple[int, int]:
-        """Return how much of the streams of client and server is needed to read anything of a connection; see `Timeline.preamble`."""
-        return self._timelines.recognised[connection].preamble()
-
     # ---- state
 
     @property
@@ -285,6 +282,8 @@ class Engine:
         Secrets that captures brought, counts and facts are not part of it.
         """
         self._timelines.forget_ended()
+        if self._short is not None:
+            self._short.hand_over(self._assembler, closed=True)
         sources = [*self._timelines.settings]
         shared = self._shared(sources)
         self.resting.add(self._assembler, self._tables, shared)

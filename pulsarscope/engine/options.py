@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True):
     columns: bool = False
     """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without rules and messages."""
     every_command: bool = False
-    """With `columns`: read short connections as a whole in the compiled reader, all commands in columns (`dissect.whole_connection`)."""
+    """With `columns`: read short connections without Python, all of their commands in columns (`engine.short_connections`)."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False

@@ -12,9 +12,8 @@ import msgspec
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
-from pulsarscope.dissect.whole_connection import read_connection
 from pulsarscope.engine.column_rows import ordered_rows_type, rows_in_columns
-from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline, nothing_left
+from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
@@ -22,7 +21,7 @@ from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
-from pulsarscope.model.records import FindingRow, MessageRow, RawFrame, RowList, finding_row, row_type
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
 
 PAYLOADS_MAX_BYTES = 16 << 20
@@ -101,12 +100,15 @@ class Timelines:
         self._ledger = Ledger()
         self._touched: list[tuple[str, Timeline]] = []
         """Connections of the latest part that may keep bytes."""
+        self._added: list[Step] = []
+        """Frames of the part to come that need no timeline."""
 
     def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
         self.settings = _SettingsBySource(settings)
         self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds) if settings.columns else None
-        self._reads_whole = self.in_columns and self._options.every_command and settings.reads_whole
+        self.reads_short = self.in_columns and self._options.every_command and settings.reads_whole
+        """Short connections are read elsewhere (`engine.short_connections`)."""
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
         self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)
@@ -124,9 +126,10 @@ class Timelines:
         for name, touched in self._touched:
             self._ledger.note(name, touched.waits())
         self._touched = []
-        self._frames = 0
+        self._frames = sum(len(frames) for _, _, frames in self._added if frames is not None)
         index_of: dict[str, int] = {}
-        steps: list[Step] = []
+        steps: list[Step] = [*self._added]
+        self._added.clear()
         findings: list[tuple[str, FindingRow]] = []
         for index, event in events:
             name = event.name
@@ -138,17 +141,12 @@ class Timelines:
             connection = event.connection
             if event.finished:
                 self._finished[name] = event
-            complete = None
             if timeline is None:
                 source = source_of_key(connection.key)
                 settings = self.settings[self._inputs.source(connection.file) if source is None else source]
-                complete = self._read_complete(event, settings) if self._reads_whole else None
-                timeline = self.table[name] = Timeline(connection, settings) if complete is None else complete[0]
+                timeline = self.table[name] = Timeline(connection, settings)
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
-                if complete is not None:
-                    self._frames += len(complete[1])
-                    steps.append((last, name, complete[1]))
                 if event.finished:
                     steps.append((last, name, None))
             else:
@@ -179,13 +177,16 @@ class Timelines:
         """Return True if the latest part, of so many packets, had few frames for them, and of these no payload is kept."""
         return self._frames * LARGE_FRAME_PACKETS <= packets and not self.settings[None].kept().payload
 
-    def _read_complete(self, event: ConnectionEvents, settings: Settings) -> tuple[EndedTimeline, ColumnBatch] | None:
-        """Return a connection that begins and ends in a block, with its frames, if the compiled reader can read it as a whole."""
-        connection, dissector = event.connection, settings.dissectors[0]
-        if not (event.opened and event.ended) or event.findings or connection.client != 0 or connection.opened != "syn":
-            return None
-        frames = read_connection(dissector, event.items, event.file, settings.source, connection.name)
-        return None if frames is None else (nothing_left(settings.source, dissector.name), frames)
+    def add_columns(self, order: int, frames: ColumnBatch) -> None:
+        """Add frames of connections that are not here to the part to come, completed by their session. `order`: that of the last one."""
+        self._added.append((order, "", frames))
+
+    def catch_up(self, events: Iterable[ConnectionEvents]) -> None:
+        """Take events of connections that were elsewhere so far; their rows have been given."""
+        added, self._added = self._added, []
+        _, steps, _ = self.steps(enumerate(events))
+        rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)
+        self._added = added
 
     def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[tuple[str, Any]]:
         """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows, each with the name."""
@@ -208,6 +209,18 @@ class Timelines:
             finding = CAPTURE_CODES["memory-cap"].at(text, {"bytes": total, "freed": size}, **place, connection=name)
             yield name, finding_row(finding, timeline.source, timeline.dissector)
             yield from ((name, row) for row in rows if not isinstance(row, RawFrame) and row.kind in self._options.records)
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
+        return self.recognised[row.connection].place(row)
+
+    def in_tls(self, connection: str) -> bool:
+        """Return True when the frames of a connection are inside TLS."""
+        return self.recognised[connection].in_tls()
+
+    def preamble(self, connection: str) -> tuple[int, int]:
+        """Return how much of the streams of client and server is needed to read anything of a connection; see `Timeline.preamble`."""
+        return self.recognised[connection].preamble()
 
     @property
     def in_columns(self) -> bool:
@@ -305,7 +318,7 @@ class Timelines:
 
     def observe_columns(self, name: str, frames: ColumnBatch) -> None:
         """Complete frames in columns of a connection that has not ended."""
-        timeline = self.table[name]
+        timeline = self.table.get(name)
         if isinstance(timeline, Timeline):
             timeline.observe_columns(frames)
 

@@ -92,6 +92,19 @@ class Assembler(ConnectionTable):
             _note_owners(block, self._touched)
         return self._end_block(file, block.last_packet)
 
+    def replay(self, packets: Iterable[tuple[bytes, Segment]], file: int) -> list[ConnectionEvents]:
+        """Process packets of connections that somebody else has followed so far, with their flow keys; return the events of each."""
+        last = 0
+        for key, segment in packets:
+            self._receive(key, segment, file)
+            last = segment[0]
+        return self._end_block(file, last)
+
+    def adopt(self, connection: Connection) -> None:
+        """Take a connection that has ended, of which more packets come."""
+        self._table |= dict.fromkeys(connection.keys, connection)
+        self._closed.append(connection)
+
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
         """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.
 

@@ -82,23 +82,48 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
 
 def _from_compiled(key: bytes, file: int, packets: int, found: Any) -> CompleteConnection:
     """Return the connection that the compiled reader has found."""
-    (packet, start), (closing, ending), (last_packet, last_time), latest, (closed_by, closing_time), *streams = found
+    begun, (closing, ending), last, latest, closed, *streams = found
+    pieces = streams[0][5], streams[1][5]
+    counted = tuple((*stream, len(of_stream)) for (*stream, _), of_stream in zip(streams, pieces, strict=True))
+    return CompleteConnection(closing, ending, _made(key, file, begun, last, latest, packets, closed, counted), pieces)
+
+
+def closed_connection(key: bytes, file: int, found: Any) -> Connection:
+    """Return a connection that has ended, as the compiled reader has found it block by block. `key` is the client's."""
+    begun, (_, ending), last, packets, closed, *streams = found
+    connection = _made(key, file, begun, last, last[1], packets, closed, tuple(streams))
+    connection.closed = "fin"
+    connection.ended = True
+    connection.ending, connection.ended_file = ending, file
+    return connection
+
+
+def _made(
+    key: bytes,
+    file: int,
+    begun: tuple[int, int],
+    last: tuple[int, int],
+    latest: int,
+    packets: int,
+    closed: tuple[int, int],
+    found: tuple[Any, ...],
+) -> Connection:
+    """Return a connection with both FINs; `begun`, `last`: packets and times, `closed`: by which stream, and when."""
     keys = key, reverse_key(key)
     # fmt: off
     first, second = (
         Stream(
-            keys[index], index, sequence=sequence, length=length, segments=len(pieces), newest=identity(identification, options, size),
+            keys[index], index, sequence=sequence, length=length, segments=segments, newest=identity(identification, options, size),
             captured=True, handshake=True, fin=length,
         )
-        for index, (sequence, length, identification, options, size, pieces) in enumerate(streams)
+        for index, (sequence, length, identification, options, size, segments) in enumerate(found)
     )
-    connection = Connection(
-        key=key, name=f"{file}:{packet}", file=file, packet=packet, start=start, streams=(first, second), end=latest, opened="syn",
-        last_file=file, last_packet=last_packet, last_time=last_time, packets=packets, closed_by=closed_by, closing_time=closing_time,
+    return Connection(
+        key=key, name=f"{file}:{begun[0]}", file=file, packet=begun[0], start=begun[1], streams=(first, second), end=latest, opened="syn",
+        last_file=file, last_packet=last[0], last_time=last[1], packets=packets, closed_by=closed[0], closing_time=closed[1],
         client=0, closing=True, announced=True,
     )
     # fmt: on
-    return CompleteConnection(closing, ending, connection, (streams[0][5], streams[1][5]))
 
 
 def _latest(segments: Sequence[Segment], packet: int) -> int:

@@ -66,6 +66,11 @@ class ConnectionTable:
         """Capture time of the latest look at what is overdue in a live capture."""
 
     @property
+    def table(self) -> dict[bytes, Connection | ClosedConnection]:
+        """Unfinished connections by the flow key of either direction."""
+        return self._table
+
+    @property
     def unfinished(self) -> int:
         """Number of connections of which packets may come."""
         return len(self._table) // 2

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
+from pulsarscope.capture import reader as capture_reader
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.contract import Dissector
@@ -34,6 +36,13 @@ from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_messag
 
 
 @contextmanager
+def blocks_of(size: int | None) -> Iterator[None]:
+    """Let captures be read in blocks of so many bytes; None: as usual."""
+    with patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size) if size else nullcontext():
+        yield
+
+
+@contextmanager
 def reader(choice: str) -> Iterator[None]:
     """Let dissectors that are made have the reader that is chosen, `off`, `auto` or `require`; it is used for any number of bytes."""
     before, worth_bytes, stretch_min = os.environ.get(NATIVE), CompiledSplitter.worth_bytes, rule_engine.STRETCH_MIN
@@ -51,6 +60,10 @@ def reader(choice: str) -> Iterator[None]:
         if before is not None:
             os.environ[NATIVE] = before
         load_native.cache_clear()
+
+
+BLOCKS = (None, 256, 1024, 4096)
+"""Bytes of the blocks in which an input is read; None for as many as usual."""
 
 
 class EagerSplitter(CompiledSplitter):
@@ -82,26 +95,30 @@ class BothReaders:
         self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages]
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 
-    def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None) -> None:
+    def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None, block: int | None = None) -> None:
         """Require equal rows.
 
-        `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more, of 4 messages.
+        `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more, of 4 messages. `block`: bytes
+        of a block, so many that the size of the input chooses them if None.
         """
         del good_checksums_max
         self._path.write_bytes(data)
         options = self._options[(len(data) if other in (None, NONE) else other) % len(self._options)]
-        expected, found = self._rows("off", options), self._rows("require", options)
+        with blocks_of(BLOCKS[len(data) // len(self._options) % len(BLOCKS)] if block is None else block):
+            expected, found = self._rows("off", options), self._rows("require", options)
         require(expected == found, _difference(expected, found))
 
     def check_jobs(self, data: bytes) -> None:
         """Do nothing: another process reads as this one does."""
 
     def _rows(self, choice: str, options: Options) -> list[str]:
-        """Return the rows with the types and the order of all they hold."""
+        """Return the rows with the types and the order of all they hold, and the counts."""
         options = msgspec.structs.replace(options, dissectors=self._dissectors[choice])
         with reader(choice):
             try:
-                return [repr(row) for batch in run([str(self._path)], options, 1) for row in rows_of(batch.rows)]
+                decoded = run([str(self._path)], options, 1)
+                rows = [repr(row) for batch in decoded for row in rows_of(batch.rows)]
+                return [*rows, repr((decoded.packets, decoded.connections, sorted(decoded.severities.items())))]
             except CaptureError as error:
                 return [str(error)]
 

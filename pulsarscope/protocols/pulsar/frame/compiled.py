@@ -35,13 +35,13 @@ REQUESTS = frozenset(
         "CLOSE_CONSUMER",
     }
 )
-"""Requests that it reads, with their responses, in connections that it reads as a whole."""
+"""Requests that it reads, with their responses, in short connections."""
 
 COMMANDS = DATA_PATH | REQUESTS | {ANSWERED_BY[request] for request in REQUESTS} | {"CONNECT", "CONNECTED"}
 
 
 class CompiledReader(NamedTuple):
-    """The functions of the compiled reader that `CompiledSplitter`, `Conversation` and `read_connection` call."""
+    """The functions of the compiled reader that `CompiledSplitter`, `Conversation` and `ShortConnections` call."""
 
     join: Any
     """Joins bytes and pieces of a stream."""

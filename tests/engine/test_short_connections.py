@@ -1,4 +1,4 @@
-"""Connections that the compiled reader reads as a whole, and those that it must not, against the Python reader."""
+"""Connections that the compiled reader reads without Python, and those that it must not, against the Python reader."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import pulsarscope as ps
-from pulsarscope.dissect.whole_connection import read_connection
 from pulsarscope.engine import timelines
+from pulsarscope.engine.connection import Timeline
 from pulsarscope.model.limits import READ_BLOCK_BYTES
-from pulsarscope.model.platform import NATIVE
+from pulsarscope.model.platform import NATIVE, load_native
 from pulsarscope.protocols.pulsar.frame.compiled import COMMANDS
-from pulsarscope.tcp.pieces import Data, Gap
-from tests.scenarios.both_readers import BothReaders, reader
+from tests.scenarios.both_readers import BothReaders
 from tests.scenarios.capture_mutations import corpus_options
-from tests.scenarios.capturefile import pcap, write_pcap
+from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
 from tests.scenarios.commands import (
     CONNECT,
@@ -47,16 +46,17 @@ from tests.scenarios.commands import (
     success,
 )
 from tests.scenarios.connections import connected
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.conversation import SECOND, START_NS, STEP_NS, Conversation
 from tests.scenarios.frames import command_frame
+from tests.scenarios.packets import ACK, FIN, RST, SYN
 from tests.scenarios.wire_mutations import damaged
 
 IN_COLUMNS = 3
-"""The options of `BothReaders` with which connections are read as a whole."""
+"""The options of `BothReaders` with which short connections are read without Python."""
 
 TOKEN = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"HS256"}', b'{"sub":"a","exp":1800000000}', b"signature"))
 
-Taken = list[bool]
+Left = list[str]
 
 
 @pytest.fixture(autouse=True)
@@ -65,16 +65,19 @@ def installed() -> None:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
-    """Whether each connection that could be read as a whole was."""
-    found: Taken = []
+def left(monkeypatch: pytest.MonkeyPatch) -> Left:
+    """The connections that the compiled reader left to Python."""
+    found: Left = []
 
-    def read(*arguments: Any) -> Any:
-        frames = read_connection(*arguments)
-        found.append(frames is not None)
-        return frames
+    class Recorded(Timeline):
+        __slots__ = ()
 
-    monkeypatch.setattr(timelines, "read_connection", read)
+        def __init__(self, connection: Any, settings: Any) -> None:
+            super().__init__(connection, settings)
+            if load_native()[0] is not None:
+                found.append(connection.name)
+
+    monkeypatch.setattr(timelines, "Timeline", Recorded)
     return found
 
 
@@ -185,9 +188,10 @@ def _extended(frame: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_plain_connection_is_read_as_a_whole(tmp_path: Path, taken: Taken, name: str) -> None:
-    BothReaders(tmp_path, corpus_options()).check(pcap(PLAIN[name]().packets), other=IN_COLUMNS)
-    assert taken == [True]
+def test_a_plain_connection_is_read_without_python(tmp_path: Path, left: Left, name: str) -> None:
+    for block in (None, 1000, 100):
+        BothReaders(tmp_path, corpus_options()).check(pcap(PLAIN[name]().packets), other=IN_COLUMNS, block=block)
+    assert left == []
 
 
 @pytest.mark.parametrize("name", ["a credential", "a credential of another", "a token"])
@@ -217,28 +221,22 @@ def test_each_command_that_is_read_is_in_a_plain_connection(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_python_reads_what_is_not_plain(tmp_path: Path, taken: Taken, name: str) -> None:
-    BothReaders(tmp_path, corpus_options()).check(pcap(OTHER[name]().packets), other=IN_COLUMNS)
-    assert taken == [False]
+def test_python_reads_what_is_not_plain(tmp_path: Path, left: Left, name: str) -> None:
+    for block in (None, 1000, 100):
+        BothReaders(tmp_path, corpus_options()).check(pcap(OTHER[name]().packets), other=IN_COLUMNS, block=block)
+    assert left == ["0:1"] * 3
 
 
-@pytest.mark.parametrize(
-    "told", [whole().reset(), whole(), whole().lose("client", 5).client(lookup(7)).close()], ids=["reset", "open", "with a gap"]
-)
-def test_what_does_not_end_in_order_is_not_asked_for(tmp_path: Path, taken: Taken, told: Conversation) -> None:
-    BothReaders(tmp_path, corpus_options()).check(pcap(told.packets), other=IN_COLUMNS)
-    assert taken == []
-
-
-def test_packets_behind_the_end_count_as_ever(tmp_path: Path, taken: Taken) -> None:
+def test_packets_behind_the_end_count_as_ever(tmp_path: Path, left: Left) -> None:
     told = whole().close()
     others = connected(50000).client(send(1, 0, bytes(READ_BLOCK_BYTES))).packets  # what follows is in another block
     again = whole().close().packets  # on the same ports
     late = [packet._replace(time_ns=told.time_ns + 10**7) for packet in [*others, *told.packets[4:12]]]
     later = [packet._replace(time_ns=packet.time_ns + 10**9) for packet in again]
     for other in range(5):
+        left.clear()
         BothReaders(tmp_path, corpus_options()).check(pcap([*told.packets, *late, *later]), other=other)
-    assert taken[0]
+        assert ("0:1" in left) == (other != IN_COLUMNS)
 
 
 @pytest.mark.slow
@@ -269,10 +267,102 @@ def test_disturbed_connections_read_as_by_the_reference(tmp_path: Path, random: 
         both.check(data, other=other)
 
 
-def test_gaps_and_lists_of_python_are_not_taken() -> None:
-    with reader("require"):
-        dissector = corpus_options().dissectors(show_secrets=False)[0]
-    data = [Data(0, 0, [(CONNECT, 1, 0, 1)])]
-    assert read_connection(dissector, (data, data), 0, None, "0:1") is None
-    assert read_connection(dissector, (data, []), 0, None, "0:1") is None
-    assert read_connection(dissector, ([Gap(0, 1, 1, "hole")], data), 0, None, "0:1") is None
+Change = Callable[[Random, list[Packet], int], None]
+
+
+def _again(random: Random, packets: list[Packet], place: int) -> None:
+    """A copy, some packets later."""
+    at = min(place + 1 + random.randrange(6), len(packets))
+    packets.insert(at, packets[place]._replace(time_ns=packets[at - 1].time_ns))
+
+
+def _late(random: Random, packets: list[Packet], place: int) -> None:
+    """A packet comes behind some others."""
+    packet = packets.pop(place)
+    at = min(place + 1 + random.randrange(3), len(packets))
+    packets.insert(at, packet._replace(time_ns=packets[at - 1].time_ns))
+
+
+def _of(change: Callable[[Random, bytearray], None]) -> Change:
+    """A change of the TCP header of a packet."""
+
+    def changed(random: Random, packets: list[Packet], place: int) -> None:
+        data = bytearray(packets[place].data)
+        change(random, data)
+        packets[place] = packets[place]._replace(data=bytes(data))
+
+    return changed
+
+
+def _flags(random: Random, data: bytearray) -> None:
+    data[47] = random.choice((FIN | ACK, RST, RST | ACK, SYN, SYN | ACK, ACK, 0))
+
+
+def _window(_: Random, data: bytearray) -> None:
+    data[48:50] = bytes(2)
+
+
+def _sequence(random: Random, data: bytearray) -> None:
+    moved = int.from_bytes(data[38:42], "big") + random.choice((-1, 1, -100, 5000, 1 << 31))
+    data[38:42] = (moved & 0xFFFF_FFFF).to_bytes(4, "big")
+
+
+def _acknowledged(random: Random, data: bytearray) -> None:
+    moved = int.from_bytes(data[42:46], "big") + random.choice((-1, 1, 100, 1 << 24, 1 << 31))
+    data[42:46] = (moved & 0xFFFF_FFFF).to_bytes(4, "big")
+
+
+def _keep_alive(random: Random, packets: list[Packet], place: int) -> None:
+    """A packet without data, or with its last byte, one number back."""
+    data = bytearray(packets[place].data[:54])
+    size = random.randrange(2)
+    data[38:42] = (int.from_bytes(data[38:42], "big") - 1 & 0xFFFF_FFFF).to_bytes(4, "big")
+    data[16:18] = (40 + size).to_bytes(2, "big")
+    data[46] = 0x50
+    packets.insert(place, packets[place]._replace(data=bytes(data) + bytes(size)))
+
+
+def _pause(random: Random, packets: list[Packet], place: int) -> None:
+    """Time passes: seconds, the minute of late packets, an hour."""
+    pause = random.choice((3, 59, 61, 125, 3_599, 3_700)) * SECOND
+    packets[place:] = [packet._replace(time_ns=packet.time_ns + pause) for packet in packets[place:]]
+
+
+def _lost(_: Random, packets: list[Packet], place: int) -> None:
+    del packets[place]
+
+
+CHANGES: tuple[Change, ...] = (
+    _again, _late, _lost, _keep_alive, _pause, _of(_flags), _of(_window), _of(_sequence), _of(_acknowledged),
+)  # fmt: skip
+
+
+def _ending(random: Random, told: Conversation) -> Conversation:
+    """A connection that ends, or is cut off."""
+    kind = random.randrange(5)
+    if kind == 0:
+        return told
+    if kind == 1:
+        return told.reset(random.choice(("client", "server")))
+    told = told.close(random.choice(("client", "server")))
+    return told.reset("client") if kind == 2 else told
+
+
+@pytest.mark.slow
+@given(randoms)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end(tmp_path: Path, random: Random) -> None:
+    streams = []
+    for port in range(40000, 40002 + random.randrange(8)):
+        of_table = random.choice((*PLAIN.values(), *OTHER.values()))
+        told = of_table() if random.random() < 0.3 else _ending(random, whole(port, random.randrange(3)))
+        streams.append(told.packets[random.choice((0, 0, 0, 0, 1, 2, 3, 9)) :])
+    if random.random() < 0.2:
+        streams.append([*streams[0], *(packet._replace(time_ns=packet.time_ns + SECOND) for packet in streams[0])])  # on the same ports
+    packets: list[Packet] = []
+    while any(streams):
+        stream = random.choice([stream for stream in streams if stream])
+        packets.append(stream.pop(0)._replace(time_ns=START_NS + len(packets) * STEP_NS))
+    for _ in range(random.choice((0, 1, 1, 2, 5))):
+        random.choice(CHANGES)(random, packets, random.randrange(len(packets)))
+    BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=IN_COLUMNS, block=random.choice((200, 1000, 3000, 8000, None)))

@@ -1,0 +1,446 @@
+//! Short connections: read from their SYN on, many of them at a call, as long as their packets and frames are plain.
+//!
+//! The packets of each open one are kept. Where one is not plain any more, Python gets them, and reads it from its beginning: so its state
+//! is what it would have been.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+
+use crate::caught;
+use crate::conversation::{Conversation, Sizes, StreamPart};
+use crate::frames::Frames;
+use crate::pieces::Place;
+use crate::plain_tcp::{opens, Brings, ConnectionTuple, PlainTcp, TcpBounds};
+use crate::segments::{Segment, Segments, FIN, RST, SYN};
+
+type Key = [u8; 12];
+
+/// Packets and bytes of a connection that are kept; a longer one is none of these.
+const PACKETS_MAX: usize = 512;
+const BYTES_MAX: usize = 32 << 10;
+/// Bytes of all connections that are kept, with their packets: beyond, those that have most are given to Python, until a half is left.
+const KEPT_MAX_BYTES: usize = 16 << 20;
+
+/// A packet: what `Segment` has of it, and the ends of its payload and options in the bytes of all packets.
+struct Packet {
+    number: i64,
+    time: i64,
+    sequence: u32,
+    acknowledgment: u32,
+    payload: u32,
+    options: u32,
+    window: u16,
+    identification: u16,
+    flags: u8,
+    of_client: bool,
+}
+
+/// Packets of a connection, and their bytes.
+#[derive(Default)]
+struct Kept {
+    packets: Vec<Packet>,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    fn cost(&self) -> usize {
+        size_of::<Open>() + self.packets.len() * size_of::<Packet>() + self.bytes.len()
+    }
+
+    fn add(&mut self, py: Python<'_>, of_client: bool, of: &Segments, segment: &Segment) {
+        let Segment { packet: number, time, sequence, acknowledgment, window, identification, flags, .. } = *segment;
+        let [payload, options] = [segment.payload, segment.options].map(|range| {
+            self.bytes.extend_from_slice(of.bytes(py, segment, range));
+            self.bytes.len() as u32
+        });
+        let kept = Packet { number, time, sequence, acknowledgment, payload, options, window, identification, flags, of_client };
+        self.packets.push(kept);
+    }
+
+    /// Return the segments, each with whether the client sent it.
+    fn segments(self, py: Python<'_>) -> (Vec<bool>, Segments) {
+        let mut start = 0;
+        let segment = |kept: &Packet| {
+            let Packet { number: packet, time, sequence, acknowledgment, window, identification, flags, .. } = *kept;
+            let (payload, options) = ((start, kept.payload), (kept.payload, kept.options));
+            start = kept.options;
+            let (missing, buffer, stored) = (0, 0, (0, 0));
+            Segment { packet, time, sequence, acknowledgment, flags, window, missing, identification, buffer, payload, options, stored }
+        };
+        let segments = self.packets.iter().map(segment).collect();
+        let sides = self.packets.iter().map(|kept| kept.of_client).collect();
+        (sides, Segments { buffers: vec![PyBytes::new(py, &self.bytes).unbind()], segments })
+    }
+}
+
+/// An open connection.
+struct Open {
+    name: Py<PyString>,
+    tcp: PlainTcp,
+    conversation: Conversation,
+    /// Bytes of frames that are not whole, and the stream offsets behind them.
+    rests: [Vec<u8>; 2],
+    ends: [i64; 2],
+    kept: Kept,
+}
+
+/// A connection that has ended.
+struct Closed {
+    name: Py<PyString>,
+    tcp: PlainTcp,
+    recognised: bool,
+}
+
+impl Closed {
+    fn tuple<'py>(self, py: Python<'py>, key: &Key) -> Option<ClosedTuple<'py>> {
+        Some((PyBytes::new(py, key), self.recognised, self.name, self.tcp.closed(py)?))
+    }
+}
+
+/// Segments of the client and of the server in a block.
+type Flows<'py> = [Option<PyRef<'py, Segments>>; 2];
+
+/// What a block brought of a connection: its flows, and where its bytes lie in the data of all.
+struct Fed<'py> {
+    key: Key,
+    open: Box<Open>,
+    flows: Flows<'py>,
+    parts: [StreamPart; 2],
+}
+
+/// What a flow belongs to, with the flow key of the client.
+enum Found {
+    Other,
+    Open(Key, Box<Open>),
+    Closed(Key),
+}
+
+/// A packet with its flow key.
+type KeyedSegment<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>);
+
+/// Flow key of the client, whether frames were read, name, and what `PlainTcp::closed` says of a closed connection.
+type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, Py<PyString>, ConnectionTuple<'py>);
+
+/// Flows of other connections, how many connections began, and what Python has to do first: packets to read again, in their order, and
+/// closed connections of which packets came.
+type Read<'py> = (Bound<'py, PyDict>, usize, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>);
+
+/// See `read`.
+struct Arguments<'a, 'py> {
+    flows: &'a Bound<'py, PyDict>,
+    known: &'a Bound<'py, PyDict>,
+    names: [Bound<'py, PyAny>; 5],
+    file: i64,
+}
+
+#[pyclass(module = "pulsarscope_native")]
+pub struct ShortConnections {
+    bounds: TcpBounds,
+    sizes: Sizes,
+    open: HashMap<Key, Box<Open>>,
+    closed: HashMap<Key, Closed>,
+    /// Times and keys of those that were closed, block by block.
+    closings: VecDeque<(i64, Key)>,
+    kept_bytes: usize,
+}
+
+#[pymethods]
+impl ShortConnections {
+    /// `bounds`: see `TcpBounds`; `sizes`: see `Sizes`.
+    #[new]
+    fn new(bounds: TcpBounds, sizes: Sizes) -> Self {
+        let (open, closed, closings) = Default::default();
+        ShortConnections { bounds, sizes, open, closed, closings, kept_bytes: 0 }
+    }
+
+    /// Number of open connections.
+    #[getter]
+    fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Number of closed connections of which late packets may come.
+    #[getter]
+    fn closed(&self) -> usize {
+        self.closed.len()
+    }
+
+    /// Read the flows of a block that are of these connections, or begin one.
+    ///
+    /// `frames`: takes their frames; `flows`: of the block; `known`: those of other connections by flow key; `names`: source, file,
+    /// protocol, direction of the client, of the server; `time`: of the block, or of files to come.
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        frames: &mut Frames,
+        flows: &Bound<'py, PyDict>,
+        known: &Bound<'py, PyDict>,
+        names: [Bound<'py, PyAny>; 5],
+        time: i64,
+    ) -> PyResult<Read<'py>> {
+        let file = names[1].extract()?;
+        caught(|| self.read_flows(py, frames, &Arguments { flows, known, names, file }, time))
+    }
+
+    /// Give up all open connections, or those of which Python has to say more, as nothing follows; return their packets.
+    fn end<'py>(&mut self, py: Python<'py>, all: bool) -> PyResult<Vec<KeyedSegment<'py>>> {
+        let is_quiet = |open: &Open| open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty);
+        let released = self.open.drain().filter(|(_, open)| all || !is_quiet(open)).map(|(key, open)| (key, open.kept)).collect();
+        self.kept_bytes = 0;
+        packets_of(py, released)
+    }
+
+    /// Give up all closed connections.
+    fn take_closed<'py>(&mut self, py: Python<'py>) -> Vec<ClosedTuple<'py>> {
+        let mut closings = Vec::from(std::mem::take(&mut self.closings));
+        closings.sort_unstable();
+        closings.into_iter().filter_map(|(_, key)| self.closed.remove(&key)?.tuple(py, &key)).collect()
+    }
+}
+
+impl ShortConnections {
+    fn read_flows<'py>(&mut self, py: Python<'py>, frames: &mut Frames, of: &Arguments<'_, 'py>, time: i64) -> PyResult<Read<'py>> {
+        let mut released = self.release_largest();
+        let (mut reopened, mut fed) = (Vec::new(), Vec::new());
+        let (mut seen, mut taken): (HashSet<Key>, HashSet<Key>) = Default::default();
+        let mut data = Vec::new();
+        for (of_flow, segments) in of.flows {
+            let Some(key) = flow_key(&of_flow).filter(|key| !seen.contains(key)) else { continue };
+            let back = reverse(&key);
+            seen.insert(back);
+            let other = of.flows.get_item(PyBytes::new(py, &back))?;
+            let flows = [Some(&segments), other.as_ref()].map(|flow| flow.map(|flow| flow.cast::<Segments>().map(|flow| flow.borrow())));
+            let is_compiled = !flows.iter().any(|flow| matches!(flow, Some(Err(_))));
+            let mut flows = flows.map(|flow| flow.and_then(Result::ok));
+            match self.find(py, key, is_compiled, &flows, of)? {
+                Found::Other => {}
+                Found::Closed(client) => {
+                    if is_compiled && self.take_late(py, &client, client == key, &flows) {
+                        taken.extend([key, back]);
+                    } else if let Some(closed) = self.closed.remove(&client) {
+                        reopened.extend(closed.tuple(py, &client));
+                    }
+                }
+                Found::Open(client, mut open) => {
+                    if client != key {
+                        flows.swap(0, 1);
+                    }
+                    match if is_compiled { self.take(py, &mut open, &flows, &mut data) } else { None } {
+                        Some(parts) => fed.push(Fed { key: client, open, flows, parts }),
+                        None => released.push((client, open.kept)),
+                    }
+                }
+            }
+        }
+        let data = PyBytes::new(py, &data);
+        let mut begun = 0;
+        for each in fed {
+            let (key, is_new) = (each.key, each.open.kept.packets.is_empty());
+            match self.converse(py, frames, &data, each, of)? {
+                Some(kept) => released.push((key, kept)),
+                None => {
+                    taken.extend([key, reverse(&key)]);
+                    begun += usize::from(is_new);
+                }
+            }
+        }
+        let others = PyDict::new(py);
+        for (of_flow, segments) in of.flows {
+            if flow_key(&of_flow).is_none_or(|key| !taken.contains(&key)) {
+                others.set_item(of_flow, segments)?;
+            }
+        }
+        self.forget_closed(time); // behind late packets in the block
+        Ok((others, begun, packets_of(py, released)?, reopened))
+    }
+
+    /// Find the connection of a flow and the one of the other direction; take an open one out, and begin one with a SYN.
+    fn find<'py>(&mut self, py: Python<'py>, key: Key, is_compiled: bool, flows: &Flows<'py>, of: &Arguments<'_, 'py>) -> PyResult<Found> {
+        let back = reverse(&key);
+        for client in [key, back] {
+            if let Some(open) = self.open.remove(&client) {
+                self.kept_bytes -= open.kept.cost();
+                return Ok(Found::Open(client, open));
+            }
+            if self.closed.contains_key(&client) {
+                return Ok(Found::Closed(client));
+            }
+        }
+        let Some(flow) = flows[0].as_ref().filter(|_| is_compiled && key != back) else { return Ok(Found::Other) };
+        let Some(syn) = flow.segments().first().filter(|segment| opens(segment, SYN)) else { return Ok(Found::Other) };
+        let answer = flows[1].as_ref().and_then(|flow| flow.segments().first());
+        if answer.is_some_and(|answer| answer.packet < syn.packet) || of.known.contains(PyBytes::new(py, &key))? {
+            return Ok(Found::Other);
+        }
+        let name = PyString::new(py, &format!("{}:{}", of.file, syn.packet)).unbind();
+        let tcp = PlainTcp::of(syn, flow.bytes(py, syn, syn.options));
+        let (conversation, rests, ends, kept) = Default::default();
+        Ok(Found::Open(key, Box::new(Open { name, tcp, conversation, rests, ends, kept })))
+    }
+
+    /// Take the packets of an open connection, and put its bytes behind those of others; None if they are not plain, or too many.
+    fn take<'py>(&self, py: Python<'py>, open: &mut Open, flows: &Flows<'py>, data: &mut Vec<u8>) -> Option<[StreamPart; 2]> {
+        let segments = flows.each_ref().map(|flow| flow.as_ref().map_or(&[][..], |flow| flow.segments()));
+        let mut at = [usize::from(open.kept.packets.is_empty()), 0]; // the SYN is known
+        let mut with_data: [Vec<&Segment>; 2] = Default::default();
+        let mut size = open.kept.bytes.len();
+        loop {
+            let side = match (segments[0].get(at[0]), segments[1].get(at[1])) {
+                (Some(client), Some(server)) => usize::from(server.packet < client.packet),
+                (Some(_), None) => 0,
+                (None, Some(_)) => 1,
+                (None, None) => break,
+            };
+            let segment = &segments[side][at[side]];
+            at[side] += 1;
+            let options = flows[side].as_ref()?.bytes(py, segment, segment.options);
+            if open.tcp.take(side == 0, segment, options, self.bounds)? == Brings::Data {
+                with_data[side].push(segment);
+                size += (segment.payload.1 - segment.payload.0) as usize;
+            }
+        }
+        let packets = open.kept.packets.len() + at[0] + at[1];
+        if !open.tcp.is_closed() && (packets > PACKETS_MAX || size > BYTES_MAX) {
+            return None;
+        }
+        let mut parts: [StreamPart; 2] = Default::default();
+        for (side, part) in parts.iter_mut().enumerate() {
+            let Some(flow) = flows[side].as_ref().filter(|_| !with_data[side].is_empty()) else { continue };
+            let (start, mut end) = (data.len(), open.ends[side]);
+            part.offset = end - open.rests[side].len() as i64;
+            data.extend_from_slice(&open.rests[side]);
+            for segment in &with_data[side] {
+                let payload = flow.bytes(py, segment, segment.payload);
+                data.extend_from_slice(payload);
+                end += payload.len() as i64;
+                let Segment { packet, time, .. } = **segment;
+                part.places.push(Place { end, packet, time, moment: packet });
+            }
+            part.range = start..data.len();
+        }
+        Some(parts)
+    }
+
+    /// Read the frames of a connection; return what was kept of it, if they are not plain.
+    fn converse<'py>(
+        &mut self,
+        py: Python<'py>,
+        frames: &mut Frames,
+        data: &Bound<'py, PyBytes>,
+        fed: Fed<'py>,
+        of: &Arguments<'_, 'py>,
+    ) -> PyResult<Option<Kept>> {
+        let Fed { key, mut open, flows, parts } = fed;
+        let before = frames.entries.len();
+        let behind = parts.each_ref().map(|part| (part.range.clone(), part.offset + part.range.len() as i64));
+        if behind.iter().any(|(range, _)| !range.is_empty()) {
+            let [source, file, protocol, client, server] = &of.names;
+            let connection = open.name.bind(py).as_any();
+            let names = [client, server].map(|direction| [source, file, connection, protocol, direction].map(|name| name.clone().unbind()));
+            let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.sizes)? else { return Ok(Some(open.kept)) };
+            for (side, (range, end)) in behind.into_iter().enumerate() {
+                if !range.is_empty() {
+                    open.rests[side] = data.as_bytes()[range.end - left[side]..range.end].to_vec();
+                    open.ends[side] = end;
+                }
+            }
+        }
+        if open.tcp.is_closed() && open.rests.iter().any(|rest| !rest.is_empty()) {
+            frames.entries.truncate(before);
+            return Ok(Some(open.kept));
+        }
+        if open.tcp.is_closed() {
+            self.closings.push_back((open.tcp.latest(), key));
+            let Open { name, tcp, conversation, .. } = *open;
+            self.closed.insert(key, Closed { name, tcp, recognised: conversation.begun });
+            return Ok(None);
+        }
+        for (flow, of_client) in flows.iter().zip([true, false]) {
+            for segment in flow.iter().flat_map(|flow| flow.segments()) {
+                if let Some(flow) = flow {
+                    open.kept.add(py, of_client, flow, segment);
+                }
+            }
+        }
+        self.kept_bytes += open.kept.cost();
+        self.open.insert(key, open);
+        Ok(None)
+    }
+
+    /// Take late packets of a closed connection; return false if one of them says more than an acknowledgment.
+    fn take_late<'py>(&mut self, py: Python<'py>, client: &Key, in_order: bool, flows: &Flows<'py>) -> bool {
+        let Some(closed) = self.closed.get_mut(client) else { return false };
+        let mut late: Vec<(bool, &Segments, &Segment)> = Vec::new();
+        for (flow, of_client) in flows.iter().zip([in_order, !in_order]) {
+            if let Some(flow) = flow {
+                late.extend(flow.segments().iter().map(|segment| (of_client, &**flow, segment)));
+            }
+        }
+        late.sort_unstable_by_key(|(_, _, segment)| segment.packet);
+        let mut latest = closed.tcp.latest();
+        let is_bare = |(_, _, segment): &(bool, &Segments, &Segment)| {
+            let silence = segment.time - latest;
+            latest = segment.time;
+            let is_empty = segment.payload.0 == segment.payload.1 && segment.missing == 0 && segment.flags & (FIN | SYN | RST) == 0;
+            is_empty && segment.window > 0 && (0..=self.bounds.1).contains(&silence)
+        };
+        if !late.iter().all(is_bare) {
+            return false;
+        }
+        for (of_client, flow, segment) in late {
+            closed.tcp.take(of_client, segment, flow.bytes(py, segment, segment.options), self.bounds);
+        }
+        true
+    }
+
+    /// Forget closed connections of which no packets come any more.
+    fn forget_closed(&mut self, time: i64) {
+        while let Some((_, key)) = self.closings.front() {
+            if self.closed.get(key).is_some_and(|closed| time - closed.tcp.latest() <= 2 * self.bounds.1) {
+                break;
+            }
+            self.closed.remove(key);
+            self.closings.pop_front();
+        }
+    }
+
+    /// Give up the connections of which most is kept, if too much is.
+    fn release_largest(&mut self) -> Vec<(Key, Kept)> {
+        let mut released = Vec::new();
+        if self.kept_bytes > KEPT_MAX_BYTES {
+            let mut costs: Vec<(usize, i64, Key)> =
+                self.open.iter().map(|(key, open)| (open.kept.cost(), -open.tcp.begun(), *key)).collect();
+            costs.sort_unstable();
+            while let Some((cost, _, key)) = costs.pop().filter(|_| self.kept_bytes > KEPT_MAX_BYTES / 2) {
+                self.kept_bytes -= cost;
+                released.extend(self.open.remove(&key).map(|open| (key, open.kept)));
+            }
+        }
+        released
+    }
+}
+
+fn reverse(key: &Key) -> Key {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *key;
+    [e, f, g, h, a, b, c, d, k, l, i, j]
+}
+
+fn flow_key(key: &Bound<'_, PyAny>) -> Option<Key> {
+    Key::try_from(key.cast::<PyBytes>().ok()?.as_bytes()).ok()
+}
+
+/// Return the packets of some connections, in their order.
+fn packets_of<'py>(py: Python<'py>, released: Vec<(Key, Kept)>) -> PyResult<Vec<KeyedSegment<'py>>> {
+    let mut packets = Vec::new();
+    for (key, kept) in released {
+        let keys = [reverse(&key), key].map(|key| PyBytes::new(py, &key));
+        let (sides, segments) = kept.segments(py);
+        for (place, of_client) in sides.into_iter().enumerate() {
+            packets.push((segments.segments[place].packet, keys[usize::from(of_client)].clone(), segments.tuple(py, place)?));
+        }
+    }
+    packets.sort_unstable_by_key(|(packet, _, _)| *packet);
+    Ok(packets.into_iter().map(|(_, key, segment)| (key, segment)).collect())
+}

@@ -1,0 +1,98 @@
+"""Short connections that the compiled reader reads itself, TCP and session included, as long as all of them is plain.
+
+It takes those that begin with a SYN, many of them at a call, and keeps their packets while they are open. Where a connection turns out not
+to be plain, or grows long, the assembler and the session get its packets from its first one on: what they know of it then is what they
+would have known, and the rows of these packets have been given before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.dissect.column_batch import ColumnBatch
+from pulsarscope.engine.connection import nothing_left
+from pulsarscope.engine.ordering import FILE_SHIFT
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
+    IDLE_CONNECTION_NANOSECONDS,
+    OPEN_CONNECTIONS_MAX,
+    RESET_WINDOW_BYTES,
+    SILENT_CONNECTIONS_MAX,
+)
+from pulsarscope.model.platform import load_native
+from pulsarscope.tcp.complete_connections import closed_connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pulsarscope.capture import Block, Inputs, Segment
+    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.engine.timelines import Timelines
+    from pulsarscope.tcp import Assembler
+
+
+class ShortConnections:
+    """Short connections of one vantage point, beside those of an assembler."""
+
+    def __init__(self, dissector: Dissector, inputs: Inputs, timelines: Timelines) -> None:
+        """Begin without any; `timelines` must be in columns."""
+        native, _ = load_native()
+        largest, padding = dissector.compiled.sizes
+        bounds = IDLE_CONNECTION_NANOSECONDS, CLOSED_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
+        self._compiled: Any = native.ShortConnections(bounds, (dissector.framing.smallest, largest, padding))
+        self._dissector = dissector
+        self._inputs = inputs
+        self._timelines = timelines
+        self._file = 0
+
+    def read(self, block: Block, following_start: int | None, assembler: Assembler) -> int:
+        """Read the flows of a block that are of these connections, and leave it the others; return how many connections began.
+
+        `following_start`: see `Assembler.feed`.
+        """
+        time = block.last_time if following_start is None else min(block.last_time, following_start)
+        if block.file != self._file:
+            self.hand_over(assembler)
+            self._file = block.file
+        source = self._inputs.source(block.file)
+        columns = self._dissector.compiled.frames()
+        names = source, block.file, self._dissector.name, CLIENT, SERVER
+        block.flows, begun, packets, closed = self._compiled.read(columns, block.flows, assembler.table, names, time)
+        self._catch_up(packets, assembler)
+        self._put_back(closed, assembler)
+        if len(columns):
+            self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns))
+        if self._compiled.open + assembler.unfinished > min(OPEN_CONNECTIONS_MAX, SILENT_CONNECTIONS_MAX):
+            self.hand_over(assembler)
+        if self._compiled.closed > assembler.closed_room(len(block.control)):
+            self._put_back(self._compiled.take_closed(), assembler)
+        return int(begun)
+
+    def hand_over(self, assembler: Assembler, *, closed: bool = False) -> None:
+        """Let the assembler go on with all open connections; with those that are `closed`, too."""
+        self._catch_up(self._compiled.end(all=True), assembler)
+        if closed:
+            self._put_back(self._compiled.take_closed(), assembler)
+
+    def end(self, assembler: Assembler) -> None:
+        """End all connections, as their capture does; let the assembler go on with those of which there is something to say."""
+        self._catch_up(self._compiled.end(all=False), assembler)
+        self._compiled.take_closed()
+
+    def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
+        """Bring connections to where they are, by their packets."""
+        if packets:
+            self._timelines.catch_up(assembler.replay(packets, self._file))
+
+    def _put_back(self, closed: Iterable[tuple[Any, ...]], assembler: Assembler) -> None:
+        """Let the assembler take the late packets of closed connections."""
+        for key, recognised, name, found in closed:
+            connection = closed_connection(key, self._file_of(name), found)
+            assembler.adopt(connection)
+            rest = nothing_left(self._inputs.source(connection.file), self._dissector.name if recognised else None)
+            self._timelines.table[connection.name] = rest
+
+    @staticmethod
+    def _file_of(name: str) -> int:
+        return int(name.partition(":")[0])
