@@ -55,27 +55,37 @@ pub struct MessageLines {
     head: Vec<u8>,
     own_json: Py<PyAny>,
     shared_json: Py<PyAny>,
+    values: Py<PyAny>,
     out: Mutex<Vec<u8>>,
 }
 
 #[pymethods]
 impl MessageLines {
     /// `kind`: tag of rows of messages; `names`: of their columns; `times`: those that hold times; `own_json`: returns the values of a
-    /// column, given its name and its values, as texts, numbers and JSON in bytes; `shared_json`: returns the JSON of a value.
+    /// column, given its name and its values, as texts, numbers and JSON in bytes; `shared_json`: returns the JSON of a value; `values`:
+    /// returns the values of a row, a tuple in the order of the names.
     #[new]
-    fn new(kind: &str, names: &Bound<'_, PyTuple>, times: HashSet<String>, own_json: Py<PyAny>, shared_json: Py<PyAny>) -> PyResult<Self> {
+    fn new(
+        kind: &str,
+        names: &Bound<'_, PyTuple>,
+        times: HashSet<String>,
+        own_json: Py<PyAny>,
+        shared_json: Py<PyAny>,
+        values: Py<PyAny>,
+    ) -> PyResult<Self> {
         let mut head = b"{\"record\":".to_vec();
         json::string(kind, &mut head);
         let mut columns = Vec::new();
         for name in names {
             let name = name.cast_into::<PyString>()?;
             let text = name.to_cow()?;
+            let name = PyString::intern(name.py(), &text);
             let mut quoted = b",".to_vec();
             json::string(&text, &mut quoted);
             quoted.push(b':');
             columns.push((name.clone().unbind(), quoted, times.contains(text.as_ref())));
         }
-        Ok(MessageLines { columns, head, own_json, shared_json, out: Mutex::default() })
+        Ok(MessageLines { columns, head, own_json, shared_json, values, out: Mutex::default() })
     }
 
     /// Return the lines of entries: of each the row that its messages share, their number, and the columns that they have for themselves.
@@ -112,9 +122,18 @@ impl MessageLines {
         // that; the size of that without the name; and its values.
         let mut parts: Vec<(Vec<u8>, usize, usize, Column<'py>)> = Vec::with_capacity(own.len());
         let mut fixed = self.head.clone();
-        for (name, quoted, is_time) in &self.columns {
+        let values = self.values.bind(py).call1((shared,))?.cast_into::<PyTuple>()?;
+        let mut owned: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = own.iter().collect();
+        for (name, _) in &mut owned {
+            if !self.columns.iter().any(|(known, ..)| known.is(&*name)) {
+                *name = PyString::intern(py, &name.cast::<PyString>()?.to_cow()?).into_any();
+                // equal ones need not be the same object
+            }
+        }
+        for ((name, quoted, is_time), value) in self.columns.iter().zip(values.iter()) {
             let name = name.bind(py);
-            if let Some(values) = own.get_item(name)? {
+            if let Some(place) = owned.iter().position(|(other, _)| other.is(name)) {
+                let (_, values) = owned.swap_remove(place);
                 let column = match values.cast_into::<MessageColumn>() {
                     Ok(compiled) => Column::Compiled(compiled),
                     Err(other) => {
@@ -128,7 +147,6 @@ impl MessageLines {
                 parts.push((std::mem::take(&mut fixed), size, nameless, column));
                 continue;
             }
-            let value = shared.getattr(name)?;
             if value.is_none() {
                 continue;
             }

@@ -370,8 +370,7 @@ impl<'py> State<'_, 'py> {
         let (claimed, published, broker_time, index) = (values.claimed, values.published, values.broker_time, values.index);
         let of_batch = values![none(), claimed, none(), none(), none(), none(), published, none(), none(), broker_time, index];
         let rest = values![values.redelivered, none(), none(), codec, false];
-        let unknown = (0..10).map(|_| none());
-        let values: Vec<_> = of_frame.into_iter().chain(of_session).chain(of_batch).chain(rest).chain(unknown).collect();
+        let values: Vec<_> = of_frame.into_iter().chain(of_session).chain(of_batch).chain(rest).collect(); // all others are absent
         let row = opening.row.call1(PyTuple::new(py, values)?)?;
         row.setattr(intern!(py, "status"), intern!(py, "ok"))?;
         Ok(row)

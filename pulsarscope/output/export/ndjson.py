@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ROWS, EntryMessages, MessageRow, columns, row_type
@@ -146,7 +147,8 @@ class JsonLines:
     @cached_property
     def _message_lines(self) -> Any:
         native, _ = load_native()
-        return native.MessageLines(MessageRow.kind, MessageRow.__struct_fields__, {"time", *_MESSAGE_TIMES}, self._own_json, self._json)
+        times = {"time", *_MESSAGE_TIMES}
+        return native.MessageLines(MessageRow.kind, MessageRow.__struct_fields__, times, self._own_json, self._json, astuple)
 
     def _own_json(self, name: str, values: Sequence[Any]) -> Iterable[Any]:
         """Return the values of a column of messages as the compiled reader takes them: texts, numbers, and JSON in bytes."""

@@ -51,6 +51,8 @@ class Sent(msgspec.Struct, gc=False):
     entry: Entry | None
     ticket: int = 0
     """Key of its messages among those that wait."""
+    weight: int = 0
+    """Size of these, as they are counted."""
 
 
 class Sends:
@@ -134,10 +136,11 @@ class Sends:
     def hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
         """Let the messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
         self._tickets = sent.ticket = self._tickets + 1
+        sent.weight = weight = entry.weight()
         self._holding = self._holding or {}
         self._holding[sent.ticket] = sent
         self._held_rows += entry.count
-        self._held_bytes += entry.weight()
+        self._held_bytes += weight
         while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
             while self._oldest not in self._holding:  # as in `Pairing.ask`
                 self._oldest += 1
@@ -150,7 +153,7 @@ class Sends:
             return
         if self._holding.pop(sent.ticket, None) is not None:
             self._held_rows -= entry.count
-            self._held_bytes -= entry.weight()
+            self._held_bytes -= sent.weight
         if message_id is not None:
             entry.set_id(message_id)
         events.append(entry)
