@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.inputs.private_keys import read_key_files
-from pulsarscope.model.errors import OutputError
+from pulsarscope.model.errors import CaptureError, OutputError
 from pulsarscope.model.records import ROWS, FindingRow, Row
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import reader
 from tests.scenarios.capture_bytes import Pcapng
+from tests.scenarios.capture_mutations import Corpus, corpus_options
 from tests.scenarios.inside import Inside
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
@@ -205,6 +207,28 @@ def test_facts_that_are_evaluated_early_are_the_same(
     want, found = ([row[0] for row in told(jobs.run([everything], options, count))[:-5]] for count in (1, 3))
     assert any(b"memory-cap" in row for row in want)
     assert found == want
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("mode", ["off", "require"])
+def test_changed_captures_tell_what_one_process_tells(tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mode == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    monkeypatch.setattr("pulsarscope.engine.facts.FACTS_MAX_BYTES", 4_000)
+    monkeypatch.setattr("pulsarscope.engine.parallel.shares.SAMPLE_PACKETS", 2)
+    monkeypatch.setattr("pulsarscope.engine.parallel.shares.SAMPLE_MAX_PACKETS", 3)
+    corpus, options = Corpus(CAPTURES, corpus_options()), Options(ALL_RECORDS, rules=True)
+    inputs = iter(range(120))
+    with reader(mode):
+        while files := [corpus.input(5, number).data for number in islice(inputs, 4)]:  # tunnels, fragments, TLS, ports used again …
+            for number, data in enumerate(files):
+                (tmp_path / f"{number}.pcap").write_bytes(data)
+            try:
+                want = [row[0] for row in told(jobs.run([str(tmp_path)], options, 1))[:-5]]
+            except CaptureError:
+                continue
+            assert [row[0] for row in told(jobs.run([str(tmp_path)], options, 2))[:-5]] == want
 
 
 def test_what_cannot_be_shared_is_one_process(everything: str, tmp_path: Path) -> None:
