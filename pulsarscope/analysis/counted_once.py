@@ -53,6 +53,9 @@ _connection = attrgetter("connection")
 _OFTEN = frozenset({FrameRow, ExchangeRow})
 """Types of most rows."""
 
+_TOGETHER = frozenset({EntryMessages})
+"""Types of most rows where messages stay together."""
+
 _OF_THE_LEG = frozenset({"capture", "tcp", "tls"})
 """Layers of findings about one leg, whatever it carries."""
 
@@ -164,6 +167,11 @@ class CountedOnce:
         if not self._sizes and _OFTEN.issuperset(map(type, unseen)):  # nothing then changes what is known of connections
             names = set(map(_connection, unseen))
             if (names <= carried or not self._frames_wait) and self._are_counted(names):
+                out += unseen
+                unseen.clear()
+        elif not self._sizes and _TOGETHER.issuperset(map(type, unseen)):
+            named = {(each.shared.connection, each.shared.direction) for each in unseen}
+            if all(connection in self._settled and direction not in COPIES for connection, direction in named):
                 out += unseen
                 unseen.clear()
         while self._sizes or unseen:
