@@ -31,7 +31,6 @@ class OnlyShareDecoder:
         self._checkpoint = checkpoint
         self._waiting = next((state.facts for state in states.values()), None) or WaitingFacts(1)
         self._rules = fact_rules(options)
-        self._has_facts = False
         self._decoder = ShareDecoder(options, batch, states, self._emit)
 
     @property

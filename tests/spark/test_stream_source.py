@@ -369,7 +369,7 @@ def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp
 
 
 @pytest.mark.parametrize("victim", ["driver", "worker"])
-@pytest.mark.parametrize(("continuous", "kind"), [(False, "exchange"), (True, "frame")])
+@pytest.mark.parametrize(("continuous", "kind"), [(False, "exchange"), (True, "frame"), (True, "finding")])
 @pytest.mark.kills
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("can_run")
@@ -425,6 +425,6 @@ def test_every_row_comes_once_whatever_is_killed(tmp_path: Path, victim: str, ki
     captures = [landed for landed in Checkpoint(str(tmp_path / "state")).captures() if not landed.closes]
     assert len(captures) == FILES
     rows = texts([pyarrow.parquet.read_table(tmp_path / "rows.parquet")])
-    want = local(Inputs([landed.path for landed in captures], 0, []), Options(frozenset({kind})))[kind]
+    want = local(Inputs([landed.path for landed in captures], 0, []), options_of(kind))[kind]
     assert len(rows) == len(want), f"CHANCE={seed}, {kills} killed"
     assert rows == want, f"CHANCE={seed}, {kills} killed"
