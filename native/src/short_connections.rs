@@ -140,7 +140,7 @@ pub struct ShortConnections {
     bounds: TcpBounds,
     sizes: Sizes,
     open: HashMap<Key, Box<Open>>,
-    closed: HashMap<Key, Closed>,
+    closed: HashMap<Key, Box<Closed>>, // a table has room for twice as many
     /// Times and keys of those that were closed, block by block.
     closings: VecDeque<(i64, Key)>,
     kept_bytes: usize,
@@ -354,7 +354,7 @@ impl ShortConnections {
         if open.tcp.is_closed() {
             self.closings.push_back((open.tcp.latest(), key));
             let Open { name, tcp, conversation, .. } = *open;
-            self.closed.insert(key, Closed { name, tcp, recognised: conversation.begun });
+            self.closed.insert(key, Box::new(Closed { name, tcp, recognised: conversation.begun }));
             return Ok(None);
         }
         for (flow, of_client) in flows.iter().zip([true, false]) {

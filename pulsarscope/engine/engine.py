@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
 """Gives those of the connections that an engine decodes, each with its position among all."""
 
-STEPS_TOGETHER = 4_096
+STEPS_TOGETHER = 1_024
 """Ends of connections whose rows are made at a time."""
 
 _OF_FILES: RowKey = (LOCATED, -1)
@@ -197,7 +197,7 @@ class Engine:
         self._wake()
         if self._short is not None:
             self._short.end(self._assembler)
-        events = self._assembler.finish()
+        events = self._assembler.finished()
         self._assembler = Assembler()
         return self._end(events)
 

@@ -23,6 +23,7 @@ from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
+from pulsarscope.tcp.connection import ClosedConnection, Connection
 
 PAYLOADS_MAX_BYTES = 16 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
@@ -95,7 +96,7 @@ class Timelines:
         self._gives_messages = MessageRow.kind in options.records
         self._frames = 0  # of the latest part
         self._ended: list[str] = []
-        self._finished: dict[str, ConnectionEvents] = {}
+        self._finished: dict[str, Connection | ClosedConnection] = {}
         """Connections of the part whose rows can be written."""
         self._ledger = Ledger()
         self._touched: list[tuple[str, Timeline]] = []
@@ -140,7 +141,7 @@ class Timelines:
             index_of[name] = index
             connection = event.connection
             if event.finished:
-                self._finished[name] = event
+                self._finished[name] = event.of
             if timeline is None:
                 source = source_of_key(connection.key)
                 settings = self.settings[self._inputs.source(connection.file) if source is None else source]
@@ -308,7 +309,8 @@ class Timelines:
         """Carry out a step of a connection, and append its rows."""
         timeline = self.table[name]
         if isinstance(timeline, EndedTimeline):
-            timeline.finish(self._finished.pop(name).connection, rows)
+            of = self._finished.pop(name)
+            timeline.finish(of.connection() if isinstance(of, ClosedConnection) else of, rows)
             del self.table[name]
         elif frames is None:
             self._close(name, timeline, rows)

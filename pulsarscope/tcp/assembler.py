@@ -90,7 +90,7 @@ class Assembler(ConnectionTable):
         self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken)
         if block.owners:
             _note_owners(block, self._touched)
-        return self._end_block(file, block.last_packet)
+        return [*self._end_block(file, block.last_packet)]
 
     def replay(self, packets: Iterable[tuple[bytes, Segment]], file: int) -> list[ConnectionEvents]:
         """Process packets of connections that somebody else has followed so far, with their flow keys; return the events of each."""
@@ -98,7 +98,7 @@ class Assembler(ConnectionTable):
         for key, segment in packets:
             self._receive(key, segment, file)
             last = segment[0]
-        return self._end_block(file, last)
+        return [*self._end_block(file, last)]
 
     def adopt(self, connection: Connection) -> None:
         """Take a connection that has ended, of which more packets come."""
@@ -130,7 +130,7 @@ class Assembler(ConnectionTable):
                 if not connection.ended and all(stream.ended for stream in connection.streams):
                     self._close(connection, "fin")
         if time < self._next_expiry:
-            return self._end_block(0, 0) if self._touched else []
+            return [*self._end_block(0, 0)] if self._touched else []
         lossy = time - self._skipped_at < LIVE_UNHEARD_NANOSECONDS
         self._next_expiry = time + (LIVE_UNHEARD_LEAST_NANOSECONDS if lossy else CLOSED_CONNECTION_NANOSECONDS)
         return self.finish_idle(time)
@@ -334,9 +334,9 @@ def _latest(segments: list[Segment]) -> int:
     return latest
 
 
-def _note_owners(block: Block, events: Iterable[ConnectionEvents]) -> None:
+def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnection]) -> None:
     """Record the owners of the sockets in the connections of a block."""
-    for connection in (event.of for event in events if isinstance(event.of, Connection)):
+    for connection in (event.of for event in events if isinstance(event, ConnectionEvents) and isinstance(event.of, Connection)):
         first = connection.packet if connection.file == block.file else 0
         packets = [packet for stream in connection.streams for packet, *_ in block.flows.get(stream.key, ())]
         for packet in sorted(packets):  # as they came, wherever blocks are cut

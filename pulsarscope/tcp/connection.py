@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import msgspec
 
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.copies import identity
+from pulsarscope.tcp.pieces import NO_ITEMS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
 from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Log, Where
@@ -249,6 +251,33 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
     def key(self) -> bytes:
         """Return the key of the connection."""
         return self.of.key
+
+
+class EventList(Sequence[ConnectionEvents]):
+    """Events of connections; those of packed ones, of which very many are finished at once, are made when they are asked for."""
+
+    def __init__(self, touched: list[ConnectionEvents | ClosedConnection]) -> None:
+        """Take events, and in the place of them packed connections that have finished."""
+        self._touched = touched
+
+    def __len__(self) -> int:
+        return len(self._touched)
+
+    @overload
+    def __getitem__(self, index: int) -> ConnectionEvents: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[ConnectionEvents]: ...
+
+    def __getitem__(self, index: int | slice) -> ConnectionEvents | list[ConnectionEvents]:
+        return [*map(_events_of, self._touched[index])] if isinstance(index, slice) else _events_of(self._touched[index])
+
+    def __iter__(self) -> Iterator[ConnectionEvents]:
+        return map(_events_of, self._touched)
+
+
+def _events_of(touched: ConnectionEvents | ClosedConnection) -> ConnectionEvents:
+    return touched if isinstance(touched, ConnectionEvents) else ConnectionEvents(touched, 0, NO_ITEMS, finished=True)
 
 
 _APART = frozenset({"key", "name", "index", "streams", "items", "log"})

@@ -18,9 +18,8 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
-from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, pack
+from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
-from pulsarscope.tcp.pieces import NO_ITEMS
 from pulsarscope.tcp.stream import UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
@@ -45,7 +44,8 @@ class ConnectionTable:
         self._unlisted = 0
         """Connections without data that have no rows, and are not reported yet; the first of them stands for all and has one."""
         self._first_unlisted: Connection | None = None
-        self._touched: list[ConnectionEvents] = []
+        self._touched: list[ConnectionEvents | ClosedConnection] = []
+        """Events of the current block; a packed connection has finished without any other."""
         self._buffering: dict[Connection, None] = {}
         """Connections with buffered segments, the longest-waiting first."""
         self.buffered_bytes = 0
@@ -120,17 +120,25 @@ class ConnectionTable:
 
     def finish(self) -> list[ConnectionEvents]:
         """End the capture: deliver all buffered segments and finish all connections."""
-        for connection in sorted(set(self._table.values()), key=position):
+        return [*self.finished()]
+
+    def finished(self) -> EventList:
+        """End the capture as `finish`, without an object for each of very many closed connections."""
+        for connection in self._in_order():
             self._end_and_finish(connection)
         self._report_unlisted()
         return self._end_block(0, 0)
+
+    def _in_order(self) -> list[Connection | ClosedConnection]:
+        """Return the unfinished connections in the order in which they began; there may be very many."""
+        return sorted((connection for key, connection in self._table.items() if key == connection.key), key=position)
 
     def finish_idle(self, time: int) -> list[ConnectionEvents]:
         """Finish the connections that were closed, or had their last packet, so long before `time` that nothing of them follows.
 
         Those that packets were skipped of since may have been closed unseen.
         """
-        connections = sorted(set(self._table.values()), key=position)
+        connections = self._in_order()
         unheard = {connection for connection in connections if not connection.ended and connection.end < self._skipped_at}
         silent = sorted((connection.end for connection in unheard if time - connection.end > LIVE_UNHEARD_LEAST_NANOSECONDS), reverse=True)
         since = max(time - LIVE_UNHEARD_NANOSECONDS, *silent[LIVE_UNHEARD_MAX:][:1], 0)
@@ -140,7 +148,7 @@ class ConnectionTable:
                 self._end_and_finish(connection)
         self._closed = deque(connection for connection in self._closed if not connection.finished)
         self._report_unlisted()
-        return self._end_block(0, 0)
+        return [*self._end_block(0, 0)]
 
     def _close(self, connection: Connection, how: Literal["fin", "rst"]) -> None:
         """Close a connection; it stays in the table to count late packets."""
@@ -224,7 +232,7 @@ class ConnectionTable:
             self._finish(connection.whole)
         elif not connection.dropped:
             connection.dropped = True
-            self._touched.append(ConnectionEvents(connection, 0, NO_ITEMS, finished=True))
+            self._touched.append(connection)
             for key in connection.keys:
                 del self._table[key]
 
@@ -317,10 +325,10 @@ class ConnectionTable:
         text = f"{connection.endpoint(index)} reset the connection{more}."
         self._note(connection, "connection-reset", text, {"direction": index, "waiting": waiting}, where)
 
-    def _end_block(self, file: int, last_packet: int) -> list[ConnectionEvents]:
+    def _end_block(self, file: int, last_packet: int) -> EventList:
         """End a block: apply the process-wide bounds, sort the findings, release references; return the events."""
         for events in self._touched:
-            if isinstance(events.of, Connection):
+            if isinstance(events, ConnectionEvents) and isinstance(events.of, Connection):
                 self._account(events.of)
         if self.buffered_bytes > MEMORY_MAX_BYTES:
             self._evict_waiting()
@@ -333,8 +341,7 @@ class ConnectionTable:
         self._generation += 1
         comparable = []
         for events in touched:
-            connection = events.of
-            if not isinstance(connection, Connection):
+            if not isinstance(events, ConnectionEvents) or not isinstance(connection := events.of, Connection):
                 continue
             connection.events = None
             if not connection.announced and (connection.streams[0].segments or connection.streams[1].segments):
@@ -356,7 +363,7 @@ class ConnectionTable:
         while self._comparable and (self._comparable_bytes > OVERLAP_MEMORY_MAX_BYTES or self._is_past(file, last_packet)):
             self._drop_oldest()
         self._pack_closed()
-        return touched
+        return EventList(touched)
 
     def _is_past(self, file: int, packet: int) -> bool:
         """Return True when no packet of a file from `packet` on is compared with the data of the oldest block."""

@@ -122,3 +122,16 @@ def test_it_is_finished_a_minute_after_its_last_packet(late: bool) -> None:
     finished = [event.name for block in tape.blocks([last, last + 4]) for event in assembler.feed(block) if event.finished]
     assert finished == ["0:1"]
     assert {event.name for event in assembler.finish() if event.finished} == {f"0:{last + 1}"}
+
+
+def test_the_last_events_are_those_of_a_list_however_they_are_asked_for() -> None:
+    assembler, again = Assembler(), Assembler()
+    tape = closed()
+    tape.open(1)
+    for each in (assembler, again):
+        for block in tape.blocks():
+            each.feed(block)
+    events, expected = assembler.finished(), again.finish()
+    assert [(event.name, event.finished) for event in events] == [(event.name, event.finished) for event in expected]
+    assert [event.name for event in events[:]] == [events[index].name for index in range(len(events))] == ["0:1", "0:6"]
+    assert [event.connection.packets for event in events] == [event.connection.packets for event in expected] == [5, 3]
