@@ -36,7 +36,7 @@ def watch(request: PipelineRequest) -> int:
     options, out = table_options(request), _absolute(output_folder(request))
     partition_by(request)
     require_distributions(request.spark.master)
-    from pulsarscope.spark.capture_stream import CaptureStream, Stopped
+    from pulsarscope.spark.capture_stream import CaptureStream, Stopped, stopped_by
     from pulsarscope.spark.checkpoint import Checkpoint
     from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
     from pulsarscope.spark.table_files import locate, written_alone
@@ -65,6 +65,7 @@ def watch(request: PipelineRequest) -> int:
             Interrupts(),
             session(request.spark.master, spark_settings(request.spark)) as spark,
             handled(lambda *_: stopping.set()),
+            stopped_by(stopping),
             ExitStack() as stack,
         ):
             stream = CaptureStream(
@@ -104,7 +105,7 @@ def follow(landing: LandingFolder, stream: CaptureStream, every: float, stopping
 
 def _warn_of_grown(landing: LandingFolder) -> None:
     for path in landing.grown:
-        warn(f"{path} was not complete when it was decoded: its later packets are missing")
+        warn(f"{path} has grown since it was listed: its later packets may be missing")
 
 
 def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:

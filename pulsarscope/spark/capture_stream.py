@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from pulsarscope.spark.flow_shares import SHARES_MAX
 from pulsarscope.spark.partition import Evaluation, Job
 from pulsarscope.spark.source import TABLES, table_source
 from pulsarscope.spark.source_options import SourceOptions, StreamOptions
+from pulsarscope.spark.spark_session import is_spark_error
 from pulsarscope.spark.table_files import TableFile, final_names, finish_files, sync_files
 from pulsarscope.spark.tables import outcome, run_tasks
 from pulsarscope.spark.waiting_facts import WaitingFacts
@@ -74,6 +76,17 @@ class Stopped(Exception):  # noqa: N818 - not an error
     """The stream stopped on request."""
 
 
+@contextmanager
+def stopped_by(stopping: Event) -> Iterator[None]:
+    """Raise Stopped for what Spark raises after a signal: one to the group of processes ends Java, too."""
+    try:
+        yield
+    except Exception as error:
+        if stopping.is_set() and is_spark_error(error):
+            raise Stopped from error
+        raise
+
+
 class CaptureStream:
     """Stream of captures at its latest commit."""
 
@@ -119,7 +132,8 @@ class CaptureStream:
     def decode(self, landed: Sequence[LandedCapture], seconds: float = inf, *, stopping: Callable[[], bool] = lambda: False) -> None:
         """Append captures to the list, and decode it for so long, unless nothing is left.
 
-        What is not decoded then is decoded meanwhile, and in later calls. Raises Stopped when `stopping` returned True.
+        What is not decoded then is decoded meanwhile, and in later calls: the query runs, or its error is raised, whatever `seconds` is.
+        Raises Stopped when `stopping` returned True.
         """
         if landed:
             self.captures += landed  # first, as the query sees what the checkpoint lists
@@ -128,7 +142,7 @@ class CaptureStream:
 
     def _decode_listed(self, stopping: Callable[[], bool], seconds: float = inf) -> None:
         end = time.monotonic() + seconds
-        while self._committed.files < len(self.captures) and (left := end - time.monotonic()) > 0:
+        while self._committed.files < len(self.captures):
             if self._query is None:
                 self._starts += 1
                 self._query = self._started()
@@ -140,6 +154,8 @@ class CaptureStream:
                 if TOO_SLOW not in str(cause) or self._starts == STARTS_MAX:
                     raise cause from None
                 continue
+            if (left := end - time.monotonic()) <= 0:
+                return
             self._has_committed.wait(min(STOP_POLL_SECONDS, left))
             self._has_committed.clear()
 

@@ -159,7 +159,7 @@ class LandingFolder:
     @staticmethod
     def _probe(file: _File) -> None:
         file.first_time, refusal, looks_like = probe(file.path, open_path)
-        # Files of other known formats are ignored; all others are captures, damaged ones included.
+        # Other files are ignored, as in a folder that `decode` reads; a damaged capture is not.
         file.is_capture = refusal is None or not looks_like
 
     def _is_finished(self, file: _File, now: float) -> bool:

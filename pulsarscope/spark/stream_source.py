@@ -144,13 +144,16 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             display_filter.begin(batch)
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
+        count = 0
         for part in batch.divided():
             decoder = self._decoder(engine_options, part, states)
             for rows in decoder.rows():
-                waiting += rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
-                if waiting and (engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX):
+                passed = rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
+                waiting += passed
+                count += count_rows(passed)
+                if waiting and (engine_options.payload is not None or count >= ROWS_MAX):
                     yield made.batch(waiting)
-                    waiting = []
+                    waiting, count = [], 0
             states = decoder.snapshot()
         if waiting:
             yield made.batch(waiting)

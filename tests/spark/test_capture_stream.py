@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from shutil import copy
+from threading import Event
 from typing import Any
 
 import pyarrow.parquet
@@ -19,9 +20,10 @@ import pytest
 
 from benchmarks.traffic import short_connections
 from pulsarscope.capture import Inputs, expand_inputs
+from pulsarscope.model.errors import OutputError
 from pulsarscope.model.records import ALL
 from pulsarscope.spark import table_files
-from pulsarscope.spark.checkpoint import Checkpoint, Commit
+from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
 from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
 from tests.scenarios.capturefile import write_pcap, write_pcapng
 from tests.scenarios.options import Options
@@ -30,6 +32,7 @@ from tests.spark.inside import BY_DEFAULT, EVERYTHING, cut, local, ring, written
 
 capture_stream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'")
 CaptureStream = capture_stream.CaptureStream
+StreamingQueryException = capture_stream.StreamingQueryException
 
 
 class Watched:
@@ -138,6 +141,61 @@ def test_what_was_listed_is_decoded_before_more_is(spark: Any, captures: Path, t
     assert ends == [2, 4]
 
 
+class Query:
+    """Query that goes on, or has ended with an error."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    def awaitTermination(self, seconds: float) -> bool:  # noqa: N802 - Spark's name
+        del seconds
+        if self._error is not None:
+            raise self._error
+        return False
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.0, -1.0])
+def test_no_look_takes_too_long_for_the_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float) -> None:
+    """It starts, and what ends it is raised, even if a look for captures has taken all of the time between two."""
+    errors = None, StreamingQueryException("failed to connect back"), StreamingQueryException("disk full")
+    queries = map(Query, errors)
+    started: list[Query] = []
+
+    def start() -> Query:
+        started.append(next(queries))
+        return started[-1]
+
+    kept = Checkpoint(str(tmp_path / "kept"))
+    kept.create({})
+    stream = CaptureStream(None, kept, str(tmp_path / "out"), EVERYTHING, "parquet", 2, lambda _: None)
+    monkeypatch.setattr(stream, "_started", start)
+    landed = [LandedCapture(0, "a.pcap", None, 24, 0, 0, "a")]
+    stream.decode(landed, seconds)
+    stream.decode([], seconds)
+    assert len(started) == 1
+    stream._query = None  # Spark has ended it, and the next one cannot start in time
+    with pytest.raises(StreamingQueryException, match="disk full"):
+        stream.decode([], seconds)
+    assert len(started) == 3
+
+
+@pytest.mark.parametrize(
+    ("stops", "error", "kind"),
+    [
+        (True, StreamingQueryException("stopped"), capture_stream.Stopped),
+        (True, ConnectionRefusedError(), capture_stream.Stopped),
+        (False, ConnectionRefusedError(), ConnectionRefusedError),
+        (True, OutputError("disk full"), OutputError),
+    ],
+)
+def test_what_spark_raises_after_a_signal_is_the_end(*, stops: bool, error: Exception, kind: type[Exception]) -> None:
+    stopping = Event()
+    if stops:
+        stopping.set()
+    with pytest.raises(kind), capture_stream.stopped_by(stopping):
+        raise error
+
+
 def test_captures_are_listed_while_others_are_decoded(spark: Any, captures: Path, tmp_path: Path) -> None:
     """The caller looks for them meanwhile."""
     watched = Watched(spark, tmp_path)
@@ -146,9 +204,8 @@ def test_captures_are_listed_while_others_are_decoded(spark: Any, captures: Path
     for path in cut(captures / "quickstart.pcapng", tmp_path, [0.3, 0.5]).paths:
         copy(path, watched.landing)
         stream.decode(folder.poll(0, take_all=True), 0)
-    assert (watched.batches, len(stream.captures)) == ([], 3)
+    assert len(stream.captures) == 3
     stream.decode([], 0.01)
-    assert not watched.batches
     stream.decode([])
     assert sum(batch.files for batch in watched.batches) == 3
     watched.advance(stream, ends=True)
