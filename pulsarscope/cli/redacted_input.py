@@ -78,7 +78,7 @@ def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, o
     from pulsarscope.filter import ChosenRows  # most runs have no filter
 
     chosen = ChosenRows(row_filter, row_filter.seen)
-    options = msgspec.structs.replace(options, message_columns=None, columns=False, together=False)
+    options = msgspec.structs.replace(options, message_columns=None, columns=False, together=False, anchors=False)
     for learning in (True, False) if row_filter.learn is not None else (False,):
         run = start_run(files, options, request.jobs)
         row_filter.begin(run)
