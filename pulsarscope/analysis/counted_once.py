@@ -272,8 +272,8 @@ class CountedOnce:
         return row
 
     def _is_to_split(self, row: Any) -> bool:
-        """Return True for messages of several entries, each of which may come on another leg, too."""
-        return type(row) is EntryMessages and row.is_of_several and not self._is_settled(row.shared)
+        """Return True for messages of entries of their own, each of which may come on another leg, too."""
+        return type(row) is EntryMessages and row.is_run and not self._is_settled(row.shared)
 
     def _frame_must_wait(self, row: FrameRow) -> bool:
         """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""

@@ -378,9 +378,9 @@ class EntryMessages(msgspec.Struct, gc=False):
     """Values of each, by column, in place of the shared ones."""
 
     @property
-    def is_of_several(self) -> bool:
-        """True for messages of several entries."""
-        return self.count > 1 and self.shared.batch_size is None
+    def is_run(self) -> bool:
+        """True for messages that are no parts of a batch, even for one of them: what tells their entries apart is in the columns."""
+        return self.shared.batch_size is None and "packet" in self.columns
 
     def rows(self) -> list[MessageRow]:
         """Return the rows."""

@@ -93,12 +93,18 @@ def test_messages_of_several_entries_are_kept_as_their_rows_are(
         messages = [row for row in rows if not isinstance(row, FrameRow)]
         want = kept(messages)
         for sizes in ((1_000_000,), (3, 1)):
-            out = kept(together(messages), sizes)
-            assert [row for each in out for row in (each.rows() if type(each) is EntryMessages else [each])] == want
+            assert each_row(kept(together(messages), sizes)) == want
+        for name in {row.connection for row in messages if isinstance(row, MessageRow)}:
+            out = [each for row in messages for each in (together([row]) if getattr(row, "connection", None) == name else [row])]
+            assert each_row(kept(out)) == want
+
+
+def each_row(rows: list[Any]) -> list[Any]:
+    return [row for each in rows for row in (each.rows() if type(each) is EntryMessages else [each])]
 
 
 def together(rows: list[Any]) -> list[Any]:
-    """The rows, of which messages of one connection that stand one behind the other are one object."""
+    """The rows, of which messages of one connection that stand one behind the other are one object, even one alone."""
     out: list[Any] = []
     for (is_message, _), group in groupby(rows, lambda row: (isinstance(row, MessageRow), getattr(row, "connection", None))):
         of_group = [*group]

@@ -201,7 +201,7 @@ def test_messages_one_behind_the_other_stay_together(tmp_path: Path) -> None:
     options = Options(frozenset({"message"}), rows_max=ROWS_MAX, together=True, dissectors=dissectors_of("require"))
     with reader("require"):
         rows = [row for part in run_files([str(path)], options, 1) for row in part.rows]
-    assert [(type(row), row.count, row.is_of_several) for row in rows] == [(EntryMessages, 41, True), (EntryMessages, 40, True)]
+    assert [(type(row), row.count, row.is_run) for row in rows] == [(EntryMessages, 41, True), (EntryMessages, 40, True)]
     singles = [single for row in rows for single in row.rows()]
     assert [(row.direction, row.sequence_id, row.entry) for row in singles] == [
         ("produce", 1 << 20, 0),
