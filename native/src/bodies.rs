@@ -10,7 +10,7 @@ use crate::frames::{Entry, Frames, Run};
 use crate::pieces::{Joined, Pieces, Place, Places, Waiting};
 use crate::tables::Tables;
 
-/// Bytes of a frame within which it must have its command and metadata. Those of more are read as a whole.
+/// Bytes at the beginning of a frame in which its command and metadata must end; a frame with longer ones is read as a whole.
 const HEAD_BYTES: usize = 2048;
 /// Bytes that are brought together for a checksum: what the processor computes at once, three stretches of 8 KiB side by side.
 const STEP_BYTES: usize = 24 << 10;

@@ -17,10 +17,10 @@ use crate::session::State;
 use crate::tables::{Role, Value};
 use crate::wire::Bytes;
 
-/// Messages of a run, and bytes of their metadata, at most: what takes entries takes those of more one by one.
+/// Largest number of messages of a run, and of bytes of their metadata; the next message begins another run.
 const RUN_MAX: usize = 1024;
 const RUN_MAX_BYTES: usize = 256 << 10;
-/// Metadata of a message, at most, and of a SEND without its payload what is not counted as large.
+/// Largest metadata of a message, and size of a SEND without its payload up to which it is not counted as large.
 const METADATA_MAX_BYTES: usize = 4096;
 const COMMON_BYTES: i64 = 256;
 /// Weight of a row that waits, and of each byte of large metadata (`protocols.pulsar.entry.reader.Entry.weight`).
