@@ -2,9 +2,7 @@
 //!
 //! What follows from a packet is what `tcp.assembler` makes of it; of any other packet it must decide.
 
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-
+use crate::closed_connections::{ClosedStream, ClosedTcp};
 use crate::segments::{Segment, FIN, RST, SYN};
 
 const ACK: u8 = 0x10;
@@ -13,13 +11,6 @@ const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;
 /// Bounds of TCP: silence behind which a packet begins another connection, time for late packets of a closed one, both ns, and the farthest
 /// acknowledgment that is believed, bytes.
 pub type TcpBounds = (i64, i64, i64);
-
-/// Sequence number behind a stream, its length, identification, options and size of its newest segment, and its segments with data.
-pub type StreamTuple<'py> = (u32, u32, u16, Bound<'py, PyBytes>, usize, usize);
-
-/// First packet and its time; packet that closes the connection, and its time; last packet and its time; packets; stream of the first FIN,
-/// and the time of that; both streams.
-pub type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), StreamTuple<'py>, StreamTuple<'py>);
 
 struct End {
     packet: i64,
@@ -33,12 +24,12 @@ struct Stream {
     first: u32,
     expected: u32,
     fin: Option<End>,
-    segments: usize,
+    segments: u32,
     /// What the latest packet acknowledges of the other stream.
     acknowledges: Option<u32>,
     identification: u16,
     options: Vec<u8>,
-    size: usize,
+    size: u32,
 }
 
 impl Stream {
@@ -49,9 +40,15 @@ impl Stream {
         Stream { first, expected: first, fin: None, segments: 0, acknowledges, identification, options, size: 0 }
     }
 
-    fn tuple<'py>(&self, py: Python<'py>) -> StreamTuple<'py> {
-        let length = self.expected.wrapping_sub(self.first);
-        (self.expected, length, self.identification, PyBytes::new(py, &self.options), self.size, self.segments)
+    fn closed(&self) -> ClosedStream {
+        ClosedStream {
+            expected: self.expected,
+            length: self.expected.wrapping_sub(self.first),
+            size: self.size,
+            segments: self.segments,
+            identification: self.identification,
+            options: self.options.len() as u8, // a header of TCP has 40 at most
+        }
     }
 }
 
@@ -89,10 +86,6 @@ impl PlainTcp {
         self.begun.0
     }
 
-    pub fn latest(&self) -> i64 {
-        self.last.1
-    }
-
     /// Take the next packet; None if it is not plain.
     pub fn take(&mut self, of_client: bool, segment: &Segment, options: &[u8], bounds: TcpBounds) -> Option<Brings> {
         let closed = self.is_closed();
@@ -126,7 +119,7 @@ impl PlainTcp {
             if size > 0 {
                 own.expected = own.expected.wrapping_add(size);
                 own.segments += 1;
-                (own.identification, own.size) = (segment.identification, size as usize);
+                (own.identification, own.size) = (segment.identification, size);
                 own.options.clear();
                 own.options.extend_from_slice(options);
                 brings = Brings::Data;
@@ -158,17 +151,23 @@ impl PlainTcp {
         is_whole(&self.client, server) && is_whole(server, &self.client)
     }
 
-    /// Return what Python goes on with; None before the connection is closed.
-    pub fn closed<'py>(&self, py: Python<'py>) -> Option<ConnectionTuple<'py>> {
+    /// Return what is kept of it; None before the connection is closed.
+    pub fn closed(&self) -> Option<ClosedTcp> {
         let server = self.server.as_ref()?;
         let streams = [&self.client, server];
         let fins = [self.client.fin.as_ref()?, server.fin.as_ref()?];
         let first = usize::from((fins[0].time, fins[0].packet) >= (fins[1].time, fins[1].packet));
         let expected = streams[1 - first].expected;
         let is_answer = fins[first].acknowledgment.is_some_and(|number| number.wrapping_sub(expected) as i32 > 0);
-        let closed_by = if is_answer { 1 - first } else { first };
-        let last = fins[1 - first];
-        let closing = (closed_by, fins[first].time);
-        Some((self.begun, (last.packet, last.time), self.last, self.packets, closing, self.client.tuple(py), server.tuple(py)))
+        Some(ClosedTcp {
+            begun: self.begun,
+            closing: (fins[1 - first].packet, fins[1 - first].time),
+            last: self.last,
+            packets: self.packets,
+            closing_time: fins[first].time,
+            closed_by_server: (first == 1) != is_answer,
+            streams: streams.map(Stream::closed),
+            options: [&self.client.options[..], &server.options].concat().into(),
+        })
     }
 }

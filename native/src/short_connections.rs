@@ -3,19 +3,18 @@
 //! The packets of each open one are kept. Where one is not plain any more, Python gets them, and reads it from its beginning: so its state
 //! is what it would have been.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::caught;
+use crate::closed_connections::{Closed, ClosedConnections, ClosedTuple, Key};
 use crate::conversation::{Conversation, Sizes, StreamPart};
 use crate::frames::Frames;
 use crate::pieces::Place;
-use crate::plain_tcp::{opens, Brings, ConnectionTuple, PlainTcp, TcpBounds};
+use crate::plain_tcp::{opens, Brings, PlainTcp, TcpBounds};
 use crate::segments::{Segment, Segments, FIN, RST, SYN};
-
-type Key = [u8; 12];
 
 /// Packets and bytes of a connection that are kept; a longer one is none of these.
 const PACKETS_MAX: usize = 512;
@@ -77,6 +76,7 @@ impl Kept {
 
 /// An open connection.
 struct Open {
+    file: i64,
     name: Py<PyString>,
     tcp: PlainTcp,
     conversation: Conversation,
@@ -84,19 +84,6 @@ struct Open {
     rests: [Vec<u8>; 2],
     ends: [i64; 2],
     kept: Kept,
-}
-
-/// A connection that has ended.
-struct Closed {
-    name: Py<PyString>,
-    tcp: PlainTcp,
-    recognised: bool,
-}
-
-impl Closed {
-    fn tuple<'py>(self, py: Python<'py>, key: &Key) -> Option<ClosedTuple<'py>> {
-        Some((PyBytes::new(py, key), self.recognised, self.name, self.tcp.closed(py)?))
-    }
 }
 
 /// Segments of the client and of the server in a block.
@@ -120,9 +107,6 @@ enum Found {
 /// A packet with its flow key.
 type KeyedSegment<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>);
 
-/// Flow key of the client, whether frames were read, name, and what `PlainTcp::closed` says of a closed connection.
-type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, Py<PyString>, ConnectionTuple<'py>);
-
 /// Flows of other connections, how many connections began, and what Python has to do first: packets to read again, in their order, and
 /// closed connections of which packets came.
 type Read<'py> = (Bound<'py, PyDict>, usize, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>);
@@ -140,9 +124,9 @@ pub struct ShortConnections {
     bounds: TcpBounds,
     sizes: Sizes,
     open: HashMap<Key, Box<Open>>,
-    closed: HashMap<Key, Box<Closed>>, // a table has room for twice as many
-    /// Times and keys of those that were closed, block by block.
-    closings: VecDeque<(i64, Key)>,
+    closed: ClosedConnections,
+    /// Those that the block at hand has closed.
+    closing: Vec<Closed>,
     kept_bytes: usize,
 }
 
@@ -151,8 +135,8 @@ impl ShortConnections {
     /// `bounds`: see `TcpBounds`; `sizes`: see `Sizes`.
     #[new]
     fn new(bounds: TcpBounds, sizes: Sizes) -> Self {
-        let (open, closed, closings) = Default::default();
-        ShortConnections { bounds, sizes, open, closed, closings, kept_bytes: 0 }
+        let (open, closed, closing) = Default::default();
+        ShortConnections { bounds, sizes, open, closed, closing, kept_bytes: 0 }
     }
 
     /// Number of open connections.
@@ -184,19 +168,21 @@ impl ShortConnections {
         caught(|| self.read_flows(py, frames, &Arguments { flows, known, names, file }, time))
     }
 
-    /// Give up all open connections, or those of which Python has to say more, as nothing follows; return their packets.
+    /// Give up all open connections, and return their packets; or, as nothing follows, of those of which Python has to say more, and forget
+    /// closed ones.
     fn end<'py>(&mut self, py: Python<'py>, all: bool) -> PyResult<Vec<KeyedSegment<'py>>> {
         let is_quiet = |open: &Open| open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty);
         let released = self.open.drain().filter(|(_, open)| all || !is_quiet(open)).map(|(key, open)| (key, open.kept)).collect();
         self.kept_bytes = 0;
+        if !all {
+            self.closed = ClosedConnections::default();
+        }
         packets_of(py, released)
     }
 
-    /// Give up all closed connections.
-    fn take_closed<'py>(&mut self, py: Python<'py>) -> Vec<ClosedTuple<'py>> {
-        let mut closings = Vec::from(std::mem::take(&mut self.closings));
-        closings.sort_unstable();
-        closings.into_iter().filter_map(|(_, key)| self.closed.remove(&key)?.tuple(py, &key)).collect()
+    /// Give up the closed connections that were closed first, so many at most.
+    fn take_closed<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
+        self.closed.take_oldest(py, most)
     }
 }
 
@@ -217,10 +203,10 @@ impl ShortConnections {
             match self.find(py, key, is_compiled, &flows, of)? {
                 Found::Other => {}
                 Found::Closed(client) => {
-                    if is_compiled && self.take_late(py, &client, client == key, &flows) {
+                    if is_compiled && self.take_late(&client, &flows) {
                         taken.extend([key, back]);
-                    } else if let Some(closed) = self.closed.remove(&client) {
-                        reopened.extend(closed.tuple(py, &client));
+                    } else {
+                        reopened.extend(self.closed.take(py, &client));
                     }
                 }
                 Found::Open(client, mut open) => {
@@ -252,7 +238,8 @@ impl ShortConnections {
                 others.set_item(of_flow, segments)?;
             }
         }
-        self.forget_closed(time); // behind late packets in the block
+        self.closed.add(std::mem::take(&mut self.closing));
+        self.closed.forget(time.saturating_sub(2 * self.bounds.1)); // behind late packets in the block
         Ok((others, begun, packets_of(py, released)?, reopened))
     }
 
@@ -264,7 +251,7 @@ impl ShortConnections {
                 self.kept_bytes -= open.kept.cost();
                 return Ok(Found::Open(client, open));
             }
-            if self.closed.contains_key(&client) {
+            if self.closed.contains(&client) {
                 return Ok(Found::Closed(client));
             }
         }
@@ -277,7 +264,7 @@ impl ShortConnections {
         let name = PyString::new(py, &format!("{}:{}", of.file, syn.packet)).unbind();
         let tcp = PlainTcp::of(syn, flow.bytes(py, syn, syn.options));
         let (conversation, rests, ends, kept) = Default::default();
-        Ok(Found::Open(key, Box::new(Open { name, tcp, conversation, rests, ends, kept })))
+        Ok(Found::Open(key, Box::new(Open { file: of.file, name, tcp, conversation, rests, ends, kept })))
     }
 
     /// Take the packets of an open connection, and put its bytes behind those of others; None if they are not plain, or too many.
@@ -347,14 +334,12 @@ impl ShortConnections {
                 }
             }
         }
-        if open.tcp.is_closed() && open.rests.iter().any(|rest| !rest.is_empty()) {
-            frames.entries.truncate(before);
-            return Ok(Some(open.kept));
-        }
-        if open.tcp.is_closed() {
-            self.closings.push_back((open.tcp.latest(), key));
-            let Open { name, tcp, conversation, .. } = *open;
-            self.closed.insert(key, Box::new(Closed { name, tcp, recognised: conversation.begun }));
+        if let Some(tcp) = open.tcp.closed() {
+            if open.rests.iter().any(|rest| !rest.is_empty()) {
+                frames.entries.truncate(before);
+                return Ok(Some(open.kept));
+            }
+            self.closing.push(Closed { key, file: open.file, recognised: open.conversation.begun, tcp });
             return Ok(None);
         }
         for (flow, of_client) in flows.iter().zip([true, false]) {
@@ -370,40 +355,21 @@ impl ShortConnections {
     }
 
     /// Take late packets of a closed connection; return false if one of them says more than an acknowledgment.
-    fn take_late<'py>(&mut self, py: Python<'py>, client: &Key, in_order: bool, flows: &Flows<'py>) -> bool {
-        let Some(closed) = self.closed.get_mut(client) else { return false };
-        let mut late: Vec<(bool, &Segments, &Segment)> = Vec::new();
-        for (flow, of_client) in flows.iter().zip([in_order, !in_order]) {
-            if let Some(flow) = flow {
-                late.extend(flow.segments().iter().map(|segment| (of_client, &**flow, segment)));
-            }
-        }
-        late.sort_unstable_by_key(|(_, _, segment)| segment.packet);
-        let mut latest = closed.tcp.latest();
-        let is_bare = |(_, _, segment): &(bool, &Segments, &Segment)| {
-            let silence = segment.time - latest;
-            latest = segment.time;
+    fn take_late(&mut self, client: &Key, flows: &Flows<'_>) -> bool {
+        let Some(tcp) = self.closed.get_mut(client) else { return false };
+        let mut late: Vec<&Segment> = flows.iter().flatten().flat_map(|flow| flow.segments()).collect();
+        late.sort_unstable_by_key(|segment| segment.packet);
+        let mut last = tcp.last;
+        for segment in &late {
+            let silence = segment.time - last.1;
+            last = (segment.packet, segment.time);
             let is_empty = segment.payload.0 == segment.payload.1 && segment.missing == 0 && segment.flags & (FIN | SYN | RST) == 0;
-            is_empty && segment.window > 0 && (0..=self.bounds.1).contains(&silence)
-        };
-        if !late.iter().all(is_bare) {
-            return false;
-        }
-        for (of_client, flow, segment) in late {
-            closed.tcp.take(of_client, segment, flow.bytes(py, segment, segment.options), self.bounds);
-        }
-        true
-    }
-
-    /// Forget closed connections of which no packets come any more.
-    fn forget_closed(&mut self, time: i64) {
-        while let Some((_, key)) = self.closings.front() {
-            if self.closed.get(key).is_some_and(|closed| time - closed.tcp.latest() <= 2 * self.bounds.1) {
-                break;
+            if !is_empty || segment.window == 0 || !(0..=self.bounds.1).contains(&silence) {
+                return false;
             }
-            self.closed.remove(key);
-            self.closings.pop_front();
         }
+        (tcp.last, tcp.packets) = (last, tcp.packets + late.len() as i64);
+        true
     }
 
     /// Give up the connections of which most is kept, if too much is.

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pulsarscope.engine.timelines import Timelines
     from pulsarscope.tcp import Assembler
 
+AT_A_TIME = 1_024
+"""Closed connections that become objects at a time."""
+
 
 class ShortConnections:
     """Short connections of one vantage point, beside those of an assembler."""
@@ -66,33 +69,33 @@ class ShortConnections:
         if self._compiled.open + assembler.unfinished > min(OPEN_CONNECTIONS_MAX, SILENT_CONNECTIONS_MAX):
             self.hand_over(assembler)
         if self._compiled.closed > assembler.closed_room(len(block.control)):
-            self._put_back(self._compiled.take_closed(), assembler)
+            self._hand_over_closed(assembler)
         return int(begun)
 
     def hand_over(self, assembler: Assembler, *, closed: bool = False) -> None:
         """Let the assembler go on with all open connections; with those that are `closed`, too."""
         self._catch_up(self._compiled.end(all=True), assembler)
         if closed:
-            self._put_back(self._compiled.take_closed(), assembler)
+            self._hand_over_closed(assembler)
 
     def end(self, assembler: Assembler) -> None:
         """End all connections, as their capture does; let the assembler go on with those of which there is something to say."""
         self._catch_up(self._compiled.end(all=False), assembler)
-        self._compiled.take_closed()
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
         """Bring connections to where they are, by their packets."""
         if packets:
             self._timelines.catch_up(assembler.replay(packets, self._file))
 
-    def _put_back(self, closed: Iterable[tuple[Any, ...]], assembler: Assembler) -> None:
-        """Let the assembler take the late packets of closed connections."""
-        for key, recognised, name, found in closed:
-            connection = closed_connection(key, self._file_of(name), found)
-            assembler.adopt(connection)
-            rest = nothing_left(self._inputs.source(connection.file), self._dissector.name if recognised else None)
-            self._timelines.table[connection.name] = rest
+    def _hand_over_closed(self, assembler: Assembler) -> None:
+        """Let the assembler wait for late packets of all closed connections: some at a time, packed, as there may be very many."""
+        while closed := self._compiled.take_closed(AT_A_TIME):
+            self._put_back(closed, assembler, packed=True)
 
-    @staticmethod
-    def _file_of(name: str) -> int:
-        return int(name.partition(":")[0])
+    def _put_back(self, closed: Iterable[tuple[Any, ...]], assembler: Assembler, *, packed: bool = False) -> None:
+        """Let the assembler take the late packets of closed connections; `packed`: none of them has come."""
+        for key, recognised, file, found in closed:
+            connection = closed_connection(key, file, found)
+            assembler.adopt(connection, packed=packed)
+            rest = nothing_left(self._inputs.source(file), self._dissector.name if recognised else None)
+            self._timelines.table[connection.name] = rest

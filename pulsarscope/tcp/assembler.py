@@ -23,7 +23,7 @@ from pulsarscope.model.limits import (
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
-from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, open_connection
+from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, open_connection, pack
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
@@ -100,10 +100,11 @@ class Assembler(ConnectionTable):
             last = segment[0]
         return [*self._end_block(file, last)]
 
-    def adopt(self, connection: Connection) -> None:
-        """Take a connection that has ended, of which more packets come."""
-        self._table |= dict.fromkeys(connection.keys, connection)
-        self._closed.append(connection)
+    def adopt(self, connection: Connection, *, packed: bool) -> None:
+        """Take a connection that has ended; `packed`: as one that waits, not one of which packets come."""
+        kept = (pack(connection) if packed else None) or connection
+        self._table |= dict.fromkeys(kept.keys, kept)
+        self._closed.append(kept)
 
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
         """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.

@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -237,6 +238,60 @@ def test_packets_behind_the_end_count_as_ever(tmp_path: Path, left: Left) -> Non
         left.clear()
         BothReaders(tmp_path, corpus_options()).check(pcap([*told.packets, *late, *later]), other=other)
         assert ("0:1" in left) == (other != IN_COLUMNS)
+
+
+class Stamped(Conversation):
+    """A connection with times in its segments, and more options in those of the server."""
+
+    def _add(self, side: int, payload: bytes = b"", *, flags: int = ACK, sequence: int | None = None, options: bytes = b"") -> None:
+        stamp = b"\x08\x0a" + (self.time_ns // 10**6 & 0xFFFF_FFFF).to_bytes(4, "big") + bytes(4)
+        super()._add(side, payload, flags=flags, sequence=sequence, options=options or b"\x01" * (2 + 4 * side) + stamp)
+
+
+def short(number: int, start: int = 0) -> list[Packet]:
+    """The packets of a connection that begins `start` ns after the capture; the eighth is the last with data."""
+    told = Stamped(("10.0.0.1", 10_000 + number), acknowledge=False, start_ns=START_NS + start).handshake()
+    told.client(CONNECT).server(CONNECTED).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650", 1))
+    return told.client(lookup(2)).close().packets
+
+
+def later(packet: Packet, time: int) -> Packet:
+    return packet._replace(time_ns=packet.time_ns + time)
+
+
+def in_order(packets: Iterable[Packet]) -> list[Packet]:
+    return sorted(packets, key=lambda packet: packet.time_ns)
+
+
+@pytest.mark.parametrize(("block", "data"), [(3000, True), (60_000, False)])
+def test_closed_connections_wait_for_late_packets_as_long_as_by_the_reference(tmp_path: Path, left: Left, block: int, data: bool) -> None:
+    step = SECOND // 3
+    connections = [short(number, number * step) for number in range(800)]  # two minutes are 360
+    found = [*chain.from_iterable(connections)]
+    for number, packets in enumerate(connections[:500]):
+        if number % 3 == 0:
+            found += [later(packets[-1], 30 * step), later(packets[-1], 31 * step)]
+        if number % 7 == 0 and data:
+            found.append(later(packets[7], 40 * step))
+        if number % 33 == 11:
+            found.append(later(packets[-1], 225 * step))  # a minute is 180 of them
+        if number % 13 == 0:
+            found += [later(packet, (230, 400)[number % 2] * step) for packet in packets]  # on the same ports
+    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=IN_COLUMNS, block=block)
+    assert len(left) < 250
+
+
+@pytest.mark.parametrize("block", [1000, 8000, 60_000])
+@pytest.mark.parametrize("most", [5, 40])
+def test_of_too_many_closed_connections_the_same_wait_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, most: int
+) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", most)
+    monkeypatch.setattr("pulsarscope.engine.short_connections.AT_A_TIME", 4)
+    step = SECOND // 100
+    connections = [short(number, number * step) for number in range(120)]
+    packets = in_order(chain.from_iterable(connections))
+    BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=IN_COLUMNS, block=block)
 
 
 @pytest.mark.slow

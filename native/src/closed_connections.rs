@@ -1,0 +1,155 @@
+//! Connections that have ended, in few bytes each: very many wait for late packets, and to most of them none comes.
+
+use std::collections::{HashMap, VecDeque};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Flow key: addresses and ports.
+pub type Key = [u8; 12];
+
+/// Connections in a piece of the memory, which is given back when all of them are forgotten.
+const TOGETHER: usize = 256;
+
+/// Sequence number behind a stream, its length, identification, options and size of its newest segment, and its segments with data.
+type StreamTuple<'py> = (u32, u32, u16, Bound<'py, PyBytes>, u32, u32);
+
+/// First packet and its time; packet that closes the connection, and its time; last packet and its time; packets; stream of the first FIN,
+/// and the time of that; both streams.
+type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), StreamTuple<'py>, StreamTuple<'py>);
+
+/// Flow key of the client, whether frames were read, file of the beginning, and the state of TCP.
+pub type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, i64, ConnectionTuple<'py>);
+
+/// What `StreamTuple` has of a stream; its options are those of `ClosedTcp`.
+pub struct ClosedStream {
+    pub expected: u32,
+    pub length: u32,
+    pub size: u32,
+    pub segments: u32,
+    pub identification: u16,
+    /// Number of their bytes.
+    pub options: u8,
+}
+
+/// What `ConnectionTuple` has.
+pub struct ClosedTcp {
+    pub begun: (i64, i64),
+    pub closing: (i64, i64),
+    pub last: (i64, i64),
+    pub packets: i64,
+    /// Time of the first FIN.
+    pub closing_time: i64,
+    pub closed_by_server: bool,
+    pub streams: [ClosedStream; 2],
+    /// Options of both streams.
+    pub options: Box<[u8]>,
+}
+
+impl ClosedTcp {
+    fn tuple<'py>(&self, py: Python<'py>) -> ConnectionTuple<'py> {
+        let (client, server) = self.options.split_at(usize::from(self.streams[0].options));
+        let stream =
+            |of: &ClosedStream, options| (of.expected, of.length, of.identification, PyBytes::new(py, options), of.size, of.segments);
+        let closing = (usize::from(self.closed_by_server), self.closing_time);
+        let streams = (stream(&self.streams[0], client), stream(&self.streams[1], server));
+        (self.begun, self.closing, self.last, self.packets, closing, streams.0, streams.1)
+    }
+}
+
+/// A connection that has ended.
+pub struct Closed {
+    pub key: Key,
+    pub file: i64,
+    pub recognised: bool,
+    pub tcp: ClosedTcp,
+}
+
+impl Closed {
+    fn tuple<'py>(&self, py: Python<'py>) -> ClosedTuple<'py> {
+        (PyBytes::new(py, &self.key), self.recognised, self.file, self.tcp.tuple(py))
+    }
+}
+
+/// Connections in the order in which they were closed.
+#[derive(Default)]
+pub struct ClosedConnections {
+    pieces: VecDeque<Vec<Closed>>,
+    /// Number of the first one in the pieces, and of the oldest one that waits, or waited longer than others.
+    first: usize,
+    oldest: usize,
+    /// Numbers of those that wait.
+    numbers: HashMap<Key, usize>,
+}
+
+impl ClosedConnections {
+    /// Number of those that wait.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub fn contains(&self, key: &Key) -> bool {
+        self.numbers.contains_key(key)
+    }
+
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut ClosedTcp> {
+        let place = self.numbers.get(key)? - self.first;
+        Some(&mut self.pieces[place / TOGETHER][place % TOGETHER].tcp)
+    }
+
+    /// Add those that a block has closed.
+    pub fn add(&mut self, mut closed: Vec<Closed>) {
+        closed.sort_unstable_by_key(|closed| closed.tcp.closing.0);
+        for each in closed {
+            if self.pieces.back().is_none_or(|piece| piece.len() == TOGETHER) {
+                self.pieces.push_back(Vec::with_capacity(TOGETHER));
+            }
+            let Some(piece) = self.pieces.back_mut() else { return };
+            let key = each.key;
+            piece.push(each);
+            let end = self.first + (self.pieces.len() - 1) * TOGETHER + self.pieces[self.pieces.len() - 1].len();
+            self.numbers.insert(key, end - 1);
+        }
+    }
+
+    /// Give one up.
+    pub fn take<'py>(&mut self, py: Python<'py>, key: &Key) -> Option<ClosedTuple<'py>> {
+        let place = self.numbers.remove(key)? - self.first;
+        Some(self.pieces[place / TOGETHER][place % TOGETHER].tuple(py))
+    }
+
+    /// Give up the oldest ones, so many at most.
+    pub fn take_oldest<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
+        let mut taken = Vec::new();
+        while taken.len() < most {
+            let Some(oldest) = self.oldest() else { break };
+            let key = oldest.key;
+            taken.extend(self.take(py, &key));
+        }
+        taken
+    }
+
+    /// Forget the oldest ones, as long as their last packet lies before a time.
+    pub fn forget(&mut self, time: i64) {
+        while let Some(key) = self.oldest().filter(|oldest| oldest.tcp.last.1 < time).map(|oldest| oldest.key) {
+            self.numbers.remove(&key);
+        }
+    }
+
+    /// Return the oldest one that waits; forget what lies before it.
+    fn oldest(&mut self) -> Option<&Closed> {
+        loop {
+            let place = self.oldest - self.first;
+            let closed = self.pieces.front()?.get(place)?;
+            if self.numbers.get(&closed.key) == Some(&self.oldest) {
+                break;
+            }
+            self.oldest += 1;
+            if place + 1 == TOGETHER {
+                self.pieces.pop_front();
+                self.first = self.oldest;
+            }
+        }
+        self.pieces.front()?.get(self.oldest - self.first)
+    }
+}
