@@ -107,6 +107,8 @@ class Engine:
         session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
         columns = select is None and (ordered_rows_type(options, kinds) is not None or opens_messages(options, kinds))
+        self.in_columns = columns
+        """True when frames, or the messages in them, stay in the columns of a compiled reader."""
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, messages_evaluated=messages_evaluated)
@@ -254,11 +256,6 @@ class Engine:
             return rows
         self.totals.count([row for row in rows if type(row) is FindingRow])
         return rows if FindingRow.kind in self._options.records else [row for row in rows if type(row) is not FindingRow]
-
-    @property
-    def in_columns(self) -> bool:
-        """Return True when rows of frames stay in the columns of a compiled reader."""
-        return self._timelines.in_columns
 
     # ---- state
 

@@ -33,8 +33,8 @@ def cores() -> int:
 def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
     """Decode as `local.run` does, in `jobs` processes; 0: as many as there are cores.
 
-    Frames that stay in columns are decoded in this one: to make objects of them and send these takes longer. With `prepare`, batches that
-    come from other processes have `prepared` in the place of rows.
+    Frames and messages that stay in columns are decoded in this one: to make objects of them and send these takes longer. With `prepare`,
+    batches that come from other processes have `prepared` in the place of rows.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()

@@ -243,10 +243,16 @@ def test_what_cannot_be_shared_is_one_process(everything: str, tmp_path: Path) -
         assert type(jobs.run([one], Options(columns=True), 2)) is ParallelRun
 
 
-def test_frames_that_stay_in_columns_are_decoded_in_one_process() -> None:
+def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    capture = [str(CAPTURES / "quickstart.pcapng")]
+    messages = Options(frozenset({"message"}), rows_max=1_000, together=True)
     with reader("require"):
-        assert type(jobs.run([str(CAPTURES / "quickstart.pcapng")], Options(columns=True), 2)) is Run
+        assert type(jobs.run(capture, Options(columns=True), 2)) is Run
+        assert type(jobs.run(capture, messages, 2)) is Run
+        assert type(jobs.run(capture, msgspec.structs.replace(messages, payload="text"), 2)) is ParallelRun
+    with reader("off"):
+        assert type(jobs.run(capture, messages, 2)) is ParallelRun
 
 
 def test_zero_is_a_process_for_each_core(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
