@@ -74,6 +74,9 @@ def _new_lines(log: _Log) -> bytes:
 WAIT_SECONDS = 0.2
 """Interval in which a loop checks for a stop; longer than the kernel delays a packet."""
 
+LATE_SECONDS = 2.0
+"""Longest wait at a stop for packets that the kernel has received and not handed over: on a busy machine it does so late."""
+
 CHECK_NANOSECONDS = 200_000_000
 """Interval in which counts are read from the kernel."""
 
@@ -147,6 +150,7 @@ class CaptureLoop:
     def _capture(self, control: Control) -> None:
         last = False
         stopped = packets = 0
+        end = 0.0
         while True:
             stopping = control.stopping()  # before the read, so that packets before the request are captured
             if stopping and not stopped:
@@ -166,8 +170,15 @@ class CaptureLoop:
             if (now := time.monotonic_ns()) >= self._next_check:
                 self._check(now)
             if stopping and (captured is None or last or captured.time >= stopped):  # on a fast line the source is never empty
-                return
+                end = end or time.monotonic() + LATE_SECONDS
+                if captured is not None or time.monotonic() >= end or not self._is_behind(packets):
+                    return
             last = stopping and self.source.fullness() == 0
+
+    def _is_behind(self, packets: int) -> bool:
+        """Return True when the kernel has received more packets than those that were read, and those that it dropped."""
+        self.source.count()
+        return self.source.received - self.source.dropped > packets
 
     def _record_triggers(self, control: Control) -> None:
         if self.recorder is not None:

@@ -228,6 +228,39 @@ def test_a_full_disk_ends_it_with_what_came_before(forks: bool) -> None:
     assert isinstance(feed.state.failure, OutputError)
 
 
+class Late(Scripted):
+    """Source whose kernel hands over the packets that it has received later than it is waited for."""
+
+    def __init__(self, script: Iterable[CapturedPackets], *, received: int, waits: int) -> None:
+        super().__init__(script)
+        self._received = received
+        self._waits = waits
+
+    def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
+        if self._waits:
+            self._waits -= 1
+            return None
+        return super().read(seconds, packets_max)
+
+    def count(self) -> None:
+        self.received = self._received + 7
+        self.dropped = 7
+
+
+@pytest.mark.parametrize(("received", "taken"), [(3, 3), (0, 0)], ids=["all", "none is missing"])
+def test_packets_that_the_kernel_hands_over_late_are_taken_at_a_stop(received: int, taken: int) -> None:
+    feed = LiveFeed(Late((captured(number) for number in range(3)), received=received, waits=4))
+    feed.stop()
+    assert len(numbers(feed)) == taken
+
+
+def test_packets_that_never_come_are_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.live.capture_loop.LATE_SECONDS", 0.05)
+    feed = LiveFeed(Late((), received=3, waits=0))
+    feed.stop()
+    assert numbers(feed) == []
+
+
 class Endless(Scripted):
     """Source that always has packets."""
 

@@ -106,7 +106,7 @@ def test_filters_take_real_names_and_show_masks() -> None:
         assert [json.loads(line)["packet"] for line in shown.splitlines()] == [json.loads(line)["packet"] for line in plain.splitlines()]
         assert b"ng-t-421" not in shown
     assert b"ng-t-421" not in execute_here("follow", str(QUICKSTART), "--redact", "--topic", "ng-t-421").stdout
-    for command in ("messages", "stats", "diagnose"):
+    for command in ("messages", "stats"):
         redacted = execute_here(command, str(QUICKSTART), "--redact", "-Y", f'topic == "{TOPIC}"', "-q")
         assert (redacted.returncode, b"ng-t-421" in redacted.stdout, redacted.stderr) == (0, False, b"")
     tail = execute_here("decode", str(QUICKSTART), "--redact", "-Y", "command == SEND", "--tail", "2", "--format", "ndjson", "-q").stdout
