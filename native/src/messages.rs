@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use lz4::block::decompress_to_buffer;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyType};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString, PyType};
 use pyo3::IntoPyObjectExt;
 use sha2::{Digest, Sha256};
 
@@ -216,8 +216,6 @@ impl BatchReader {
 impl BatchReader {
     fn columns<'py>(&self, py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
         let batch = Arc::new(batch);
-        let columns = PyDict::new(py);
-        let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
         let kinds = [
             (intern!(py, "batch_index"), Kind::Index, true),
             (intern!(py, "payload_size"), Kind::Size, true),
@@ -225,14 +223,8 @@ impl BatchReader {
             (intern!(py, "sequence_id"), Kind::SequenceId, true),
             (intern!(py, "properties"), Kind::Properties, self.properties),
             (intern!(py, "payload_sha256"), Kind::Digest, self.digests),
-            (intern!(py, "key_is_bytes"), Kind::KeyIsBytes, has(|message| message.key_is_bytes.is_some())),
-            (intern!(py, "event_time"), Kind::EventTime, has(|message| message.event_time.is_some())),
-            (intern!(py, "null_value"), Kind::NullValue, has(|message| message.null_value.is_some())),
         ];
-        for (name, kind, _) in kinds.into_iter().filter(|(_, _, there)| *there) {
-            columns.set_item(name, MessageColumn { batch: batch.clone(), kind })?;
-        }
-        Ok(columns)
+        columns_of(py, &batch, kinds)
     }
 
     /// Open the batch of a payload that is not compressed (`codec` is None), or by LZ4 to a size that is known. `room`:
@@ -289,6 +281,25 @@ pub enum Cell {
     Number(Option<i64>),
     Flag(Option<bool>),
     Text(bool),
+}
+
+/// Return those of the given columns that are there, and behind them those that few messages have.
+pub fn columns_of<'py>(
+    py: Python<'py>,
+    batch: &Arc<Batch>,
+    given: impl IntoIterator<Item = (&'py Bound<'py, PyString>, Kind, bool)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
+    let optional = [
+        (intern!(py, "key_is_bytes"), Kind::KeyIsBytes, has(|message| message.key_is_bytes.is_some())),
+        (intern!(py, "event_time"), Kind::EventTime, has(|message| message.event_time.is_some())),
+        (intern!(py, "null_value"), Kind::NullValue, has(|message| message.null_value.is_some())),
+    ];
+    for (name, kind, _) in given.into_iter().chain(optional).filter(|(_, _, there)| *there) {
+        columns.set_item(name, MessageColumn { batch: batch.clone(), kind })?;
+    }
+    Ok(columns)
 }
 
 /// A column of the messages of a batch: a sequence of values, each made when it is asked for.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::frames::{Entry, Frame, Frames};
 use crate::json;
 use crate::kept_messages::{Batch, Message, Own, Run, Single};
-use crate::messages::{BatchReader, Kind, MessageColumn};
+use crate::messages::{columns_of, BatchReader, Kind};
 use crate::opening::{message_id, nanoseconds, Opening, Place, RowValues};
 use crate::sent_queue::Waiting;
 use crate::session::State;
@@ -109,7 +109,6 @@ impl BatchReader {
     fn single_columns<'py>(&self, py: Python<'py>, mut batch: Batch) -> PyResult<Bound<'py, PyDict>> {
         batch.metadata.extend_from_slice(&[b' '; json::STEP]);
         let batch = Arc::new(batch);
-        let columns = PyDict::new(py);
         let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
         let own = |own: Own| batch.singles.iter().any(|single| own.of(single).is_some());
         let kinds = [
@@ -126,14 +125,8 @@ impl BatchReader {
             (intern!(py, "payload_sha256"), Kind::Digest, self.digests),
             (intern!(py, "key"), Kind::Key, has(|message| message.key.is_some())),
             (intern!(py, "properties"), Kind::Properties, !batch.pairs.is_empty()),
-            (intern!(py, "key_is_bytes"), Kind::KeyIsBytes, has(|message| message.key_is_bytes.is_some())),
-            (intern!(py, "event_time"), Kind::EventTime, has(|message| message.event_time.is_some())),
-            (intern!(py, "null_value"), Kind::NullValue, has(|message| message.null_value.is_some())),
         ];
-        for (name, kind, _) in kinds.into_iter().filter(|(_, _, there)| *there) {
-            columns.set_item(name, MessageColumn { batch: batch.clone(), kind })?;
-        }
-        Ok(columns)
+        columns_of(py, &batch, kinds)
     }
 }
 
