@@ -129,6 +129,11 @@ impl ClosedConnections {
         taken
     }
 
+    /// Return file and packet at which the oldest one was closed.
+    pub fn oldest_place(&mut self) -> Option<(i64, i64)> {
+        self.oldest().map(|oldest| (oldest.file, oldest.tcp.closing.0))
+    }
+
     /// Forget the oldest ones, as long as their last packet lies before a time.
     pub fn forget(&mut self, time: i64) {
         while let Some(key) = self.oldest().filter(|oldest| oldest.tcp.last.1 < time).map(|oldest| oldest.key) {

@@ -151,6 +151,12 @@ impl ShortConnections {
         self.closed.len()
     }
 
+    /// File and packet at which the first of those was closed.
+    #[getter]
+    fn oldest(&mut self) -> Option<(i64, i64)> {
+        self.closed.oldest_place()
+    }
+
     /// Read the flows of a block that are of these connections, or begin one.
     ///
     /// `frames`: takes their frames; `flows`: of the block; `known`: those of other connections by flow key; `names`: source, file,

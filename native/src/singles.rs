@@ -237,9 +237,7 @@ impl<'py> State<'_, 'py> {
 
     fn name_of(&self, batch: &Batch) -> Option<Bound<'py, PyAny>> {
         let range = batch.singles.first()?.name?;
-        Some(
-            self.tables.text(self.py, batch.bytes(range)).map_or_else(|| PyString::new(self.py, batch.text(range)), |text| text).into_any(),
-        )
+        Some(self.tables.text(self.py, batch.bytes(range)).unwrap_or_else(|| PyString::new(self.py, batch.text(range))).into_any())
     }
 
     /// Let Python hold the messages of SENDs that wait here, in their order.

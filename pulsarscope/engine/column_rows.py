@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import KeptBytes
 from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.engine.ordering import FILE_SHIFT, Step, orders_of, spread
+from pulsarscope.engine.ordering import Step, orders_of, spread
+from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow
 

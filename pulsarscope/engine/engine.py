@@ -169,9 +169,11 @@ class Engine:
         if self.resting:
             time = block.last_time if following_start is None else min(block.last_time, following_start)
             self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS, self._assembler.closed_room(len(block.control)))
+        oldest = None
         if self._short is not None:
             self.totals.connections += self._short.read(block, following_start, self._assembler)
-        self.events = self._assembler.feed(block, following_start, len(self.resting))
+            oldest = self._short.oldest
+        self.events = self._assembler.feed(block, following_start, len(self.resting), oldest)
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:

@@ -8,10 +8,12 @@ from operator import itemgetter
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
+from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import RawFrame, Row
 
 Step = tuple[int, str, FrameBatch | None]
-"""Order, connection and frames to observe; None: first the streams of the connection end, then its row is written."""
+"""Order, which is file and moment in one number, connection and frames to observe; None: first the streams of the connection end, then its
+row is written."""
 
 RowKey = tuple[int, ...]
 """Order of a row among those of all connections: its order in its phase, the position of its connection among those of the part, and, where
@@ -19,9 +21,6 @@ the rules have a say, its number among what that engine gives."""
 
 LOCATED, REPORTED = 1 << 61, 1 << 62
 """Phases behind the rows of a part: findings of the layers below, findings of the rules."""
-
-FILE_SHIFT = 40
-"""The order of a step is its file and its moment in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
 
 
 def orders_of(order: int, frames: FrameBatch) -> list[int]:

@@ -7,12 +7,12 @@ would have known, and the rows of these packets have been given before.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.engine.connection import nothing_left
-from pulsarscope.engine.ordering import FILE_SHIFT
-from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     IDLE_CONNECTION_NANOSECONDS,
@@ -22,14 +22,16 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.platform import load_native
 from pulsarscope.tcp.complete_connections import closed_connection
+from pulsarscope.tcp.connection import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pulsarscope.capture import Block, Inputs, Segment
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.timelines import Timelines
     from pulsarscope.tcp import Assembler
+    from pulsarscope.tcp.connection import ClosedConnection, Connection
 
 AT_A_TIME = 1_024
 """Closed connections that become objects at a time."""
@@ -63,7 +65,7 @@ class ShortConnections:
         names = source, block.file, self._dissector.name, CLIENT, SERVER
         block.flows, begun, packets, closed = self._compiled.read(columns, block.flows, assembler.table, names, time)
         self._catch_up(packets, assembler)
-        self._put_back(closed, assembler)
+        assembler.put_back(sorted(self._made(closed), key=attrgetter("closed_at")))
         if len(columns):
             self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns))
         if self._compiled.open + assembler.unfinished > min(OPEN_CONNECTIONS_MAX, SILENT_CONNECTIONS_MAX):
@@ -71,6 +73,12 @@ class ShortConnections:
         if self._compiled.closed > assembler.closed_room(len(block.control)):
             self._hand_over_closed(assembler)
         return int(begun)
+
+    @property
+    def oldest(self) -> int | None:
+        """`closed_at` of the first connection that waits here for late packets, None when there is none."""
+        found = self._compiled.oldest
+        return None if found is None else found[0] << FILE_SHIFT | found[1]
 
     def hand_over(self, assembler: Assembler, *, closed: bool = False) -> None:
         """Let the assembler go on with all open connections; with those that are `closed`, too."""
@@ -89,13 +97,15 @@ class ShortConnections:
 
     def _hand_over_closed(self, assembler: Assembler) -> None:
         """Let the assembler wait for late packets of all closed connections: some at a time, packed, as there may be very many."""
-        while closed := self._compiled.take_closed(AT_A_TIME):
-            self._put_back(closed, assembler, packed=True)
+        closed: list[Connection | ClosedConnection] = []
+        while found := self._compiled.take_closed(AT_A_TIME):
+            closed += (pack(connection) or connection for connection in self._made(found))
+        assembler.put_back(closed)
 
-    def _put_back(self, closed: Iterable[tuple[Any, ...]], assembler: Assembler, *, packed: bool = False) -> None:
-        """Let the assembler take the late packets of closed connections; `packed`: none of them has come."""
+    def _made(self, closed: Iterable[tuple[Any, ...]]) -> Iterator[Connection]:
+        """Make closed connections, in the order in which they were closed."""
         for key, recognised, file, found in closed:
             connection = closed_connection(key, file, found)
-            assembler.adopt(connection, packed=packed)
             rest = nothing_left(self._inputs.source(file), self._dissector.name if recognised else None)
             self._timelines.table[connection.name] = rest
+            yield connection

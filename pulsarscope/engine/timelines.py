@@ -16,10 +16,10 @@ from pulsarscope.engine.column_rows import ordered_rows_type, rows_in_columns
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
+from pulsarscope.engine.ordering import RowKey, Step, in_order, orders_of, spread
 from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES
-from pulsarscope.model.flow import source_of_key
+from pulsarscope.model.flow import FILE_SHIFT, source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents

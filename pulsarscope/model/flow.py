@@ -1,4 +1,4 @@
-"""Endpoints and flow keys: the names of the two directions of a TCP connection."""
+"""Endpoints and flow keys, the names of the two directions of a TCP connection; places of their packets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from ipaddress import IPv6Address
 
 CLIENT = "client"
 SERVER = "server"
+
+FILE_SHIFT = 40
+"""The place of a packet is its file and its number in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
 
 IPV4, IPV6 = 4, 6
 

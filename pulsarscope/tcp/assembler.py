@@ -23,7 +23,7 @@ from pulsarscope.model.limits import (
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
-from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, open_connection, pack
+from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
@@ -43,11 +43,12 @@ _time_of = itemgetter(1)
 class Assembler(ConnectionTable):
     """Connections of one vantage point; feed all blocks in order, then finish."""
 
-    def feed(self, block: Block, following_start: int | None = None, taken: int = 0) -> list[ConnectionEvents]:
+    def feed(self, block: Block, following_start: int | None = None, taken: int = 0, oldest: int | None = None) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched.
 
         Late packets of a closed connection may come in other files, too, that begin at the time `following_start`; None: there are none.
-        `taken`: number of closed connections that were taken and not put back.
+        `taken`: number of closed connections that were taken and not put back. `oldest`: `closed_at` of the first connection that waits for
+        late packets elsewhere; None: there is none.
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
@@ -87,7 +88,7 @@ class Assembler(ConnectionTable):
                     self._take_complete(entry, file)
                 else:
                     self._receive(key, entry, file)
-        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken)
+        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken, oldest)
         if block.owners:
             _note_owners(block, self._touched)
         return [*self._end_block(file, block.last_packet)]
@@ -99,12 +100,6 @@ class Assembler(ConnectionTable):
             self._receive(key, segment, file)
             last = segment[0]
         return [*self._end_block(file, last)]
-
-    def adopt(self, connection: Connection, *, packed: bool) -> None:
-        """Take a connection that has ended; `packed`: as one that waits, not one of which packets come."""
-        kept = (pack(connection) if packed else None) or connection
-        self._table |= dict.fromkeys(kept.keys, kept)
-        self._closed.append(kept)
 
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
         """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.
@@ -129,7 +124,7 @@ class Assembler(ConnectionTable):
                 for stream in connection.streams:
                     stream.give_up_before(oldest, connection.last)
                 if not connection.ended and all(stream.ended for stream in connection.streams):
-                    self._close(connection, "fin")
+                    self._close(connection, "fin", connection.last_file, connection.last_packet)
         if time < self._next_expiry:
             return [*self._end_block(0, 0)] if self._touched else []
         lossy = time - self._skipped_at < LIVE_UNHEARD_NANOSECONDS
@@ -243,7 +238,7 @@ class Assembler(ConnectionTable):
                 elif flags & FIN and connection.closed_by != index and connection.closing_acknowledges > stream.fin:
                     connection.closed_by = index  # the FIN before was the answer to this one
                 if stream.ended and other.ended:
-                    self._close(connection, "fin")
+                    self._close(connection, "fin", file, packet)
 
     def _give_up_holes(self, connection: Connection, time: int, where: Where) -> None:
         """Declare as gaps, at a packet, the holes that the peer acknowledged long before `time`."""
@@ -253,7 +248,7 @@ class Assembler(ConnectionTable):
             if stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time):
                 stream.give_up_acknowledged(where)
         if not connection.ended and all(stream.ended for stream in connection.streams):
-            self._close(connection, "fin")
+            self._close(connection, "fin", where[0], where[1])
 
     def _begins_again(self, connection: Connection, index: int, segment: Segment, file: int) -> bool:
         """Hold a stray; return True when a packet was taken as one of another connection, together with the strays before it."""
@@ -306,7 +301,7 @@ class Assembler(ConnectionTable):
         # As `_touch` and `_close`, without what they do for streams that lack bytes, or of which more may come.
         connection.events = events = ConnectionEvents(connection, file, items, opened=True, ended=True)
         self._touched.append(events)
-        self._note_closed(connection)
+        self._note_closed(connection, file, complete.packet)
         connection.closed = "fin"
         connection.ended = True
         connection.ended_file = file
@@ -325,7 +320,7 @@ class Assembler(ConnectionTable):
             # A RST may carry its reason as data (RFC 9293 section 3.5.3).
             stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut, identification, options), file)
         self._note_reset(connection, index, connection.last)
-        self._close(connection, "rst")
+        self._close(connection, "rst", file, packet)
 
 
 def _latest(segments: list[Segment]) -> int:

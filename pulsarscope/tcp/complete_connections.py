@@ -90,11 +90,12 @@ def _from_compiled(key: bytes, file: int, packets: int, found: Any) -> CompleteC
 
 def closed_connection(key: bytes, file: int, found: Any) -> Connection:
     """Return a connection that has ended, as the compiled reader has found it block by block. `key` is the client's."""
-    begun, (_, ending), last, packets, closed, *streams = found
+    begun, (closing, ending), last, packets, closed, *streams = found
     connection = _made(key, file, begun, last, last[1], packets, closed, tuple(streams))
     connection.closed = "fin"
     connection.ended = True
     connection.ending, connection.ended_file = ending, file
+    connection.closed_file, connection.closed_packet = file, closing
     return connection
 
 

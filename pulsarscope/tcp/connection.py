@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import msgspec
 
-from pulsarscope.model.flow import reverse_key
+from pulsarscope.model.flow import FILE_SHIFT, reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import NO_ITEMS
@@ -52,6 +52,9 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """Value of `end` when the connection ended; late packets do not change it."""
     ended_file: int = 0
     """File of its last packet when it ended."""
+    closed_file: int = 0
+    closed_packet: int = 0
+    """The packet that closed it, and its file."""
     packets: int = 0
     """Packets of both directions, those without data and those after the end included."""
     closed: Literal["open", "fin", "rst"] = "open"
@@ -96,6 +99,11 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         """Return the flow keys of both directions."""
         first, second = self.streams
         return first.key, second.key
+
+    @property
+    def closed_at(self) -> int:
+        """Return the place of the packet that closed it; see `FILE_SHIFT`."""
+        return self.closed_file << FILE_SHIFT | self.closed_packet
 
     @property
     def last(self) -> Where:
@@ -305,6 +313,8 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
 
     key: bytes
     name: str
+    closed_at: int
+    """As that of the connection."""
     latest: int
     """The `end` that it had."""
     state: bytes
@@ -349,4 +359,4 @@ def pack(connection: Connection) -> ClosedConnection | None:
         state = _encode((_values_of_connection(connection), _values_of_stream(first), _values_of_stream(second)))
     except OverflowError:  # a time beyond 64 bits
         return None
-    return ClosedConnection(first.key, connection.name, connection.end, state)
+    return ClosedConnection(first.key, connection.name, connection.closed_at, connection.end, state)

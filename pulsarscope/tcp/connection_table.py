@@ -6,6 +6,7 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
@@ -36,7 +37,7 @@ class ConnectionTable:
         self._open = 0
         """Connections that have not ended."""
         self._closed: deque[Connection | ClosedConnection] = deque()
-        """Closed connections; some are finished already, by a new connection on their 4-tuple."""
+        """Closed connections in the order of `closed_at`; some are finished already, by a new connection on their 4-tuple."""
         self._closed_in_block = 0
         """Number of those, the last ones, that the current block has closed."""
         self._silent: dict[Connection, None] = {}
@@ -114,9 +115,12 @@ class ConnectionTable:
         return CLOSED_CONNECTIONS_MAX - len(self._closed) - closing
 
     def put_back(self, closed: list[Connection | ClosedConnection]) -> None:
-        """Take up closed connections again."""
-        self._closed.extendleft(reversed(closed))
+        """Take up closed connections, in the order in which they were closed."""
         self._table |= {key: connection for connection in closed for key in connection.keys}
+        newest = self._closed[-1].closed_at if self._closed else 0
+        self._closed.extend(closed)
+        if closed and closed[0].closed_at < newest:
+            self._closed = deque(sorted(self._closed, key=attrgetter("closed_at")))
 
     def finish(self) -> list[ConnectionEvents]:
         """End the capture: deliver all buffered segments and finish all connections."""
@@ -150,14 +154,15 @@ class ConnectionTable:
         self._report_unlisted()
         return [*self._end_block(0, 0)]
 
-    def _close(self, connection: Connection, how: Literal["fin", "rst"]) -> None:
-        """Close a connection; it stays in the table to count late packets."""
+    def _close(self, connection: Connection, how: Literal["fin", "rst"], file: int, packet: int) -> None:
+        """Close a connection at a packet; it stays in the table to count late packets."""
         connection.closed = how
         self._end(connection)
-        self._note_closed(connection)
+        self._note_closed(connection, file, packet)
 
-    def _note_closed(self, connection: Connection) -> None:
-        """Let a connection that this block has closed wait for late packets."""
+    def _note_closed(self, connection: Connection, file: int, packet: int) -> None:
+        """Let a connection that this packet of the block has closed wait for late packets."""
+        connection.closed_file, connection.closed_packet = file, packet
         self._closed.append(connection)
         self._closed_in_block += 1
 
@@ -256,11 +261,14 @@ class ConnectionTable:
         self._note_copies(connection)
         connection.strays = None
 
-    def _finish_closed(self, time: int, taken: int) -> None:
-        """Finish the connections for which no late packets come any more; `taken`: see `feed`."""
+    def _finish_closed(self, time: int, taken: int, oldest: int | None) -> None:
+        """Finish the connections for which no late packets come any more; `taken`, `oldest`: see `feed`."""
         closed = self._closed
-        while closed and (time - closed[0].end > 2 * CLOSED_CONNECTION_NANOSECONDS or self.closed_room() < taken):
+        while closed:
             full = self.closed_room() < taken
+            first = closed[0]
+            if not full and (time - first.end <= 2 * CLOSED_CONNECTION_NANOSECONDS or (oldest is not None and oldest < first.closed_at)):
+                break
             connection = closed.popleft()
             if connection.finished:
                 continue
@@ -421,7 +429,7 @@ class ConnectionTable:
 def position(connection: Connection | ClosedConnection) -> int:
     """Return file and packet of the beginning in one number: there may be very many."""
     file, _, packet = connection.name.partition(":")
-    return int(file) << 40 | int(packet)  # no file has 2^40 packets
+    return int(file) << FILE_SHIFT | int(packet)
 
 
 def _present(connection: Connection | ClosedConnection) -> Connection | ClosedConnection:

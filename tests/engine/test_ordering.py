@@ -4,7 +4,8 @@ from typing import Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
-from pulsarscope.engine.ordering import FILE_SHIFT, in_order, in_stretches, orders_of, spread
+from pulsarscope.engine.ordering import in_order, in_stretches, orders_of, spread
+from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import FindingRow, FrameRow
 
 

@@ -281,6 +281,23 @@ def test_closed_connections_wait_for_late_packets_as_long_as_by_the_reference(tm
     assert len(left) < 250
 
 
+@pytest.mark.parametrize("block", [1000, 60_000])
+@pytest.mark.parametrize("lossy", [False, True])
+def test_closed_connections_finish_in_the_order_in_which_they_were_closed(tmp_path: Path, left: Left, block: int, lossy: bool) -> None:
+    step = SECOND // 3
+    found = []
+    for number in range(700):  # two minutes are 360
+        packets = short(number, number * step)
+        found += packets[:5] + packets[6:] if lossy and number % 10 == 1 else packets  # read by Python
+        if number < 300 and number % 3:
+            wait = (30, 20)[number % 3 - 1] * step + number % 2 * 5 * step  # data of the later one may come first
+            found += [later(packet, wait) for packet in packets[3:8]]
+    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=IN_COLUMNS, block=block)
+    assert len(left) < 350
+    twice = [row.connection for row in ps.open(tmp_path / "in.pcap").findings() if row.code == "captured-twice"]
+    assert len(twice) == 200
+
+
 @pytest.mark.parametrize("block", [1000, 8000, 60_000])
 @pytest.mark.parametrize("most", [5, 40])
 def test_of_too_many_closed_connections_the_same_wait_no_longer(
