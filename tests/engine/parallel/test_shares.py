@@ -120,6 +120,16 @@ def test_those_that_begin_together_are_spread_and_later_ones_go_where_least_is_t
     assert {found[f"0:{number}"] for number in range(5, 9)} == {1 - found["0:1"]}
 
 
+@pytest.mark.parametrize("behind", [0, 30])
+def test_those_that_begin_together_are_spread_though_one_process_has_had_more_to_do_unless_the_end_is_in_sight(behind: int) -> None:
+    busy = {key_of(1): segments(700, frame(100))}
+    together = {key_of(number): segments(50, frame(100)) for number in range(2, 6)}
+    blocks = [block(busy)] * 5 + [block(together)] * (5 + behind)
+    found = owners(blocks, [[event(1)], *([[]] * 4), [event(number) for number in range(2, 6)], *([[]] * (4 + behind))])
+    to_other = [found[f"0:{number}"] != found["0:1"] for number in range(2, 6)]
+    assert sum(to_other) == (3 if behind else 4)
+
+
 @pytest.mark.parametrize("behind", [0, 1, 4, 8])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("order", [(1, 2, 3, 4, 5), (1, 3, 5, 2, 4), (3, 4, 5, 1, 2), (1, 2, 5, 4, 3)])
