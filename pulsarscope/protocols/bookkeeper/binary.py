@@ -20,13 +20,9 @@ from pulsarscope.protocols.bookkeeper.commands import (
     named,
     response,
 )
+from pulsarscope.protocols.bookkeeper.framing import BODY, HEAD, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.protobuf import ProtobufError, read_auth
 
-LENGTH_BYTES = 4
-HEAD = Struct(">BBH")
-"""Version, operation, flags; of version 0 all four bytes are the operation."""
-BODY = LENGTH_BYTES + HEAD.size
-"""Start of the body in a frame."""
 MASTER_KEY_BYTES = 20
 IDS = Struct(">qq")
 ANSWER = Struct(">iqq")

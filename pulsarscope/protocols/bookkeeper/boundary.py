@@ -14,9 +14,7 @@ from pulsarscope.protocols.bookkeeper.binary import (
     ANSWER,
     BATCH,
     BATCH_ANSWER,
-    BODY,
     IDS,
-    LENGTH_BYTES,
     MASTER_KEY_BYTES,
     head_of,
     is_response,
@@ -27,24 +25,18 @@ from pulsarscope.protocols.bookkeeper.commands import (
     BATCH_READ,
     BINARY_OPERATIONS,
     BINARY_STATUSES,
-    EOK,
     FENCING,
     FLAGS,
     LAST_ENTRY,
     OPERATIONS,
     READ,
-    START_TLS,
     STATUSES,
 )
 from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG
+from pulsarscope.protocols.bookkeeper.framing import BODY, LEAST_FRAME_BYTES, LENGTH_BYTES, LOOKAHEAD_BYTES
 from pulsarscope.protocols.bookkeeper.ledger_entry import HEAD as ENTRY_HEAD
 from pulsarscope.protocols.bookkeeper.ledger_entry import fitting, plausible
 from pulsarscope.protocols.bookkeeper.protobuf import BODIES, STATUS, ProtobufError, read_message, varint
-
-LEAST_FRAME_BYTES = BODY
-
-LOOKAHEAD_BYTES = 11
-"""Length and, of version 3, the header up to the tag of the transaction id."""
 
 LARGEST_ID = 1 << 56
 """Ids and lengths of a ledger that are believed."""
@@ -59,9 +51,6 @@ V3_MORE_BYTES = 5
 """Bytes behind the header of version 3 that are looked at: a status, and the tag of the body."""
 
 _STATUS_TAG = bytes((STATUS << 3,))
-
-_START_TLS_BYTES = {0: b"\0", 1: b"\0", 2: b"\0", 4: b"\x0a", 6: b"\x08", 7: b"\x03", 8: b"\x10", 9: b"\x09"}
-"""Bytes of a START_TLS by their place, of 255 bytes at most: version 3, and the operation."""
 
 _HEAD = re.compile(
     rb"(?=[\x00-\x03]...(?:"
@@ -205,15 +194,3 @@ def _tag(number: int) -> bytes:
     """Return the tag of a message field."""
     value = number << 3 | 2
     return bytes((value & 127 | 128, value >> 7))
-
-
-def starts_tls(head: bytes) -> int | None:
-    """Return the size of a START_TLS, or of the answer that agrees, at the start of a stream; 0 for a part of one (`Dissector.upgrade`)."""
-    if any(head[at : at + 1] not in (b"", byte) for at, byte in _START_TLS_BYTES.items()):
-        return None
-    size = LENGTH_BYTES + head[LENGTH_BYTES - 1] if len(head) >= LENGTH_BYTES else 0
-    if len(head) < max(size, 1 + max(_START_TLS_BYTES)):
-        return 0 if head else None
-    body = read_message(head, LENGTH_BYTES, size)
-    agrees = body.command == START_TLS or body.fields.get("status") == EOK
-    return size if body.problem is None and agrees else None

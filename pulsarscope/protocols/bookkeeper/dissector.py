@@ -7,22 +7,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, Redact, ReportTable, Vocabulary
-from pulsarscope.dissect.contract import Dissector, Framing
+from pulsarscope.dissect.contract import Candidate, Dissector
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
-from pulsarscope.protocols.bookkeeper import boundary
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
 from pulsarscope.protocols.bookkeeper.findings import CODES
-from pulsarscope.protocols.bookkeeper.frame import BookkeeperFrameDecoder
-from pulsarscope.protocols.bookkeeper.ledger_entry import Digest, digests_with
-from pulsarscope.protocols.bookkeeper.session import BookkeeperSession
+from pulsarscope.protocols.bookkeeper.framing import FRAMING
+from pulsarscope.protocols.bookkeeper.start_tls import starts_tls
 
 if TYPE_CHECKING:
     from pulsarscope.model.masked_names import MaskedNames
+    from pulsarscope.protocols.bookkeeper.frame import BookkeeperFrameDecoder
+    from pulsarscope.protocols.bookkeeper.ledger_entry import Digest
+    from pulsarscope.protocols.bookkeeper.session import BookkeeperSession
 
 BOOKIE_PORT = 3181
 
@@ -34,21 +34,39 @@ class BookkeeperDissector(Dissector):
     ports = frozenset({BOOKIE_PORT})
     stores = True
     codes = CODES
-    framing = Framing(boundary.LEAST_FRAME_BYTES, FRAME_HARD_MAX_BYTES, boundary.LOOKAHEAD_BYTES)
+    framing = FRAMING
     sides = "client", "bookie"
-    recognise = staticmethod(boundary.candidate)
-    find_candidate = staticmethod(boundary.find_candidate)
-    upgrade = staticmethod(boundary.starts_tls)
+    upgrade = staticmethod(starts_tls)
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._show_secrets = show_secrets
 
+    # Imported on first use, as all below: most captures show that they hold another protocol by their first frame.
+
+    @cached_property
+    def recognise(self) -> Callable[..., Candidate | None]:
+        """See the contract."""
+        from pulsarscope.protocols.bookkeeper.boundary import candidate  # noqa: PLC0415 - see above
+
+        return candidate
+
+    @cached_property
+    def find_candidate(self) -> Callable[[bytes, int, int], int]:
+        """See the contract."""
+        from pulsarscope.protocols.bookkeeper.boundary import find_candidate  # noqa: PLC0415 - see above
+
+        return find_candidate
+
     @cached_property
     def _decoder(self) -> BookkeeperFrameDecoder:
+        from pulsarscope.protocols.bookkeeper.frame import BookkeeperFrameDecoder  # noqa: PLC0415 - see above
+
         return BookkeeperFrameDecoder(self._show_secrets, self.stored_readers, self._digests)
 
     @cached_property
     def _digests(self) -> tuple[Digest, ...]:
+        from pulsarscope.protocols.bookkeeper.ledger_entry import digests_with  # noqa: PLC0415 - see above
+
         return digests_with(self.passwords)
 
     @property
@@ -69,6 +87,8 @@ class BookkeeperDissector(Dissector):
 
     def session(self, context: SessionContext) -> BookkeeperSession:
         """See the contract."""
+        from pulsarscope.protocols.bookkeeper.session import BookkeeperSession  # noqa: PLC0415 - see above
+
         return BookkeeperSession(context, self.stored_openers)
 
     def redaction(self, names: MaskedNames) -> Redact:

@@ -7,8 +7,9 @@ from typing import Any
 
 from pulsarscope.dissect.capabilities import ReadStored
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
-from pulsarscope.protocols.bookkeeper.binary import BODY, LENGTH_BYTES, read_binary
+from pulsarscope.protocols.bookkeeper.binary import read_binary
 from pulsarscope.protocols.bookkeeper.body import Body
+from pulsarscope.protocols.bookkeeper.framing import BODY, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, Digest, LedgerEntry, read_entry
 from pulsarscope.protocols.bookkeeper.protobuf import read_message
 

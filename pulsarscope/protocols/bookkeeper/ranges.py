@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsarscope.dissect.capabilities import SECRET_RANGE, Ranges
-from pulsarscope.protocols.bookkeeper.binary import BODY, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG, read_body
+from pulsarscope.protocols.bookkeeper.framing import BODY, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, read_entry
 
 _HEAD_FIELDS = ("ledger", "entry", "last add confirmed", "length")

@@ -10,9 +10,10 @@ from pulsarscope.dissect.capabilities import RedactStored
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.bookkeeper.binary import ANSWER, BATCH, BATCH_ANSWER, BODY, IDS, LENGTH_BYTES, SIZE, batch_entries
+from pulsarscope.protocols.bookkeeper.binary import ANSWER, BATCH, BATCH_ANSWER, IDS, SIZE, batch_entries
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, BATCH_READ, READ, RESPONSE
 from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG, read_body
+from pulsarscope.protocols.bookkeeper.framing import BODY, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.ledger_entry import HEAD, Digest, fitting, read_entry
 from pulsarscope.protocols.bookkeeper.protobuf import (
     HEADER,

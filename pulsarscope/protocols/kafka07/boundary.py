@@ -19,15 +19,9 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.kafka07.commands import CODECS, EARLIEST, ERRORS, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError
+from pulsarscope.protocols.kafka07.framing import ERROR_BYTES, HEADER_BYTES, LEAST_FRAME_BYTES
 from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LEAST_MESSAGE_BYTES, MAGIC_1
-from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
-from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, ERROR_BYTES, OFFSET_BYTES
-
-LEAST_FRAME_BYTES = HEADER_BYTES + ERROR_BYTES
-"""Size of a response with nothing behind its error."""
-
-LOOKAHEAD_BYTES = 11
-"""Length, type, count, length of the topic and its first letter; or length, error, size of a message and its magic."""
+from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, OFFSET_BYTES
 
 PARTS_MAX = 1_000
 """Parts of a request or response that are read to recognise it: a client asks for the partitions of one broker."""

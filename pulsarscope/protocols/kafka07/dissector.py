@@ -7,20 +7,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Redact, Vocabulary
-from pulsarscope.dissect.contract import Dissector, Framing
+from pulsarscope.dissect.contract import Candidate, Dissector
 from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.records import FrameRow, MessageRow
-from pulsarscope.protocols.kafka07 import boundary, frame
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.findings import CODES
-from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
-from pulsarscope.protocols.kafka07.session import Kafka07Session
+from pulsarscope.protocols.kafka07.framing import FRAMING
 
 if TYPE_CHECKING:
     from pulsarscope.model.masked_names import MaskedNames
+    from pulsarscope.protocols.kafka07.session import Kafka07Session
 
 SHIPPED_PORT, CODE_PORT = 9092, 6667
 """Ports of the server.properties of the distribution, and of the code without one."""
@@ -34,14 +33,46 @@ class Kafka07Dissector(Dissector):
     name = "kafka07"
     ports = frozenset({SHIPPED_PORT, CODE_PORT})
     codes = CODES
-    framing = Framing(boundary.LEAST_FRAME_BYTES, FRAME_HARD_MAX_BYTES, boundary.LOOKAHEAD_BYTES, adds=HEADER_BYTES)
+    framing = FRAMING
     sides = "client", "broker"
     keeps_frames = True
-    decode = staticmethod(frame.decode)
-    decode_partial = staticmethod(frame.decode_partial)
-    recognise = staticmethod(boundary.candidate)
-    find_candidate = staticmethod(boundary.find_candidate)
-    opens = staticmethod(boundary.opens)
+
+    # Imported on first use, as all below: most captures show that they hold another protocol by their first frame.
+
+    @cached_property
+    def recognise(self) -> Callable[..., Candidate | None]:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.boundary import candidate  # noqa: PLC0415 - see above
+
+        return candidate
+
+    @cached_property
+    def find_candidate(self) -> Callable[[bytes, int, int], int]:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.boundary import find_candidate  # noqa: PLC0415 - see above
+
+        return find_candidate
+
+    @cached_property
+    def opens(self) -> Callable[[bytes, int, int], str | None]:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.boundary import opens  # noqa: PLC0415 - see above
+
+        return opens
+
+    @cached_property
+    def decode(self) -> Callable[[bytes, int, int], Decoded]:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.frame import decode  # noqa: PLC0415 - see above
+
+        return decode
+
+    @cached_property
+    def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.frame import decode_partial  # noqa: PLC0415 - see above
+
+        return decode_partial
 
     def sender(self, command: str) -> str | None:
         """See the contract."""
@@ -53,6 +84,8 @@ class Kafka07Dissector(Dissector):
 
     def session(self, context: SessionContext) -> Kafka07Session:
         """See the contract."""
+        from pulsarscope.protocols.kafka07.session import Kafka07Session  # noqa: PLC0415 - see above
+
         return Kafka07Session(context)
 
     @cached_property

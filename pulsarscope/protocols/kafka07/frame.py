@@ -9,7 +9,8 @@ from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.kafka07.boundary import PROVEN, candidate
 from pulsarscope.protocols.kafka07.commands import PRODUCE, RESPONSE, error_name
 from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
-from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, ParsedRequest, read_request
+from pulsarscope.protocols.kafka07.framing import HEADER_BYTES
+from pulsarscope.protocols.kafka07.requests import ParsedRequest, read_request
 from pulsarscope.protocols.kafka07.responses import possible_commands, shape
 
 

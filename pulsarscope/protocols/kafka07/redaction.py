@@ -38,6 +38,7 @@ from pulsarscope.protocols.kafka07.commands import (
     REQUESTS,
     RESPONSE,
 )
+from pulsarscope.protocols.kafka07.framing import HEADER_BYTES
 from pulsarscope.protocols.kafka07.messages import (
     CRC_AT,
     CRC_BYTES,
@@ -48,7 +49,6 @@ from pulsarscope.protocols.kafka07.messages import (
     SIZE_BYTES,
     decompress,
 )
-from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.responses import shape
 
 UNREADABLE = b"\xff"

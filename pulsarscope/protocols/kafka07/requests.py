@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.frames import Note
 from pulsarscope.protocols.kafka07.commands import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
 from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
-
-HEADER_BYTES = 4
-"""Size of the length, which does not count itself."""
-
+from pulsarscope.protocols.kafka07.framing import HEADER_BYTES
 
 LARGE_BYTES = 1_000_000
 """Brokers store no larger message by default."""

@@ -19,10 +19,10 @@ from pulsarscope.protocols.kafka07.commands import (
     error_name,
 )
 from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
+from pulsarscope.protocols.kafka07.framing import ERROR_BYTES, HEADER_BYTES
 from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, SIZE_BYTES, MessageTotals, read_set
-from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, MessageSet
+from pulsarscope.protocols.kafka07.requests import MessageSet
 
-ERROR_BYTES = 2
 COUNT_BYTES = 4
 OFFSET_BYTES = 8
 
