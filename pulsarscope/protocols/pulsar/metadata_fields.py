@@ -1,6 +1,9 @@
-"""Fields of the metadata of messages by what they ask of their reader."""
+"""Fields of the metadata of messages by what they ask of their reader, and the size of all of them."""
 
 from __future__ import annotations
+
+METADATA_COMMON_BYTES = 256
+"""Size of the metadata of a message, at most, unless it has many or long properties."""
 
 WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
 """Fields without which a payload is bytes that the application sent: nothing to open."""

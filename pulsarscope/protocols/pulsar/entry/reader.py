@@ -22,14 +22,12 @@ from pulsarscope.protocols.pulsar.entry.encryption import Decryption
 from pulsarscope.protocols.pulsar.entry.markers import marker_name
 from pulsarscope.protocols.pulsar.entry.traces import trace_of
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
+from pulsarscope.protocols.pulsar.metadata_fields import METADATA_COMMON_BYTES
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SchemaName, schema_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-
-METADATA_COMMON_BYTES = 256
-"""Size of the metadata of a message, at most, unless it has many or long properties."""
 
 MESSAGE_ROW_BYTES = 256
 """Estimated size in memory of a finished message row that waits, beside payload text, value and unusually large metadata."""
@@ -74,6 +72,9 @@ class Entry(MessageEntry):
 
 class EntryOpener:
     """Opens the entries of one connection; holds only the chunks of messages that are not complete, and data keys."""
+
+    entry = Entry
+    """Type of those that it opens."""
 
     def __init__(
         self,

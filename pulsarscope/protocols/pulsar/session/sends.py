@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,9 +12,11 @@ from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.bounded_tables import NOTHING, drop_oldest
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.protocols.pulsar.entry.reader import Entry
 from pulsarscope.protocols.pulsar.replication import is_replicator, source_position
 from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
+
+if TYPE_CHECKING:
+    from pulsarscope.protocols.pulsar.entry.reader import Entry
 
 KNOWN_IDS_SLACK = 64
 """Sequence ids of SENDs that wait no more are forgotten when there are this many more than twice those that do."""

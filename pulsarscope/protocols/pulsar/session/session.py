@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Remark
 from pulsarscope.dissect.exchange import Request, elapsed, response_of
@@ -14,10 +14,8 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX, ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.ack_sets import left_of
-from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
-from pulsarscope.protocols.pulsar.metadata_fields import WRAPPED
-from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
+from pulsarscope.protocols.pulsar.metadata_fields import METADATA_COMMON_BYTES, WRAPPED
 from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.description import shared
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
@@ -26,8 +24,12 @@ from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, E
 from pulsarscope.protocols.pulsar.session.remarks import incomplete, report_notes
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, early_key, opened, receipt_key, request_of
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
-from pulsarscope.protocols.pulsar.values.connection_values import Values
-from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
+from pulsarscope.protocols.pulsar.values.schema_commands import SCHEMA_COMMANDS
+
+if TYPE_CHECKING:
+    from pulsarscope.protocols.pulsar.entry.reader import Entry, EntryOpener
+    from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
+    from pulsarscope.protocols.pulsar.values.connection_values import Values
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -48,8 +50,7 @@ class PulsarSession(Session):
         settings = context.settings
         self._wants_messages = "message" in settings.kinds
         self._opens_payloads = self._wants_messages or settings.payloads
-        self._single_plan = single_plan
-        self._settings, self._from_start = settings, context.from_start
+        self._single_plan, self._settings, self._from_start = single_plan, settings, context.from_start
         self._opens = False  # some payload was opened
         self._awaits_schemas = False  # some deliveries do, or did
         self._requests = OpenRequests(context.pairing, settings.kinds)
@@ -61,7 +62,7 @@ class PulsarSession(Session):
         self._names_bytes = 0  # of producers and consumers, and of those that had their ids before
         self._creating: dict[int, int] = NOTHING  # request_id of a PRODUCER → its producer_id
 
-    # Made on first use: most connections have nothing to open, or nobody asks.
+    # Made, and imported, on first use: most connections have nothing to open, or nobody asks.
 
     @cached_property
     def _values(self) -> Values | None:
@@ -70,16 +71,22 @@ class PulsarSession(Session):
         columns = settings.message_columns if self._wants_messages else ()
         if not self._opens_payloads or (columns and "value" not in columns):
             return None
+        from pulsarscope.protocols.pulsar.values.connection_values import Values  # noqa: PLC0415 - see above
+
         return Values(settings.schemas, settings.payload_decoders)
 
     @cached_property
     def _unread(self) -> UnreadEntries | None:
         """Deliveries that wait for a schema."""
+        from pulsarscope.protocols.pulsar.session.awaiting_schema import UnreadEntries  # noqa: PLC0415 - see above
+
         return None if self._values is None else UnreadEntries(self._values)
 
     @cached_property
     def _opener(self) -> EntryOpener:
         """Opener of entries."""
+        from pulsarscope.protocols.pulsar.entry.reader import EntryOpener  # noqa: PLC0415 - see above
+
         self._opens = True
         settings = self._settings
         columns = settings.message_columns if self._wants_messages else ()
@@ -164,7 +171,7 @@ class PulsarSession(Session):
         sends = self._sends
         if not self._wants_messages or self._meets_values():
             return places[0]
-        opening = self._opener, self._opener.compiled, sends.hold, sends.release, Entry, MessageRow, entries, sends.room
+        opening = self._opener, self._opener.compiled, sends.hold, sends.release, self._opener.entry, MessageRow, entries, sends.room
         place, waiting = columns.open(places, self._known(), PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
         sends.waiting += waiting
         return int(place)
@@ -199,7 +206,7 @@ class PulsarSession(Session):
                 consumer = self._consumers.get(number) or _UNKNOWN_CONSUMER
                 row.topic, row.subscription, row.consumer_id = consumer.topic, consumer.subscription, number
             if self._wants_messages:
-                events.append(Entry(row))
+                events.append(self._opener.entry(row))
             events.append(incomplete(row))
         self._requests.finish(self._sends.finish(events), events)
 

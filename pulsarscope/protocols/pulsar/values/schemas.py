@@ -14,6 +14,7 @@ from pulsarscope.model.limits import SCHEMA_MAX_BYTES, SCHEMAS_MAX, SCHEMAS_MAX_
 from pulsarscope.protocols.pulsar.topics import base_topic, bounded_name
 from pulsarscope.protocols.pulsar.values.definition import Definition, definition_of
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes
+from pulsarscope.protocols.pulsar.values.schema_commands import REQUEST_OF, REQUESTS
 
 USERS_MAX = 65_536
 """Producers and consumers of one connection whose schema is remembered."""
@@ -64,12 +65,12 @@ class ConnectionSchemas:
     def observe(self, command: str, fields: dict[str, Any]) -> SchemaName | None:
         """Learn from a command; return the name of the schema that is known now."""
         number = fields.get("request_id", -1)
-        if command in _REQUESTS:
+        if command in REQUESTS:
             self._add_request(command, number, fields)
             return None
         if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
             return None  # the producer waits for its turn; the final answer follows
-        if (request := self._requests.pop((_REQUEST_OF[command], number), None)) is None:
+        if (request := self._requests.pop((REQUEST_OF[command], number), None)) is None:
             return None
         version = fields.get("schema_version") or request.version
         definition = request.definition or self._intern(fields.get("schema"))
@@ -118,8 +119,3 @@ class ConnectionSchemas:
 
 
 _USER_ID = {"PRODUCER": "producer_id", "SUBSCRIBE": "consumer_id"}
-_REQUEST_OF = {"PRODUCER_SUCCESS": "PRODUCER", "GET_SCHEMA_RESPONSE": "GET_SCHEMA", "GET_OR_CREATE_SCHEMA_RESPONSE": "GET_OR_CREATE_SCHEMA"}
-_REQUESTS = frozenset({*_REQUEST_OF.values(), "SUBSCRIBE"})
-
-SCHEMA_COMMANDS = _REQUESTS | _REQUEST_OF.keys()
-"""Commands that carry schemas or their versions."""

@@ -9,7 +9,8 @@ import pytest
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.values import schemas as schemas_module
 from pulsarscope.protocols.pulsar.values.definition import Definition
-from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS, ConnectionSchemas, schema_name
+from pulsarscope.protocols.pulsar.values.schema_commands import SCHEMA_COMMANDS
+from pulsarscope.protocols.pulsar.values.schemas import ConnectionSchemas, schema_name
 
 TOPIC = "persistent://public/default/orders"
 V0, V1 = bytes(8), bytes(7) + b"\x01"
