@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.model.errors import CaptureError, system_reason
@@ -38,6 +37,8 @@ def _reads_once(file: str) -> bool:
 
 def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
     """Return the path of a copy that lives as long as the stack. Raises CaptureError when the file cannot be copied."""
+    from tempfile import TemporaryDirectory  # most inputs are read once
+
     standard = file == STANDARD_INPUT
     try:
         with interrupts.deferred():  # a folder that nobody knows of yet is not removed

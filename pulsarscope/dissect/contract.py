@@ -30,13 +30,13 @@ from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import MessageEntry
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
-from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.model.findings import Code
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 
 if TYPE_CHECKING:
+    from pulsarscope.dissect.known_issues import KnownIssues  # as below
     from pulsarscope.model.masked_names import MaskedNames  # few runs need it
 
 
@@ -187,6 +187,8 @@ class Dissector:
     @property
     def known_issues(self) -> KnownIssues:
         """Issues of its clients and servers, and the versions that have them."""
+        from pulsarscope.dissect.known_issues import KnownIssues  # noqa: PLC0415 - only diagnoses need it
+
         return KnownIssues()
 
     # ---- capabilities: text

@@ -7,7 +7,6 @@ connections are legs when both have an anchor, and the frames of the one lie bet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from pulsarscope.dissect.exchange import Placed
 from pulsarscope.dissect.rules import Fact, Where, where_of
 from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.digests import short_digest
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX, LEGS_MAX
 from pulsarscope.model.records import FrameRow
@@ -61,7 +61,7 @@ def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
     """Return the row of an anchor of a connection with this client and server."""
     first = anchor.first
     values = dict(zip(_VALUES, ([first.file, first.packet, first.sub, first.time], anchor.unique, anchor.pushed, *ends), strict=True))
-    key = blake2b(repr(anchor.content).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    key = short_digest(repr(anchor.content).encode("utf-8", "backslashreplace"))
     return AnchorRow(key, Fact(where_of(anchor.last), ANCHOR, values))
 
 

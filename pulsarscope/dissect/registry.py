@@ -12,7 +12,6 @@ from pulsarscope.dissect.contract import CONTRACT, Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure, of_type
-from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.model.platform import entry_points, module_path
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from pulsarscope.dissect.contract import OpenStored
+    from pulsarscope.dissect.known_issues import KnownIssues
     from pulsarscope.dissect.session import SessionSettings
     from pulsarscope.inputs.zookeeper import Node
 
@@ -85,6 +85,8 @@ def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
 
 def known_issues_of(dissector: Dissector) -> KnownIssues:
     """Return the issues that a dissector knows; none, with a PluginWarning, when it fails to give them."""
+    from pulsarscope.dissect.known_issues import KnownIssues  # noqa: PLC0415 - only diagnoses need it
+
     return _member(dissector, "known_issues", KnownIssues())
 
 

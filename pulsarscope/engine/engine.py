@@ -7,7 +7,6 @@ one call gives: the rows in order, then findings of the layers below, then those
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -26,7 +25,6 @@ from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.short_connections import ShortConnections
-from pulsarscope.engine.snapshot import Parts, Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
@@ -40,6 +38,7 @@ from pulsarscope.tcp import Assembler, ConnectionEvents
 
 if TYPE_CHECKING:
     from pulsarscope.engine.rule_engine import CollectFact, EmitFact, RuleEngine
+    from pulsarscope.engine.snapshot import Shared
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
 """Gives those of the connections that an engine decodes, each with its position among all."""
@@ -280,6 +279,8 @@ class Engine:
 
         Secrets that captures brought, counts and facts are not part of it.
         """
+        import pickle  # noqa: PLC0415 - as in `_shared`
+
         self._timelines.forget_ended()
         if self._short is not None:
             self._short.hand_over(self._assembler, closed=True)
@@ -293,6 +294,8 @@ class Engine:
 
     def restore(self, snapshot: bytes) -> None:
         """Take up what an engine with the same options had open. Only of bytes that a process of the same run has made."""
+        import pickle  # noqa: PLC0415 - as in `_shared`
+
         sources, state, self.resting = pickle.loads(snapshot)  # noqa: S301 - as said
         self._go_on_with(*self._shared(sources).loads(state))
 
@@ -305,6 +308,8 @@ class Engine:
 
     def _shared(self, sources: Iterable[str | None]) -> Shared:
         """Objects that connections refer to and each process makes for itself: settings, dissectors and what is in them."""
+        from pulsarscope.engine.snapshot import Parts, Shared  # noqa: PLC0415 - 2 ms of a start, for few runs
+
         named: dict[str, object] = Parts(self.dissectors)
         named |= {f"settings {source!r}": self._timelines.settings[source] for source in sources}
         session = self._timelines.settings[None].session

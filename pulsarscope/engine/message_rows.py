@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
 from itertools import repeat
 from typing import Any
 
 from pulsarscope.dissect.events import LaterMessages, MessageEntry, SingleMessage
 from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import EntryMessages, MessageRow, RowList, row_type
 
@@ -77,7 +77,7 @@ class MessageRows:
         if payload is not None:
             row.payload_size = len(payload)
             if self._digest:
-                row.payload_sha256 = sha256(payload).hexdigest()
+                row.payload_sha256 = sha256_hex(payload)
             if self._form is not None:
                 row.payload = payload_text(payload, self._form)
         return self._chosen(row)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pulsarscope.engine.snapshot import Shared
 from pulsarscope.tcp import Assembler
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.snapshot import Shared
 
 RESTING_LEAST = 128
 """Number of closed connections that are stored together."""

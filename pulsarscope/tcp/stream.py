@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from operator import ne
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import (
     OVERLAP_WINDOW_PACKETS,
@@ -423,9 +423,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 "size": size,
                 "first_file": conflict.file,
                 "first_packet": conflict.packet,
-                "first_sha256": sha256(conflict.first).hexdigest()[:16],
+                "first_sha256": sha256_hex(conflict.first)[:16],
                 "packet": where[1],
-                "sha256": sha256(conflict.second).hexdigest()[:16],
+                "sha256": sha256_hex(conflict.second)[:16],
             }
             self._report("overlap-conflict", text, evidence, where)
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 from collections import Counter
 from pathlib import Path
@@ -50,26 +49,6 @@ OF_THE_WHOLE = {
 }
 """Tests of no one module: of the real captures, of the generated one, of live runs, of plug-ins, and of all rules together, question by
 question. And those of this folder, and of docs/bad_inputs."""
-
-PLAIN_DECODE = """
-import sys
-import pulsarscope.cli
-sys.argv = ["pulsarscope", *sys.argv[1:]]
-try:
-    pulsarscope.cli.main()
-finally:
-    print("modules:", *sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
-"""
-
-
-def modules_after(*arguments: str) -> set[str]:
-    """Names of the packages that a run of the command line imported."""
-    command = [sys.executable, "-c", PLAIN_DECODE, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert result.returncode == 0, result.stderr
-    line = result.stderr.splitlines()[-1]
-    assert line.startswith("modules:")
-    return set(line.split())
 
 
 def mirrors_a_source_file(path: Path) -> bool:
@@ -125,14 +104,6 @@ def test_all_names_exactly_what_is_public() -> None:
     public = {name for name, value in vars(pulsarscope).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert set(pulsarscope.__all__) == public - {"annotations"} | modules
     assert len(set(pulsarscope.__all__)) == len(pulsarscope.__all__)
-
-
-def test_help_and_a_plain_decode_import_nothing_heavy() -> None:
-    heavy = {"cryptography", "jinja2", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
-    quickstart = str(ROOT / "captures" / "quickstart.pcapng")
-    assert not modules_after("--help") & heavy
-    assert not modules_after("decode", quickstart) & heavy
-    assert not modules_after("decode", quickstart, "--format", "ndjson") & (heavy | {"rich"})
 
 
 def test_the_console_script_decodes() -> None:

@@ -23,7 +23,6 @@ from pulsarscope.dissect.capabilities import (
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing, OpenStored
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
-from pulsarscope.dissect.known_issues import KnownIssues
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.model.platform import load_native
@@ -39,6 +38,7 @@ from pulsarscope.protocols.pulsar.session.session import PulsarSession
 from pulsarscope.protocols.pulsar.topics import base_topic, short_topic, stood_in
 
 if TYPE_CHECKING:
+    from pulsarscope.dissect.known_issues import KnownIssues
     from pulsarscope.model.masked_names import MaskedNames
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
-from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any
 
 from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import MessageRow
@@ -222,7 +222,7 @@ class BatchReader:
 
     def _add_payloads(self, payloads: Iterable[bytes], batch: BatchColumns) -> None:
         if self._sha256:
-            batch.digests += [sha256(payload).hexdigest() for payload in payloads]
+            batch.digests += map(sha256_hex, payloads)
         if self._form is not None:
             batch.payloads += [payload_text(payload, self._form) for payload in payloads]
 

@@ -6,12 +6,12 @@ that comes again counts once. Chunks of several messages may interleave.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from itertools import islice
 from typing import Any
 
 from pulsarscope.dissect.frames import Note
 from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import NAME_CHARACTERS_MAX, clipped
@@ -106,7 +106,7 @@ class Chunks:
         """
         number, count, uuid = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"], metadata["uuid"]
         # No client's uuid is long; nothing that is remembered may be as long as a frame.
-        key = owner, uuid if len(uuid) <= NAME_CHARACTERS_MAX else sha256(uuid.encode()).hexdigest()
+        key = owner, uuid if len(uuid) <= NAME_CHARACTERS_MAX else sha256_hex(uuid.encode())
         message = self._waiting.get(key)
         if message is not None and number and count != message.count:
             text = f"chunk {number} of message {clipped(uuid)} says {count} chunks, those before it {message.count}"

@@ -6,12 +6,12 @@ Order of wrapping when producing: messages → batch → compress → encrypt �
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulsarscope.dissect.events import MessageEntry
 from pulsarscope.dissect.frames import OK, TRUNCATED, Note
 from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import DECOMPRESS_CONNECTION_FREE_BYTES, DECOMPRESS_RATIO_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.ack_sets import is_left
@@ -140,7 +140,7 @@ class EntryOpener:
         else:
             base.payload_size = len(opened.data)
             if self._digest:
-                base.payload_sha256 = sha256(opened.data).hexdigest()
+                base.payload_sha256 = sha256_hex(opened.data)
             if self._form is not None:
                 base.payload = payload_text(opened.data, self._form)
             return self._with_values(Entry(base), opened.data, owner, frame, notes)
