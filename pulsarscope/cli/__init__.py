@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.standard_error import warn
@@ -26,6 +26,10 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 class CommandGroup(TyperGroup):
     """Commands that are listed by their names and summaries, and imported when one of them is given."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=summary) for name, summary in COMMANDS.items()}  # in their place
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take a capture, or an option for one, in the place of a command for `decode`."""
@@ -80,14 +84,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
 )
-
-
-def _placeholder() -> None:
-    """Stand for a command in the list of commands."""
-
-
-for command_name, summary in COMMANDS.items():
-    app.command(command_name, help=summary)(_placeholder)
 
 
 def _show_version(value: bool) -> None:
