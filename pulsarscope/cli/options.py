@@ -120,61 +120,70 @@ ProfileOption = Annotated[
         help="Take defaults from this profile of the configuration (see pulsarscope help configuration).",
     ),
 ]
+PortOption = Annotated[
+    list[int] | None,
+    typer.Option("--port", min=1, max=65_535, metavar="N", help="Treat server port N as Pulsar without recognition; repeatable."),
+]
+DecodeAsOption = Annotated[
+    list[str] | None,
+    typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Decode a port as a protocol, as in 9093=kafka07; repeatable."),
+]
+KeyLogOption = Annotated[
+    list[str] | None,
+    typer.Option("--tls-keylog", metavar="LOG", help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable."),
+]
+PrivateKeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--private-key", metavar="FILE", help="Decrypt messages encrypted for this RSA key (PEM, DER); repeatable."),
+]
+LedgerPasswordOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ledger-password",
+        metavar="FILE",
+        help="Verify HMAC digests of BookKeeper with the password in this file; the empty one is always tried; repeatable.",
+    ),
+]
+SchemaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schema",
+        metavar="TOPIC=FILE",
+        help="Decode the payloads of a topic by this schema (see pulsarscope help schemas); repeatable.",
+    ),
+]
+NamesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--names", metavar="FILE", help="Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable."
+    ),
+]
+ThresholdOption = Annotated[
+    list[str] | None,
+    typer.Option("--threshold", metavar="NAME=VALUE", help="Set a limit that decides a finding (see findings CODE); repeatable."),
+]
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        "--source-by",
+        metavar="none|dir|interface|REGEX",
+        help="Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.",
+    ),
+]
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
     """The options of every command that reads captures."""
 
-    port: Annotated[
-        list[int] | None,
-        typer.Option("--port", min=1, max=65_535, metavar="N", help="Treat server port N as Pulsar without recognition; repeatable."),
-    ] = None
-    decode_as: Annotated[
-        list[str] | None,
-        typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Decode a port as a protocol, as in 9093=kafka07; repeatable."),
-    ] = None
-    tls_keylog: Annotated[
-        list[str] | None,
-        typer.Option("--tls-keylog", metavar="LOG", help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable."),
-    ] = None
-    private_key: Annotated[
-        list[str] | None,
-        typer.Option("--private-key", metavar="FILE", help="Decrypt messages encrypted for this RSA key (PEM, DER); repeatable."),
-    ] = None
-    ledger_password: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ledger-password",
-            metavar="FILE",
-            help="Verify HMAC digests of BookKeeper with the password in this file; the empty one is always tried; repeatable.",
-        ),
-    ] = None
-    schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--schema",
-            metavar="TOPIC=FILE",
-            help="Decode the payloads of a topic by this schema (see pulsarscope help schemas); repeatable.",
-        ),
-    ] = None
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--names", metavar="FILE", help="Name topics by their ledgers, as pulsar-admin topics stats-internal prints them; repeatable."
-        ),
-    ] = None
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option("--threshold", metavar="NAME=VALUE", help="Set a limit that decides a finding (see findings CODE); repeatable."),
-    ] = None
-    source_by: Annotated[
-        str,
-        typer.Option(
-            "--source-by",
-            metavar="none|dir|interface|REGEX",
-            help="Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.",
-        ),
-    ] = "none"
+    port: PortOption = None
+    decode_as: DecodeAsOption = None
+    tls_keylog: KeyLogOption = None
+    private_key: PrivateKeyOption = None
+    ledger_password: LedgerPasswordOption = None
+    schema: SchemaOption = None
+    names: NamesOption = None
+    threshold: ThresholdOption = None
+    source_by: SourceOption = "none"
 
 
 class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
