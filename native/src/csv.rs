@@ -53,9 +53,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
             json::number(value, out);
         }
         out.push(b',');
-        self.text.clear();
-        self.times.write(frame.time, &mut self.text);
-        out.extend(self.text.iter().filter(|byte| **byte != b'"'));
+        self.times.write_plain(frame.time, out);
         for name in [connection, dissector, direction] {
             out.push(b',');
             out.extend_from_slice(name);
@@ -71,13 +69,11 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         self.message(frames, frame, parts.entry, tables.entry_metadata)?;
         let payload = parts.payload_at > 0;
         if payload {
-            self.text.clear();
-            json::hex(parts.checksum, &mut self.text);
-            let digits = &self.text[1..self.text.len() - 1];
+            let digits = json::hex(parts.checksum);
             self.out.extend_from_slice(b",good,");
-            self.out.extend_from_slice(digits);
+            self.out.extend_from_slice(&digits);
             self.out.push(b',');
-            self.out.extend_from_slice(digits);
+            self.out.extend_from_slice(&digits);
         } else {
             self.out.extend_from_slice(b",,,");
         }

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 use crate::frames::{changed, Frame, Frames, Origin};
 use crate::json::{self, Times};
+use crate::padded::Padded;
 use crate::tables::{Range, Tables};
 
 impl Frames {
@@ -13,49 +14,60 @@ impl Frames {
         let (head, middle) = origin.json(py)?;
         let command = self.command(tables, frame)?;
         let parts = frame.parts();
-        out.extend_from_slice(head);
+        let bytes = self.bytes(py, frame);
+        let slice = |range: Range| &bytes[range.0 as usize..range.1 as usize];
+        head.append(out);
         json::number(frame.packet, out);
-        number("sub", i64::from(frame.sub()), out);
+        out.extend_from_slice(b",\"sub\":");
+        json::number(i64::from(frame.sub()), out);
         out.extend_from_slice(b",\"time\":");
         times.write(frame.time, out);
-        out.extend_from_slice(middle);
+        middle.append(out);
         json::number(self.offset(frame), out);
-        number("size", i64::from(frame.size()), out);
-        text("command", &command.name.json, out);
-        let message = |name: &str, range: Option<Range>, plan: usize, out: &mut Vec<u8>| {
-            let Some(range) = range else { return Ok(()) };
-            key(name, out);
-            tables.write(py, self.slice(py, frame, range), plan, out).ok_or_else(changed)
-        };
-        message("fields", Some(parts.fields), command.plan, out)?;
-        message("broker_entry_metadata", parts.entry, tables.entry_metadata, out)?;
-        if parts.payload_at > 0 {
-            out.extend_from_slice(b",\"checksum\":{\"status\":\"good\",\"stored\":");
-            json::hex(parts.checksum, out);
-            out.extend_from_slice(b",\"computed\":");
-            json::hex(parts.checksum, out);
-            out.push(b'}');
+        out.extend_from_slice(b",\"size\":");
+        json::number(i64::from(frame.size()), out);
+        command.line.append(out);
+        tables.write(py, slice(parts.fields), command.plan, out).ok_or_else(changed)?;
+        if let Some(range) = parts.entry {
+            out.extend_from_slice(b",\"broker_entry_metadata\":");
+            tables.write(py, slice(range), tables.entry_metadata, out).ok_or_else(changed)?;
         }
-        message("metadata", parts.metadata, tables.metadata, out)?;
         if parts.payload_at > 0 {
-            number("payload_size", i64::from(frame.size() - parts.payload_at), out);
+            let digits = json::hex(parts.checksum);
+            out.extend_from_slice(b",\"checksum\":{\"status\":\"good\",\"stored\":\"");
+            out.extend_from_slice(&digits);
+            out.extend_from_slice(b"\",\"computed\":\"");
+            out.extend_from_slice(&digits);
+            out.extend_from_slice(b"\"}");
+        }
+        if let Some(range) = parts.metadata {
+            out.extend_from_slice(b",\"metadata\":");
+            tables.write(py, slice(range), tables.metadata, out).ok_or_else(changed)?;
+        }
+        if parts.payload_at > 0 {
+            out.extend_from_slice(b",\"payload_size\":");
+            json::number(i64::from(frame.size() - parts.payload_at), out);
         }
         let named = &frame.named;
         if let Some(messages) = named.messages {
-            number("num_messages", messages, out);
+            out.extend_from_slice(b",\"num_messages\":");
+            json::number(messages, out);
         }
         let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize));
         if let Some(topic) = known(named.topic) {
-            text("topic", &topic.json, out);
+            out.extend_from_slice(b",\"topic\":");
+            topic.padded.append(out);
         }
         if let Some(range) = parts.numbers.name {
-            key("producer_name", out);
-            json::string(std::str::from_utf8(self.slice(py, frame, range)).map_err(|_| changed())?, out);
+            out.extend_from_slice(b",\"producer_name\":");
+            json::string_of(slice(range), out).ok_or_else(changed)?;
         } else if let Some(producer) = known(named.producer) {
-            text("producer_name", &producer.json, out);
+            out.extend_from_slice(b",\"producer_name\":");
+            producer.padded.append(out);
         }
         if let Some(subscription) = known(named.subscription) {
-            text("subscription", &subscription.json, out);
+            out.extend_from_slice(b",\"subscription\":");
+            subscription.padded.append(out);
         }
         if let Some((file, packet, sub)) = named.request {
             out.extend_from_slice(b",\"request\":\"");
@@ -67,7 +79,8 @@ impl Frames {
             out.push(b'"');
         }
         if let Some(latency) = named.latency {
-            number("latency_ns", latency, out);
+            out.extend_from_slice(b",\"latency_ns\":");
+            json::number(latency, out);
         }
         out.extend_from_slice(b",\"status\":\"ok\"}\n");
         Ok(())
@@ -76,7 +89,7 @@ impl Frames {
 
 impl Origin {
     /// Return the parts of a line before the packet, and from the connection to the offset.
-    fn json(&self, py: Python<'_>) -> PyResult<(&[u8], &[u8])> {
+    fn json(&self, py: Python<'_>) -> PyResult<&(Padded, Padded)> {
         if self.json.get().is_none() {
             let [source, _, connection, protocol, direction] = &self.names;
             let (mut head, mut middle) = (b"{\"record\":\"frame\"".to_vec(), Vec::new());
@@ -88,15 +101,16 @@ impl Origin {
                 Ok::<_, PyErr>(())
             };
             name("source", source, &mut head)?;
-            number("file", self.file, &mut head);
+            key("file", &mut head);
+            json::number(self.file, &mut head);
             key("packet", &mut head);
             name("connection", connection, &mut middle)?;
             name("dissector", protocol, &mut middle)?;
             name("direction", direction, &mut middle)?;
             key("offset", &mut middle);
-            let _ = self.json.set((head, middle)); // the first of two threads has set the same
+            let _ = self.json.set((Padded::of(&head), Padded::of(&middle))); // the first of two threads has set the same
         }
-        self.json.get().map(|(head, middle)| (head.as_slice(), middle.as_slice())).ok_or_else(changed)
+        self.json.get().ok_or_else(changed)
     }
 }
 
@@ -104,14 +118,4 @@ fn key(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
-}
-
-fn number(name: &str, value: i64, out: &mut Vec<u8>) {
-    key(name, out);
-    json::number(value, out);
-}
-
-fn text(name: &str, quoted: &[u8], out: &mut Vec<u8>) {
-    key(name, out);
-    out.extend_from_slice(quoted);
 }

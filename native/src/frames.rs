@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::named::Named;
+use crate::padded::Padded;
 use crate::pieces::{Place, Places};
 use crate::reader::Reader;
 use crate::sent_queue::Sent;
@@ -60,7 +61,7 @@ pub struct Origin {
     pub file: i64,
     client: bool,
     pub names: [Py<PyAny>; 5],
-    pub json: OnceLock<(Vec<u8>, Vec<u8>)>,
+    pub json: OnceLock<(Padded, Padded)>,
 }
 
 /// Frames of one connection: the columns that `dissect.frames.FrameBatch` has as rows.
@@ -158,9 +159,12 @@ impl Frames {
 
     /// Return bytes of a frame, which are among those that are kept of it.
     pub fn slice<'py>(&'py self, py: Python<'py>, frame: &Frame, range: Range) -> &'py [u8] {
-        let data = self.origins[frame.origin as usize].data.as_bytes(py);
-        let start = frame.head as usize;
-        &data[start + range.0 as usize..start + range.1 as usize]
+        &self.bytes(py, frame)[range.0 as usize..range.1 as usize]
+    }
+
+    /// Return the bytes from the beginning of a frame on.
+    pub fn bytes<'py>(&'py self, py: Python<'py>, frame: &Frame) -> &'py [u8] {
+        &self.origins[frame.origin as usize].data.as_bytes(py)[frame.head as usize..]
     }
 
     pub fn command<'a>(&self, tables: &'a Tables, frame: &Frame) -> PyResult<&'a Command> {

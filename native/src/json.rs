@@ -2,30 +2,59 @@
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 
+use crate::padded::{beginning, STEP};
 use crate::wire::Range;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const SECOND: i64 = 1_000_000_000;
 
+/// Numbers of up to eight digits are written at once.
+const EIGHT_DIGITS: u64 = 100_000_000;
+
 /// Append a number.
+#[inline]
 pub fn number(value: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    if value < 0 {
+        out.push(b'-');
+    }
+    let value = value.unsigned_abs();
+    if value < EIGHT_DIGITS {
+        short_number(value, out);
+    } else {
+        long_number(value, out);
+    }
 }
 
-/// Bytes that are copied at once where they are there, though fewer are asked for: a copy of a fixed size needs no call.
-pub const STEP: usize = 32;
-
-/// Append the first bytes, so many of them.
-#[inline]
-pub fn beginning(bytes: &[u8], size: usize, out: &mut Vec<u8>) {
-    match bytes.first_chunk::<STEP>() {
-        Some(chunk) if size <= STEP => {
-            let end = out.len() + size;
-            out.extend_from_slice(chunk);
-            out.truncate(end);
-        }
-        _ => out.extend_from_slice(&bytes[..size]),
+fn long_number(value: u64, out: &mut Vec<u8>) {
+    if value < EIGHT_DIGITS {
+        return short_number(value, out);
     }
+    long_number(value / EIGHT_DIGITS, out);
+    out.extend_from_slice(&eight_digits(value % EIGHT_DIGITS).to_le_bytes());
+}
+
+/// Append a number of up to eight digits.
+#[inline]
+fn short_number(value: u64, out: &mut Vec<u8>) {
+    if value < 10 {
+        out.push(b'0' + value as u8);
+        return;
+    }
+    let digits = eight_digits(value);
+    let zeros = (digits & 0x0f0f_0f0f_0f0f_0f0f).trailing_zeros() / 8;
+    let end = out.len() + 8 - zeros as usize;
+    out.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
+    out.truncate(end);
+}
+
+/// Return eight digits, the first one in the lowest byte: halves, quarters and eighths of the number are divided side by side.
+#[inline]
+fn eight_digits(value: u64) -> u64 {
+    let halves = (value / 10_000) | ((value % 10_000) << 32);
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let quarters = hundreds | ((halves - 100 * hundreds) << 16);
+    let tens = ((quarters * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | ((quarters - 10 * tens) << 8) | 0x3030_3030_3030_3030
 }
 
 fn is_plain(byte: u8) -> bool {
@@ -49,6 +78,35 @@ pub fn string_in(texts: &[u8], range: Range, out: &mut Vec<u8>) {
         }
         _ => string(std::str::from_utf8(&texts[start..start + size]).unwrap_or_default(), out),
     }
+}
+
+/// Append a text in quotes that is given as bytes; return None if it is not in UTF-8.
+#[inline]
+pub fn string_of(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let start = out.len() + 1;
+    let is_short = match (text.first_chunk::<8>(), text.last_chunk::<8>(), text.first_chunk::<16>(), text.last_chunk::<16>()) {
+        (_, _, Some(head), Some(tail)) if text.len() <= 32 => append_both(head, tail, start + text.len(), out),
+        (Some(head), Some(tail), None, _) => append_both(head, tail, start + text.len(), out),
+        _ => false,
+    };
+    if !is_short {
+        string(std::str::from_utf8(text).ok()?, out);
+    }
+    Some(())
+}
+
+/// Append a quote and a text of which head and tail are given, which overlap, up to place `end`, and a quote, if both are plain.
+#[inline]
+fn append_both<const SIZE: usize>(head: &[u8; SIZE], tail: &[u8; SIZE], end: usize, out: &mut Vec<u8>) -> bool {
+    let plain = head.iter().chain(tail).fold(true, |plain, byte| plain & is_plain(*byte));
+    if plain {
+        out.push(b'"');
+        out.extend_from_slice(head);
+        out.truncate(end - SIZE);
+        out.extend_from_slice(tail);
+        out.push(b'"');
+    }
+    plain
 }
 
 /// Append a text in quotes.
@@ -114,43 +172,66 @@ pub fn digits(digest: &[u8; 32], out: &mut Vec<u8>) {
     out.extend_from_slice(&text);
 }
 
-/// Append eight hexadecimal digits in quotes.
-pub fn hex(value: u32, out: &mut Vec<u8>) {
-    out.push(b'"');
-    out.extend((0..8).rev().map(|digit| HEX[(value >> (4 * digit) & 15) as usize]));
-    out.push(b'"');
+/// Return eight hexadecimal digits.
+#[inline]
+pub fn hex(value: u32) -> [u8; 8] {
+    let [[a, b], [c, d], [e, f], [g, h]] = value.to_be_bytes().map(|byte| DIGITS[usize::from(byte)]);
+    [a, b, c, d, e, f, g, h]
 }
 
-/// A time as ISO 8601, of which the seconds are kept for the next one.
+/// A time as ISO 8601, which is kept for the next one.
 pub struct Times {
     second: i64,
-    text: String,
+    time: i64,
+    text: [u8; TIME_BYTES],
 }
+
+/// Size of a time in quotes: the years of 64 bits of ns have four digits.
+const TIME_BYTES: usize = 32;
+/// Places of the fraction.
+const FRACTION: Range = (21, 29);
 
 impl Default for Times {
     fn default() -> Self {
-        Times { second: i64::MIN, text: String::new() }
+        Times { second: i64::MIN, time: i64::MIN, text: [0; TIME_BYTES] }
     }
 }
 
 impl Times {
     /// Append a time in ns since the epoch, in quotes.
+    #[inline]
     pub fn write(&mut self, time: i64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.quoted(time));
+    }
+
+    /// Append a time without quotes.
+    pub fn write_plain(&mut self, time: i64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.quoted(time)[1..TIME_BYTES - 1]);
+    }
+
+    #[inline]
+    fn quoted(&mut self, time: i64) -> &[u8; TIME_BYTES] {
+        if time != self.time || self.second == i64::MIN {
+            self.set(time);
+        }
+        &self.text
+    }
+
+    fn set(&mut self, time: i64) {
         let second = time.div_euclid(SECOND);
         if second != self.second {
             self.second = second;
             let (day, rest) = (second.div_euclid(86_400), second.rem_euclid(86_400));
             let (year, month, date) = civil(day);
-            self.text = format!("\"{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}.", rest / 3600, rest / 60 % 60, rest % 60);
+            let text = format!("\"{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}.000000000Z\"", rest / 3600, rest / 60 % 60, rest % 60);
+            for (to, from) in self.text.iter_mut().zip(text.bytes()) {
+                *to = from;
+            }
         }
-        out.extend_from_slice(self.text.as_bytes());
-        let mut digits = *b"000000000Z\"";
-        let mut fraction = time.rem_euclid(SECOND);
-        for digit in digits[..9].iter_mut().rev() {
-            *digit = b'0' + (fraction % 10) as u8;
-            fraction /= 10;
-        }
-        out.extend_from_slice(&digits);
+        self.time = time;
+        let fraction = time.rem_euclid(SECOND) as u64;
+        self.text[FRACTION.0 as usize..FRACTION.1 as usize].copy_from_slice(&eight_digits(fraction / 10).to_le_bytes());
+        self.text[FRACTION.1 as usize] = b'0' + (fraction % 10) as u8;
     }
 }
 

@@ -1,19 +1,18 @@
 //! Messages of entries as lines of NDJSON.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyString, PyTuple};
 
 use crate::caught;
 use crate::json::{self, Times};
+use crate::kept_bytes;
 use crate::messages::MessageColumn;
+use crate::padded::Padded;
 
 /// Estimated size of a line beside what its entry shares.
 const OWN_BYTES: usize = 256;
-/// Memory that is kept for the lines to come: making room anew for each batch of rows takes a tenth of the time.
-const KEPT_BYTES: usize = 4 << 20;
 
 /// A column of an entry: of a compiled batch, or values of Python.
 enum Column<'py> {
@@ -56,7 +55,6 @@ pub struct MessageLines {
     own_json: Py<PyAny>,
     shared_json: Py<PyAny>,
     values: Py<PyAny>,
-    out: Mutex<Vec<u8>>,
 }
 
 #[pymethods]
@@ -85,23 +83,19 @@ impl MessageLines {
             quoted.push(b':');
             columns.push((name.clone().unbind(), quoted, times.contains(text.as_ref())));
         }
-        Ok(MessageLines { columns, head, own_json, shared_json, values, out: Mutex::default() })
+        Ok(MessageLines { columns, head, own_json, shared_json, values })
     }
 
     /// Return the lines of entries: of each the row that its messages share, their number, and the columns that they have for themselves.
     fn lines<'py>(&self, py: Python<'py>, entries: Vec<(Bound<'py, PyAny>, usize, Bound<'py, PyDict>)>) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
             let mut times = Times::default();
-            let mut out = self.out.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
+            let mut out = kept_bytes::take();
             for (shared, count, own) in &entries {
                 self.append(py, shared, *count, own, &mut times, &mut out)?;
             }
             let lines = PyBytes::new(py, &out);
-            out.clear();
-            out.shrink_to(KEPT_BYTES);
-            if let Ok(mut kept) = self.out.lock() {
-                *kept = out;
-            }
+            kept_bytes::keep(out);
             Ok(lines)
         })
     }
@@ -118,9 +112,9 @@ impl MessageLines {
         times: &mut Times,
         out: &mut Vec<u8>,
     ) -> PyResult<()> {
-        // What is the same in all lines before each column, with its name, and bytes that make room for a copy of a fixed size; the size of
-        // that; the size of that without the name; and its values.
-        let mut parts: Vec<(Vec<u8>, usize, usize, Column<'py>)> = Vec::with_capacity(own.len());
+        // What is the same in all lines before each column, with its name; the size of that without the name; and its values.
+        let mut parts: Vec<(Padded, usize, Column<'py>)> = Vec::with_capacity(own.len());
+        let mut shared_bytes = 0;
         let mut fixed = self.head.clone();
         let values = self.values.bind(py).call1((shared,))?.cast_into::<PyTuple>()?;
         let mut owned: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = own.iter().collect();
@@ -142,9 +136,9 @@ impl MessageLines {
                 };
                 let nameless = fixed.len();
                 fixed.extend_from_slice(quoted);
-                let size = fixed.len();
-                fixed.extend_from_slice(&[0; json::STEP]);
-                parts.push((std::mem::take(&mut fixed), size, nameless, column));
+                parts.push((Padded::of(&fixed), nameless, column));
+                shared_bytes += fixed.len();
+                fixed.clear();
                 continue;
             }
             if value.is_none() {
@@ -160,17 +154,17 @@ impl MessageLines {
             }
         }
         fixed.extend_from_slice(b"}\n");
-        let shared_bytes: usize = parts.iter().map(|(_, size, ..)| size).sum();
         out.reserve(count * (shared_bytes + fixed.len() + OWN_BYTES));
+        let behind = Padded::of(&fixed);
         for index in 0..count {
-            for (before, size, nameless, column) in &parts {
+            for (before, nameless, column) in &parts {
                 let start = out.len();
-                json::beginning(before, *size, out);
+                before.append(out);
                 if !column.write(index, times, out)? {
                     out.truncate(start + nameless);
                 }
             }
-            out.extend_from_slice(&fixed);
+            behind.append(out);
         }
         Ok(())
     }

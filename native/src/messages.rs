@@ -97,7 +97,7 @@ impl BatchReader {
             }
             batch.messages.push(message);
         }
-        batch.metadata.extend_from_slice(&[b' '; json::STEP]);
+        batch.metadata.extend_from_slice(&[b' '; crate::padded::STEP]);
         Ok(rest.0.is_empty().then_some(batch))
     }
 

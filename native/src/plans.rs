@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::json;
+use crate::padded::Padded;
 
 const FIELDS_MAX: usize = 64;
 const TAGS_MAX: u32 = 4096;
@@ -46,13 +47,14 @@ const KINDS: [Option<Kind>; 11] = [
 pub struct Text {
     pub text: Py<PyString>,
     pub json: Vec<u8>,
+    pub padded: Padded,
 }
 
 impl Text {
     pub fn new(text: &Bound<'_, PyString>) -> PyResult<Self> {
         let mut quoted = Vec::new();
         json::string(text.to_cow()?.as_ref(), &mut quoted);
-        Ok(Text { text: text.clone().unbind(), json: quoted })
+        Ok(Text { text: text.clone().unbind(), padded: Padded::of(&quoted), json: quoted })
     }
 }
 
@@ -148,6 +150,8 @@ pub enum Value<'a> {
 
 pub struct Field {
     pub name: Text,
+    /// What stands before its first value in JSON, as that of the first field, and behind another.
+    pub opening: [Padded; 2],
     pub kind: Kind,
     pub role: Role,
     /// Rules read nothing of it.
@@ -200,8 +204,10 @@ impl Plan {
             let text: String = name.extract()?;
             let role = Role::of(&text, wrapped.contains(&text), rare.contains(&text));
             let (name, quiet) = (Text::new(&name)?, quiet.contains(&text));
+            let list: &[u8] = if repeated { b"[" } else { b"" };
+            let opening = ["{", ","].map(|before| Padded::of(&[before.as_bytes(), &name.json, b":", list].concat()));
             let names = names.iter().map(|(number, name)| Ok((*number, Text::new(name)?))).collect::<PyResult<_>>()?;
-            plan.fields.push(Field { name, kind, role, quiet, repeated, names, inner });
+            plan.fields.push(Field { name, opening, kind, role, quiet, repeated, names, inner });
         }
         Ok(plan)
     }

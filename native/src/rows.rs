@@ -12,6 +12,7 @@ use crate::counts::{key_of, Counts, Key};
 use crate::csv::CsvLines;
 use crate::frames::{Entry, Frames};
 use crate::json::Times;
+use crate::kept_bytes;
 use crate::mask::{Mask, Matcher};
 use crate::places::FramePlaces;
 use crate::row_order::{Of, OrderedRows};
@@ -330,7 +331,7 @@ impl OrderedRows {
     fn ndjson<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
             let batches = self.borrowed(py)?;
-            let mut out = Vec::with_capacity(self.order.len() * 512);
+            let mut out = kept_bytes::take();
             let mut times = Times::default();
             let mut of_python = Vec::new();
             for (_, of) in &self.order {
@@ -347,7 +348,9 @@ impl OrderedRows {
                 }
             }
             encode_rows(&mut of_python, encode, &mut out)?;
-            Ok(PyBytes::new(py, &out))
+            let lines = PyBytes::new(py, &out);
+            kept_bytes::keep(out);
+            Ok(lines)
         })
     }
 }

@@ -8,7 +8,6 @@ use pyo3::types::{PyDict, PyString};
 use sha2::{Digest, Sha256};
 
 use crate::frames::{Entry, Frame, Frames};
-use crate::json;
 use crate::kept_messages::{Batch, Message, Own, Run, Single};
 use crate::messages::{columns_of, BatchReader, Kind};
 use crate::opening::{message_id, nanoseconds, Opening, Place, RowValues};
@@ -107,7 +106,7 @@ impl BatchReader {
 
     /// Return the columns that messages without a batch have for themselves.
     fn single_columns<'py>(&self, py: Python<'py>, mut batch: Batch) -> PyResult<Bound<'py, PyDict>> {
-        batch.metadata.extend_from_slice(&[b' '; json::STEP]);
+        batch.metadata.extend_from_slice(&[b' '; crate::padded::STEP]);
         let batch = Arc::new(batch);
         let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
         let own = |own: Own| batch.singles.iter().any(|single| own.of(single).is_some());

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::json;
 pub use crate::numbers::Numbers;
+use crate::padded::Padded;
 use crate::plans::{Kind, Plan};
 pub use crate::plans::{Names, PlanRow, Role, Text, Value};
 use crate::wire::Bytes;
@@ -16,6 +17,8 @@ pub use crate::wire::Range;
 
 pub struct Command {
     pub name: Text,
+    /// The name and the key of the fields behind it, in JSON.
+    pub line: Padded,
     pub kind: CommandKind,
     tag: Vec<u8>,
     pub plan: usize,
@@ -132,7 +135,8 @@ impl Tables {
                 (b"\"SUBSCRIBE\"", _) => Part::Subscribe(response),
                 _ => Part::Asks(response),
             };
-            by_number[usize::from(number)] = Some(Command { name, kind, tag, plan, payload, part });
+            let line = Padded::of(&[b",\"command\":", name.json.as_slice(), b",\"fields\":"].concat());
+            by_number[usize::from(number)] = Some(Command { name, line, kind, tag, plan, payload, part });
         }
         Ok(Tables {
             plans,
@@ -360,31 +364,26 @@ impl Tables {
         let plan = &self.plans[plan];
         let mut rest = Bytes(data);
         let mut last = usize::MAX;
-        out.push(b'{');
+        if data.is_empty() {
+            out.push(b'{');
+        }
         while !rest.0.is_empty() {
             let row = rest.varint().and_then(|tag| plan.row(tag))?;
             let field = &plan.fields[row];
             let number = rest.varint()?;
             if row == last {
                 out.pop(); // the end of the list
-            }
-            if last != usize::MAX {
                 out.push(b',');
-            }
-            if row != last {
-                out.extend_from_slice(&field.name.json);
-                out.push(b':');
-                if field.repeated {
-                    out.push(b'[');
-                }
+            } else {
+                field.opening[usize::from(last != usize::MAX)].append(out);
             }
             match field.kind {
                 Kind::Int64 => json::number(number as i64, out),
                 Kind::Int32 => json::number(i64::from(number as i32), out),
                 Kind::Uint32 => json::number(i64::from(number as u32), out),
-                Kind::Bool => out.extend_from_slice(if number == 0 { b"false" } else { b"true" }),
-                Kind::Enum => out.extend_from_slice(&field.names.get(&number)?.json),
-                Kind::String => json::string(std::str::from_utf8(rest.take(number)?).ok()?, out),
+                Kind::Bool => json::boolean(number != 0, out),
+                Kind::Enum => field.names.get(&number)?.padded.append(out),
+                Kind::String => json::string_of(rest.take(number)?, out)?,
                 Kind::Bytes => json::bytes(rest.take(number)?, out),
                 Kind::Message => self.write(py, rest.take(number)?, field.inner, out)?,
                 Kind::SecretString | Kind::SecretBytes => {

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -172,6 +173,23 @@ def test_outputs_of_frames_in_columns_are_those_of_rows(
             copy = tmp_path / path.name
             copy.write_bytes(path.read_bytes()[:size])
             assert output_of(monkeypatch, "require", copy, arguments) == output_of(monkeypatch, "off", copy, arguments), path
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_numbers_and_texts_of_every_size_are_written_as_by_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    numbers = [0, 9, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, *(10**digits + off for digits in range(1, 20) for off in (-1, 0, 1))]
+    texts = [end * size for end in ("a", "~", "é", "ab\x7f", '"', "\\", "\n") for size in range(36)]
+    texts += ["a" * size + end for end in ('"', "é", "\x7f") for size in range(36)]
+    talk = connected().client(producer(1, "p", 2, "persistent://public/default/" + "t" * 40)).server(created("p", 2))
+    for number, text in zip_longest(numbers, texts, fillvalue=""):
+        talk.client(send(1, number or 0, metadata={"producer_name": text, "publish_time": number or 0}))
+        talk.wait((number or 0) % 10**10)
+    path = write_pcap(tmp_path / "sizes.pcap", talk.close().packets)
+    arguments = ("decode", "-f", form, "--records", "frame")
+    compiled = output_of(monkeypatch, "require", path, arguments)
+    assert compiled == output_of(monkeypatch, "off", path, arguments)
+    assert len(compiled[1].splitlines()) > len(texts)
 
 
 @pytest.mark.usefixtures("installed")
