@@ -116,6 +116,34 @@ impl Segments {
         complete::connection(py, self, server, longest)
     }
 
+    /// How many segments are not in order, one behind the other, or ask for a closer look, and the packet of the first one; the first
+    /// with the next sequence number.
+    fn odd(&self, sequence: i64) -> (usize, Option<i64>) {
+        let mut expected = sequence;
+        let (mut odd, mut first) = (0, None);
+        for segment in &self.segments {
+            let stop = i64::from(segment.sequence) + segment.size();
+            if segment.is_in_order(expected) {
+                expected += segment.size();
+            } else {
+                odd += 1;
+                first = first.or(Some(segment.packet));
+                expected = expected.max(stop);
+            }
+        }
+        (odd, first)
+    }
+
+    /// The segments before a packet, and those from it on.
+    fn cut(&self, py: Python<'_>, packet: i64) -> (Segments, Segments) {
+        let (before, behind) = self.segments.split_at(self.segments.partition_point(|segment| segment.packet < packet));
+        let part = |segments: &[Segment]| Segments {
+            buffers: self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect(),
+            segments: segments.to_vec(),
+        };
+        (part(before), part(behind))
+    }
+
     /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a
     /// closer look, as a closed window or sequence numbers that wrap do. With them their size and, of the last one that brings data,
     /// identification, size and options.
@@ -124,8 +152,8 @@ impl Segments {
         let mut pieces = Vec::with_capacity(self.segments.len());
         let mut newest = None;
         for segment in &self.segments {
-            let size = i64::from(segment.payload.1 - segment.payload.0);
-            if segment.window == 0 || segment.missing > 0 || (size > 0 && i64::from(segment.sequence) != expected) {
+            let size = segment.size();
+            if !segment.is_in_order(expected) {
                 return None;
             }
             if size > 0 {

@@ -30,6 +30,20 @@ pub struct Segment {
     pub stored: (u32, u32),
 }
 
+impl Segment {
+    /// Size of its data, bytes.
+    #[inline]
+    pub fn size(&self) -> i64 {
+        i64::from(self.payload.1 - self.payload.0)
+    }
+
+    /// Return true if it has the next bytes of a stream, or none, and nothing asks for a closer look.
+    #[inline]
+    pub fn is_in_order(&self, expected: i64) -> bool {
+        self.window > 0 && self.missing == 0 && (self.size() == 0 || i64::from(self.sequence) == expected)
+    }
+}
+
 /// The segments of a flow in packet order: a sequence of `capture.Segment`, each made when it is asked for.
 #[pyclass(sequence, module = "pulsarscope_native")]
 pub struct Segments {

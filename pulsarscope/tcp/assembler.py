@@ -2,7 +2,8 @@
 
 Segments take one of three paths. `_in_order` appends segments in order, of connections that neither begin nor end in the block.
 `complete_connection` takes connections that do both. All other packets go through `Assembler._receive` and `Stream.receive` one by one:
-all packets of connections that begin, end, or have a segment out of order in the block, in capture order over both directions.
+all packets of connections that begin, end, or have a segment out of order in the block, in capture order over both directions. Where the
+compiled reader has them, and few are out of order, those in between go together.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
     from pulsarscope.tcp.stream_findings import Where
 
+MIXED_RUN_PACKETS = 16
+"""Least number of packets for one out of order, on average, with which those in between go together: else one by one is faster."""
+
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
@@ -53,29 +57,12 @@ class Assembler(ConnectionTable):
         file = block.file
         independent, ordered, complete = self._classify(block)
         for connection, flows in independent.items():
-            runs = [_in_order(stream, segments) for stream, segments, _ in flows]
-            if None in runs:
-                ordered += [(stream.key, segments) for stream, segments, _ in flows]
+            if self._take_in_order(connection, flows, file):
                 continue
-            events = connection.events or self._touch(connection)
-            if connection.last_file != file:
-                connection.last_file = events.file = file
-                connection.last_packet = 0
-            for (stream, segments, latest), run in zip(flows, runs, strict=True):
-                stream.captured = True
-                if run:
-                    pieces, size, newest = run
-                    stream.segments += len(pieces)
-                    stream.deliver(file, pieces, size)
-                    stream.newest = newest
-                connection.packets += len(segments)
-                packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
-                note_acknowledgment(stream, seq, ack, flags, payload)
-                if packet > connection.last_packet:
-                    connection.last_packet = packet
-                    connection.last_time = time
-                if latest > connection.end:
-                    connection.end = time if latest == time else latest  # one object for both: there are very many connections
+            if not all(hasattr(segments, "odd") for _, segments, _ in flows):
+                ordered += [(stream.key, segments) for stream, segments, _ in flows]
+            else:
+                ordered += self._take_mixed(connection, [(stream, segments) for stream, segments, _ in flows], file)
         if ordered or complete:
             entries: list[tuple[int, bytes, Segment | CompleteConnection]] = [
                 (candidate.packet, candidate.connection.key, candidate) for candidate in complete
@@ -169,6 +156,61 @@ class Assembler(ConnectionTable):
         for connection in resumed:
             ordered += [(stream.key, segments) for stream, segments, _ in independent.pop(connection)]
         return independent, ordered, complete
+
+    def _take_in_order(self, connection: Connection, flows: list[tuple[Stream, list[Segment], int]], file: int) -> bool:
+        """Take segments of both directions if they are in order; return False, and take none, if not."""
+        runs = [_in_order(stream, segments) for stream, segments, _ in flows]
+        if None in runs:
+            return False
+        events = connection.events or self._touch(connection)
+        if connection.last_file != file:
+            connection.last_file = events.file = file
+            connection.last_packet = 0
+        for (stream, segments, latest), run in zip(flows, runs, strict=True):
+            stream.captured = True
+            if run:
+                pieces, size, newest = run
+                stream.segments += len(pieces)
+                stream.deliver(file, pieces, size)
+                stream.newest = newest
+            connection.packets += len(segments)
+            packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
+            note_acknowledgment(stream, seq, ack, flags, payload)
+            if packet > connection.last_packet:
+                connection.last_packet = packet
+                connection.last_time = time
+            if latest > connection.end:
+                connection.end = time if latest == time else latest  # one object for both: there are very many connections
+        return True
+
+    def _take_mixed(self, connection: Connection, flows: list[tuple[Stream, Any]], file: int) -> list[tuple[bytes, Any]]:
+        """Take segments of the compiled reader of which few are out of order: these one by one, and those in between together.
+
+        Returns flows of the rest, all of them where many are out of order.
+        """
+        while flows:
+            odd = [segments.odd(stream.sequence) for stream, segments in flows]
+            packets = [packet for _, packet in odd if packet is not None]
+            if sum(count for count, _ in odd) * MIXED_RUN_PACKETS > sum(len(segments) for _, segments in flows):
+                break
+            if not packets:
+                in_order = self._take_in_order(connection, [(*flow, flow[1].latest()) for flow in flows], file)
+                flows = [] if in_order else flows
+                break
+            first = min(packets)
+            parts = [(stream, *segments.cut(first)) for stream, segments in flows]
+            before = [(stream, segments, segments.latest()) for stream, segments, _ in parts if len(segments)]
+            if before and not self._take_in_order(connection, before, file):
+                break
+            flows = [(stream, segments) for stream, _, segments in parts if len(segments)]
+            place = next(place for place, (_, segments) in enumerate(flows) if segments[0][0] == first)
+            stream, segments = flows[place]
+            self._receive(stream.key, segments[0], file)
+            flows[place] = (stream, segments.cut(first + 1)[1])
+            flows = [flow for flow in flows if len(flow[1])]
+            if connection.closing or self._table.get(stream.key) is not connection or any(each.buffer for each in connection.streams):
+                break
+        return [(stream.key, segments) for stream, segments in flows]
 
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """Process one packet in capture order."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import time
 import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import Block
+from pulsarscope.capture import Block, BlockReader
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     HOLE_NANOSECONDS_MAX,
@@ -19,6 +21,10 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp import Assembler, connection_table
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import Packet as CapturedPacket
+from tests.scenarios.capturefile import pcap
+from tests.scenarios.conversation import Conversation
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SECOND, SERVER, SYN, Outcome, Tape, flow_key, outcomes
 
@@ -691,3 +697,71 @@ def test_a_connection_ends_with_the_hole_that_held_back_its_end() -> None:
     live.add(live.assembler.expire(tape.time + LIVE))
     assert live.outcome is not None
     assert live.outcome.connection.closed == "fin"
+
+
+def _with_window(packet: CapturedPacket, window: int) -> CapturedPacket:
+    data = packet.data
+    return packet._replace(data=data[:48] + window.to_bytes(2, "big") + data[50:])
+
+
+def _with_other_bytes(packet: CapturedPacket) -> CapturedPacket:
+    return packet._replace(data=packet.data[:-4] + b"else")
+
+
+DISTURBANCES: dict[str, tuple[bool, Callable[[list[CapturedPacket]], list[CapturedPacket]]]] = {
+    "none": (True, lambda sent: sent),
+    "again": (True, lambda sent: [*sent[:200], sent[198], *sent[200:]]),
+    "again, from the block before": (True, lambda sent: [*sent[20:40], sent[18], *sent[40:]]),
+    "the first one again, and the last one": (True, lambda sent: [sent[0], sent[0], *sent[1:], sent[-2]]),
+    "three times, far apart": (True, lambda sent: [*sent[:80], sent[78], *sent[80:200], sent[78], *sent[200:300], sent[298], *sent[300:]]),
+    "with other bytes": (True, lambda sent: [*sent[:200], _with_other_bytes(sent[198]), *sent[200:]]),
+    "both sides again": (True, lambda sent: [*sent[:100], sent[98], sent[97], *sent[100:]]),
+    "late by one": (False, lambda sent: [*sent[:200], sent[202], sent[201], sent[200], *sent[203:]]),
+    "late by many": (False, lambda sent: [*sent[:200], *sent[202:260], sent[200], *sent[260:]]),
+    "lost": (False, lambda sent: [*sent[:200], *sent[202:]]),
+    "a window closes and opens": (False, lambda sent: [*sent[:201], _with_window(sent[201], 0), *sent[202:]]),
+    "a window closes at the end": (True, lambda sent: [*sent[:-1], _with_window(sent[-1], 0)]),
+    "many again": (False, lambda sent: [packet for place in range(0, 400, 2) for packet in (*sent[place : place + 2], sent[place])]),
+}
+"""Changes of 400 packets, of client and server in turns, and whether few of them are taken one by one."""
+
+
+@pytest.mark.parametrize("named", DISTURBANCES)
+@pytest.mark.parametrize("acknowledge", [True, False])
+def test_the_compiled_reader_takes_together_what_lies_between_segments_out_of_order(
+    named: str, acknowledge: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    few, disturb = DISTURBANCES[named]
+    conversation = Conversation(acknowledge=acknowledge).handshake()
+    for number in range(10 + 200):
+        conversation.client(bytes([number]) * 40)
+        if not acknowledge:
+            conversation.server(bytes([number, 1]) * 9)
+    opened, sent = conversation.packets[:23], disturb(conversation.packets[23:])
+    packets = [*opened, *(packet._replace(time_ns=sent[0].time_ns + 1000 * place) for place, packet in enumerate(sent))]
+    received: list[bytes] = []
+    receive = Assembler._receive
+    monkeypatch.setattr(Assembler, "_receive", lambda *arguments: received.append(arguments[1]) or receive(*arguments))
+    of_packet, whole = 16 + 54 + 18, 1 << 30
+    found = []
+    for choice, sizes in (("off", [whole]), ("off", [of_packet]), ("require", [24 + 23 * of_packet, whole]), ("require", [20 * of_packet])):
+        received.clear()
+        with reader(choice):
+            (outcome,) = outcomes([*BlockReader(_Parts(pcap(packets), sizes))])
+        found.append(outcome.facts())
+        if len(sizes) > 1:
+            assert (len(received) < 40) == few
+    assert found == found[:1] * len(found)
+
+
+class _Parts(io.BytesIO):
+    """A stream that gives parts of such sizes, the last one again and again."""
+
+    def __init__(self, data: bytes, sizes: list[int]) -> None:
+        super().__init__(data)
+        self._sizes = sizes
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        del size
+        return super().read1(self._sizes.pop(0) if len(self._sizes) > 1 else self._sizes[0])
