@@ -132,6 +132,16 @@ def test_a_path_is_read_and_the_file_index_kept(tmp_path: Path) -> None:
     assert {block.file for block in blocks} == {3}
 
 
+def test_blocks_of_frames_in_columns_grow_to_thrice_the_packets() -> None:
+    data = pcap([Record(segment_packet(b"12345678"), START + index) for index in range(20_000)], magic=0xA1B23C4D)
+    packets = {}
+    for in_columns in (False, True):
+        reader = BlockReader(io.BytesIO(data))
+        reader.in_columns = in_columns
+        packets[in_columns] = max(block.packets for block in reader)
+    assert 2.5 < packets[True] / packets[False] < 3
+
+
 @pytest.mark.parametrize("path", ["/nonexistent/x.pcap", "/", "a\0b"])
 def test_an_unreadable_path_is_a_finding(path: str) -> None:
     (block,) = BlockReader(path, 2)

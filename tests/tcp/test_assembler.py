@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import Block, BlockReader
+from pulsarscope.capture import Block, BlockReader, Segment
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     HOLE_NANOSECONDS_MAX,
@@ -742,7 +742,12 @@ def test_the_compiled_reader_takes_together_what_lies_between_segments_out_of_or
     packets = [*opened, *(packet._replace(time_ns=sent[0].time_ns + 1000 * place) for place, packet in enumerate(sent))]
     received: list[bytes] = []
     receive = Assembler._receive
-    monkeypatch.setattr(Assembler, "_receive", lambda *arguments: received.append(arguments[1]) or receive(*arguments))
+
+    def count(assembler: Assembler, key: bytes, segment: Segment, file: int) -> None:
+        received.append(key)
+        receive(assembler, key, segment, file)
+
+    monkeypatch.setattr(Assembler, "_receive", count)
     of_packet, whole = 16 + 54 + 18, 1 << 30
     found = []
     for choice, sizes in (("off", [whole]), ("off", [of_packet]), ("require", [24 + 23 * of_packet, whole]), ("require", [20 * of_packet])):

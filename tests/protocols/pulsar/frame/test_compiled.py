@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from itertools import zip_longest
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -182,9 +182,8 @@ def test_numbers_and_texts_of_every_size_are_written_as_by_python(tmp_path: Path
     texts = [end * size for end in ("a", "~", "é", "ab\x7f", '"', "\\", "\n") for size in range(36)]
     texts += ["a" * size + end for end in ('"', "é", "\x7f") for size in range(36)]
     talk = connected().client(producer(1, "p", 2, "persistent://public/default/" + "t" * 40)).server(created("p", 2))
-    for number, text in zip_longest(numbers, texts, fillvalue=""):
-        talk.client(send(1, number or 0, metadata={"producer_name": text, "publish_time": number or 0}))
-        talk.wait((number or 0) % 10**10)
+    for number, text in zip(cycle(numbers), texts, strict=False):
+        talk.client(send(1, number, metadata={"producer_name": text, "publish_time": number})).wait(number % 10**10)
     path = write_pcap(tmp_path / "sizes.pcap", talk.close().packets)
     arguments = ("decode", "-f", form, "--records", "frame")
     compiled = output_of(monkeypatch, "require", path, arguments)
