@@ -15,7 +15,7 @@ from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.model.findings import ERROR
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import FindingRow
-from pulsarscope.model.text import input_name
+from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
 
 Warned = tuple[int | None, str]
@@ -61,13 +61,13 @@ class Encoding:
             selected = [row for row in selected if type(row) is not FindingRow]
         return EncodedRows(self._encoder.encode(selected), warnings)
 
-    def prepare(self, rows: list[Any]) -> list[Any]:
+    def prepare(self, rows: list[Any]) -> list[Any] | bytes:
         """Encode each row by itself, as `parallel.Prepare.prepare`; with its warnings, if there are any."""
         if FindingRow not in set(map(type, rows)):
-            lines: list[bytes] = self._encoder.lines(rows)
+            lines: list[bytes] | bytes = self._encoder.lines(rows)
             return lines
         shown = "finding" in self._kinds
-        following = iter(self._encoder.lines(rows if shown else [row for row in rows if type(row) is not FindingRow]))
+        following = iter(each_line(self._encoder.lines(rows if shown else [row for row in rows if type(row) is not FindingRow])))
         prepared: list[Any] = []
         for row in rows:
             is_finding = type(row) is FindingRow
@@ -101,7 +101,7 @@ class OnceEncoding:
         """Encode each row by itself, as `Encoding`, and put before it what tells whether it is kept; anchors stay as they are."""
         shown = self._shown
         marks = [None if type(row) is AnchorRow else _of_all_legs(row) if row.kind in shown else mark_of(row) for row in rows]
-        values = iter(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow]))
+        values = iter(each_line(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow])))
         return [row if mark is None else (mark, next(values)) for row, mark in zip(rows, marks, strict=True)]
 
     def join(self, prepared: list[Any]) -> EncodedRows:

@@ -148,7 +148,7 @@ def _rows(rows: Iterable[Any], limit: int) -> Any:
     from pulsarscope.output.export.ndjson import JsonLines
 
     some = [row for row in islice(rows, min(max(limit, 1), ROWS_MAX)) if isinstance(row, Row)]
-    records = map(json.loads, JsonLines(ALL, None).lines(some))
+    records = map(json.loads, JsonLines(ALL, None).encode(some).splitlines())
     return [{name: value for name, value in record.items() if name not in HIDDEN} for record in records]
 
 

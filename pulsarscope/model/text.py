@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 # Escaped although printable: four or more combining marks on one letter grow over the neighbouring lines.
 _MARKS = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
@@ -94,3 +95,8 @@ def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
 
 def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
+
+
+def each_line(lines: list[Any] | bytes) -> list[Any]:
+    """Return lines one by one, which may come together."""
+    return lines.splitlines(keepends=True) if isinstance(lines, bytes) else lines

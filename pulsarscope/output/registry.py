@@ -35,8 +35,8 @@ class RowEncoder(Protocol):
 class LineEncoder(RowEncoder, Protocol):
     """An encoder that makes one line of each row, so that those of several processes can be merged."""
 
-    def lines(self, rows: list[Any]) -> list[bytes]:
-        """Return the line of each row, with its end. The rows are handed over."""
+    def lines(self, rows: list[Any]) -> list[bytes] | bytes:
+        """Return the line of each row, with its end; all in one, if no row has a line end within. The rows are handed over."""
 
 
 class ColumnEncoder(LineEncoder, Protocol):

@@ -23,6 +23,7 @@ from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import ALL, ConnectionRow, FindingRow, FrameRow
+from pulsarscope.model.text import each_line
 from pulsarscope.output.registry import encoder
 
 SECONDS = 2.0
@@ -182,7 +183,7 @@ def check_lines(rows: list[Any]) -> None:
     """Require one JSON object a row, without control characters."""
     rows = [msgspec.structs.replace(row) for row in rows]
     lines: Any = encoder("ndjson", tuple(ALL), None)
-    for line in lines.lines(rows):
+    for line in each_line(lines.lines(rows)):
         text = line.decode()
         require(isinstance(json.loads(text), dict), f"no JSON object: {text[:200]!r}")
 

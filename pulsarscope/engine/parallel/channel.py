@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from array import array
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, BinaryIO
 
 import msgspec
 
+from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.limits import JOB_PIPE_BYTES
 
@@ -15,6 +19,9 @@ LENGTH_BYTES = 8
 
 PackedFacts = bytes | list[KeyedFact]
 """Facts of a process for the one that merges: in MessagePack, which takes a third of the time of pickled ones, or as they are."""
+
+PackedKeys = bytes | Sequence[RowKey]
+"""Keys of rows: those of two numbers each, which nearly all are, in 64 bits a number, or as they are."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, str, bytes, int, bool, tuple[int, ...]]]).decode
@@ -55,6 +62,25 @@ def pack_facts(facts: list[KeyedFact]) -> PackedFacts:
 def unpack_facts(facts: PackedFacts) -> list[KeyedFact]:
     """Return the facts that another process has packed."""
     return _decode(facts) if isinstance(facts, bytes) else facts  # type: ignore[return-value] # the narrower type decodes faster
+
+
+def pack_keys(keys: Sequence[RowKey]) -> PackedKeys:
+    """Return the keys of rows as one object. Each has two numbers or more."""
+    numbers = [*chain.from_iterable(keys)]
+    if len(numbers) > 2 * len(keys):
+        return keys
+    try:
+        return array("q", numbers).tobytes()
+    except OverflowError:
+        return keys
+
+
+def unpack_keys(keys: PackedKeys) -> Sequence[RowKey]:
+    """Return the keys that another process has packed."""
+    if not isinstance(keys, bytes):
+        return keys
+    numbers = iter(memoryview(keys).cast("q"))
+    return [*zip(numbers, numbers, strict=True)]
 
 
 def unpack(data: bytes) -> Any:

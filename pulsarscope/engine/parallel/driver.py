@@ -23,6 +23,7 @@ from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Pre
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.limits import JOBS_MAX
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import each_line
 
 
 def cores() -> int:
@@ -107,7 +108,7 @@ class ParallelRun(Totals):
             self.dissector_of |= answer.dissector_of
         for batch in self._engine.finish():
             if prepare is not None:
-                batch.prepared, batch.rows = prepare.join(prepare.prepare(batch.rows)), []
+                batch.prepared, batch.rows = prepare.join(each_line(prepare.prepare(batch.rows))), []
             yield batch
         self.complete = not self.stopped
 

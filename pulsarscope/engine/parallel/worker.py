@@ -19,7 +19,7 @@ from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.parallel.channel import PackedFacts, pack_facts, receive, send, unpack
+from pulsarscope.engine.parallel.channel import PackedFacts, PackedKeys, pack_facts, pack_keys, receive, send, unpack
 from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.engine.stalls import stall_warnings
@@ -42,8 +42,8 @@ class Raised(msgspec.Struct, frozen=True):
 class Prepare(Protocol):
     """The step that a process applies to rows before it hands them over. It goes to the processes itself, so it must be picklable."""
 
-    def prepare(self, rows: list[Any]) -> list[Any]:
-        """Return a value for each row. The rows are handed over."""
+    def prepare(self, rows: list[Any]) -> list[Any] | bytes:
+        """Return a value for each row, or lines in bytes: those are then the values. The rows are handed over."""
 
     def join(self, prepared: list[Any]) -> Any:
         """Return what the values of all rows of a batch, in order, become."""
@@ -75,6 +75,8 @@ class Result(msgspec.Struct):
     """Rows of one part of a run, in order, and what they add to the run."""
 
     batch: RowBatch
+    keys: PackedKeys
+    """Those of the rows."""
     ends: bool
     """The part ends with them."""
     facts: PackedFacts
@@ -164,7 +166,8 @@ class Decode(msgspec.Struct, frozen=True):
     def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Result:
         """Return a batch with what there is since the last one."""
         counts = totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented
-        result = Result(batch, ends, pack_facts(facts), *counts)
+        keys, batch.keys = pack_keys(batch.keys), ()
+        result = Result(batch, keys, ends, pack_facts(facts), *counts)
         if self.by_steps:
             result.live = LivePart(engine.settled, engine.waiting(), len(engine.endpoints))
         facts.clear()

@@ -93,11 +93,11 @@ class JsonLines:
             self._write_times(rows)
         return escape_json(self._encode(rows))
 
-    def lines(self, rows: list[Any]) -> list[bytes]:
+    def lines(self, rows: list[Any]) -> list[bytes] | bytes:
         """Encode each row to a line (see `LineEncoder`), `EntryMessages` to several."""
         if self._has_entries(rows):
             return [self.encode([row]) for row in rows]
-        return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
+        return self.encode(rows)  # JSON text has no raw line end
 
     def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
         """Encode ordered rows with all columns, those of Python by `encode` (see `ColumnEncoder`)."""

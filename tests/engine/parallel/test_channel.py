@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.parallel.channel import pack_facts, receive, send, unpack, unpack_facts, widen
+from pulsarscope.engine.parallel.channel import pack_facts, pack_keys, receive, send, unpack, unpack_facts, unpack_keys, widen
 from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.records import FrameRow, RawFrame
 
@@ -52,6 +52,24 @@ def test_facts_that_are_sent_are_kept_as_they_were() -> None:
     packed = pack_facts(facts)
     facts.clear()
     assert unpack_facts(packed) == [(0, "\udc80", b"", 1, True, (0, 0))]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [(0, -1)],
+        [(1 << 40 | 7, 3), (1 << 61, -1), ((1 << 63) - 1, 1 << 60)],
+        [(1, 2), (1 << 62 | 7, 1, 2)],
+        [(1, 2, 3), (1, 2, 3)],
+        [(1, 2), (1 << 63, 0)],
+    ],
+)
+def test_keys_of_rows_come_as_they_went(keys: list[RowKey]) -> None:
+    pipe = io.BytesIO()
+    send(pipe, pack_keys(keys))
+    pipe.seek(0)
+    assert [*unpack_keys(unpack(receive(pipe) or b""))] == keys
 
 
 def test_half_a_message_is_none() -> None:

@@ -16,7 +16,7 @@ from pulsarscope.engine.row_batch import KeyedFact, RowBatch
 
 
 def result(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Result:
-    return Result(RowBatch(rows, 3, 70, 9, rows, keys), ends, facts, 0, 0, Counter(), False, False)
+    return Result(RowBatch(rows, 3, 70, 9, rows), keys, ends, facts, 0, 0, Counter(), False, False)
 
 
 def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
@@ -57,3 +57,13 @@ def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], fo
     assert [fact[5] for fact in heard[0]] == sorted(fact[5] for fact in heard[0])
     assert len(heard) == 1
     assert all((batch.file, batch.bytes_read, batch.last_packet) == (3, 70, 9) for batch in batches)
+
+
+def test_lines_that_come_together_are_merged_with_values_of_each_row() -> None:
+    lines: list[Any] = [b'{"a":1}\n', b'{"a":2}\n', b'{"a":3}\n', (b'{"a":4}\n', ["damaged"]), b'{"a":5}\n']
+    keys: list[RowKey] = [(1, 0), (3, 0), (5, 0), (2, 1), (4, 1)]
+    parts = [result(b"".join(lines[:3]), keys[:3], [], ends=True), result(lines[3:], keys[3:], [], ends=True)]  # type: ignore[arg-type]
+    answers = [iter([part]).__next__ for part in parts]
+    found = RowBatch([], 0, 0, 0, b'{"a":6}\n', [(3, 0, 1)])
+    batches = [*merged(answers, lambda _: found, list)]
+    assert [value for batch in batches for value in batch.prepared] == [lines[0], lines[3], lines[1], b'{"a":6}\n', lines[4], lines[2]]

@@ -14,7 +14,7 @@ import pytest
 from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import ALL_RECORDS
-from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.channel import receive, send, unpack, unpack_keys
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Result
 from pulsarscope.model.records import Row
 from tests.places import CAPTURES
@@ -51,7 +51,7 @@ def test_processes_have_the_same_parts_and_share_the_rows() -> None:
     found = results(3, options)
     assert len({sum(result.ends for result in some) for some in found}) == 1
     assert sum(len(result.batch.rows) for some in found for result in some) == len(want)
-    assert all(len(result.batch.keys) == len(result.batch.rows) for some in found for result in some)
+    assert all(len(unpack_keys(result.keys)) == len(result.batch.rows) for some in found for result in some)
 
 
 def test_portions_add_up_to_the_counts_of_a_run() -> None:
@@ -73,10 +73,10 @@ def test_a_portion_has_the_words_for_the_connections_that_its_rows_name() -> Non
 
 
 def test_rows_that_are_prepared_stay() -> None:
-    found = [result.batch for some in results(2, Options(), Counting()) for result in some]
-    assert all(batch.rows == [] for batch in found)
-    assert all(len(batch.prepared) == len(batch.keys) for batch in found)
-    assert sum(len(batch.prepared) for batch in found) > 100
+    found = [result for some in results(2, Options(), Counting()) for result in some]
+    assert all(result.batch.rows == [] for result in found)
+    assert all(len(result.batch.prepared) == len(unpack_keys(result.keys)) for result in found)
+    assert sum(len(result.batch.prepared) for result in found) > 100
 
 
 def test_the_collector_is_set_as_in_the_process_that_asks() -> None:
