@@ -40,6 +40,10 @@ fn short_number(value: u64, out: &mut Vec<u8>) {
         out.push(b'0' + value as u8);
         return;
     }
+    if value < 100 {
+        out.extend_from_slice(&[b'0' + (value as u8 / 10), b'0' + (value as u8 % 10)]);
+        return;
+    }
     let digits = eight_digits(value);
     let zeros = (digits & 0x0f0f_0f0f_0f0f_0f0f).trailing_zeros() / 8;
     let end = out.len() + 8 - zeros as usize;

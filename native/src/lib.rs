@@ -36,6 +36,7 @@ mod places;
 mod plain_tcp;
 mod plans;
 mod reader;
+mod recent_batches;
 mod ring;
 mod row_order;
 mod rows;

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::caught;
 use crate::json::{self, Times};
 use crate::kept_messages::{Batch, Message, Own};
+use crate::recent_batches::RecentBatches;
 use crate::tables::Range;
 use crate::wire::Bytes;
 
@@ -48,6 +49,7 @@ pub struct BatchReader {
     pub digests: bool,
     bounds: Bounds,
     names: Mutex<HashMap<String, bool>>,
+    recent: Mutex<RecentBatches>,
 }
 
 /// Messages and bytes of a batch, at most, that is opened without Python.
@@ -200,7 +202,7 @@ impl BatchReader {
     /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for; `bounds`: see `Bounds`.
     #[new]
     fn new(is_plain: Py<PyAny>, properties: bool, digests: bool, bounds: Bounds) -> Self {
-        BatchReader { is_plain, properties, digests, bounds, names: Mutex::default() }
+        BatchReader { is_plain, properties, digests, bounds, names: Mutex::default(), recent: Mutex::default() }
     }
 
     /// Return the columns of the messages of a batch by the names of `MessageRow`; None where one of them is not plain.
@@ -208,14 +210,13 @@ impl BatchReader {
         let py = data.py();
         caught(|| {
             let batch = plain!(self.batch(py, data.as_bytes(), count, sequence_id)?);
-            Ok(Some(self.columns(py, batch)?))
+            Ok(Some(self.columns(py, &Arc::new(batch))?))
         })
     }
 }
 
 impl BatchReader {
-    fn columns<'py>(&self, py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
-        let batch = Arc::new(batch);
+    fn columns<'py>(&self, py: Python<'py>, batch: &Arc<Batch>) -> PyResult<Bound<'py, PyDict>> {
         let kinds = [
             (intern!(py, "batch_index"), Kind::Index, true),
             (intern!(py, "payload_size"), Kind::Size, true),
@@ -224,15 +225,15 @@ impl BatchReader {
             (intern!(py, "properties"), Kind::Properties, self.properties),
             (intern!(py, "payload_sha256"), Kind::Digest, self.digests),
         ];
-        columns_of(py, &batch, kinds)
+        columns_of(py, batch, kinds)
     }
 
-    /// Open the batch of a payload that is not compressed (`codec` is None), or by LZ4 to a size that is known. `room`:
-    /// bytes to write to, which are kept. None of what is for Python.
+    /// Open the batch of a payload that is not compressed (`codec` is None), or by LZ4 to a size that is known. `payload`: the checksum of
+    /// its frame, and its bytes; `room`: bytes to write to, which are kept. None of what is for Python.
     pub fn open<'py>(
         &self,
         py: Python<'py>,
-        payload: &[u8],
+        (checksum, payload): (u32, &[u8]),
         codec: (Option<&str>, i64),
         messages: (i64, Option<i64>),
         room: &mut Vec<u8>,
@@ -247,19 +248,33 @@ impl BatchReader {
         if count > self.bounds.0 || size > self.bounds.1 {
             return Ok(None);
         }
-        let mut data = payload;
-        if codec.is_some() {
-            if room.len() < size as usize {
-                room.resize(size as usize, 0);
+        let form = (codec.map(|_| size), count, sequence_id);
+        let known = self.recent.lock().ok().and_then(|recent| recent.find(checksum, payload, form));
+        let batch = match known {
+            Some(batch) => batch,
+            None => {
+                let data = plain!(decompressed(payload, codec.map(|_| size as usize), room));
+                let batch = Arc::new(plain!(self.batch(py, data, count as usize, sequence_id)?));
+                if let Ok(mut recent) = self.recent.lock() {
+                    recent.keep(checksum, payload, form, &batch);
+                }
+                batch
             }
-            let out = &mut room[..size as usize];
-            plain!(decompress_to_buffer(payload, Some(size as i32), out).ok().filter(|&length| length == out.len()));
-            data = out;
-        }
-        let batch = plain!(self.batch(py, data, count as usize, sequence_id)?);
+        };
         let payloads = batch.messages.iter().map(|message| i64::from(message.size)).sum();
-        Ok(Some(Opened { columns: self.columns(py, batch)?, payloads, size }))
+        Ok(Some(Opened { columns: self.columns(py, &batch)?, payloads, size }))
     }
+}
+
+/// Return a payload that is not compressed (`size` is None), or by LZ4 to a size that is known; None if it is not of this size.
+fn decompressed<'a>(payload: &'a [u8], size: Option<usize>, room: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let Some(size) = size else { return Some(payload) };
+    if room.len() < size {
+        room.resize(size, 0);
+    }
+    let out = &mut room[..size];
+    let length = decompress_to_buffer(payload, Some(i32::try_from(size).ok()?), out).ok()?;
+    (length == size).then_some(out)
 }
 
 #[derive(Clone, Copy)]

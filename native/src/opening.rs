@@ -285,12 +285,18 @@ impl<'py> State<'_, 'py> {
     }
 
     /// Return the columns of a batch, and the size of unusually large metadata; None where Python must deal with it.
-    fn batch(&mut self, payload: &[u8], shared: &Shared<'py>, opening: &Opening<'py>) -> PyResult<Option<(Bound<'py, PyDict>, i64)>> {
-        let py = self.py;
+    /// `payload`: the checksum of its frame, and its bytes.
+    fn batch(
+        &mut self,
+        payload: (u32, &[u8]),
+        shared: &Shared<'py>,
+        opening: &Opening<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyDict>, i64)>> {
+        let (py, (_, bytes)) = (self.py, payload);
         let codec = shared.codec.as_ref().map(|codec| codec.extract::<Cow<str>>()).transpose()?;
         let opener = &opening.opener;
         if let Some((batches, ratio)) = opening.batches.as_ref().filter(|_| shared.index.is_none()) {
-            let allowed = opener.getattr(intern!(py, "allowed"))?.extract::<i64>()? + ratio * payload.len() as i64;
+            let allowed = opener.getattr(intern!(py, "allowed"))?.extract::<i64>()? + ratio * bytes.len() as i64;
             let (compressed, messages) = ((codec.as_deref(), shared.uncompressed), (shared.messages, shared.sequence));
             if codec.is_none() || allowed >= 0 {
                 if let Some(opened) = batches.get().open(py, payload, compressed, messages, &mut self.opened)? {
@@ -304,7 +310,7 @@ impl<'py> State<'_, 'py> {
         }
         let codec = codec.as_deref().unwrap_or("NONE");
         let (uncompressed, messages, sequence, index) = (shared.uncompressed, shared.messages, shared.sequence, shared.index);
-        let arguments = (PyBytes::new(py, payload), codec, uncompressed, messages, sequence, index);
+        let arguments = (PyBytes::new(py, bytes), codec, uncompressed, messages, sequence, index);
         opener.call_method1(intern!(py, "open_plain_batch"), arguments)?.extract()
     }
 
@@ -324,7 +330,7 @@ impl<'py> State<'_, 'py> {
         let parts = frame.parts();
         let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
         let claimed = shared.messages;
-        let Some((columns, mut metadata_bytes)) = self.batch(payload, shared, opening)? else { return Ok(None) };
+        let Some((columns, mut metadata_bytes)) = self.batch((parts.checksum, payload), shared, opening)? else { return Ok(None) };
         if names.0 == PRODUCE {
             metadata_bytes += (i64::from(parts.payload_at) - METADATA_COMMON_BYTES).max(0);
         }

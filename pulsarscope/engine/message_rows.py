@@ -54,7 +54,8 @@ class MessageRows:
         else:
             large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
             if not large and isinstance(out, RowList) and out.together:
-                if isinstance(properties := columns.get("properties"), Iterator):  # they can be taken once
+                properties: Any = columns.get("properties")
+                if hasattr(properties, "__next__"):  # an iterator, of which the values can be taken once
                     columns["properties"] = [*properties]
                 out.append_together(EntryMessages(base, entry.count, columns))
             elif large and isinstance(out, RowList):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 import pulsarscope as ps
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes
@@ -21,11 +23,12 @@ from pulsarscope.model.platform import NATIVE
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.frame.compiled import CompiledReader
 from tests.places import CAPTURES
+from tests.scenarios import Single, batch, compress
 from tests.scenarios.both_readers import BothReaders, BothSplitters, EagerSplitter, reader
 from tests.scenarios.capture_mutations import Corpus, corpus_options
 from tests.scenarios.capturefile import pcap, write_pcap
 from tests.scenarios.command_line import run
-from tests.scenarios.commands import ack, copied, copied_receipt, created, flow, producer, receipt, send
+from tests.scenarios.commands import ack, copied, copied_receipt, created, flow, message, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.publishers import Publishers
@@ -189,6 +192,37 @@ def test_numbers_and_texts_of_every_size_are_written_as_by_python(tmp_path: Path
     compiled = output_of(monkeypatch, "require", path, arguments)
     assert compiled == output_of(monkeypatch, "off", path, arguments)
     assert len(compiled[1].splitlines()) > len(texts)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("codec", ["NONE", "LZ4"])
+def test_a_batch_that_was_sent_is_the_one_that_is_delivered_only_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    talk = subscribed(subscribed(connected()), 2).client(producer(1)).server(created())
+    payload = batch([Single(bytes([number]) * 40, {"partition_key": f"k{number}"}) for number in range(9)])
+    # Two changes that leave the CRC-32C of any bytes as it is: the polynomial itself, its bits in the order of the wire.
+    bits = f"1{0x1EDC6F41:032b}" + "0" * 7
+    other = bytearray(payload)
+    for place in range(5):
+        other[place - 6] ^= int(bits[8 * place : 8 * place + 8][::-1], 2)
+    assert crc32c(bytes(other)) == crc32c(payload)
+    assert other != payload
+    entry = 0
+    for plain in (payload, bytes(other), payload, batch([Single(b"more")] * 9)):
+        metadata: dict[str, Any] = {"producer_name": "p", "publish_time": 5}
+        if codec != "NONE":
+            metadata |= {"compression": codec, "uncompressed_size": len(plain)}
+        data = compress(codec, plain)
+        for count, sequence in ((9, 3), (9, 4), (8, 3)):
+            values = metadata | {"num_messages_in_batch": count, "sequence_id": sequence}
+            talk.client(send(1, sequence, data, values)).server(receipt(1, sequence, entry=entry))
+            talk.server(message(1, entry, data, values), message(2, entry, data, values))
+            entry += 1
+    path = write_pcap(tmp_path / "again.pcap", talk.close().packets)
+    compiled = output_of(monkeypatch, "require", path, ("messages", "-f", "ndjson"))
+    assert compiled == output_of(monkeypatch, "off", path, ("messages", "-f", "ndjson"))
+    assert len({json.loads(line).get("payload_sha256") for line in compiled[1].splitlines()}) > 9
 
 
 @pytest.mark.usefixtures("installed")
