@@ -93,20 +93,13 @@ impl Origin {
         if self.json.get().is_none() {
             let [source, _, connection, protocol, direction] = &self.names;
             let (mut head, mut middle) = (b"{\"record\":\"frame\"".to_vec(), Vec::new());
-            let name = |name: &str, value: &Py<PyAny>, out: &mut Vec<u8>| {
-                if let Some(value) = value.bind(py).extract::<Option<String>>()? {
-                    key(name, out);
-                    json::string(&value, out);
-                }
-                Ok::<_, PyErr>(())
-            };
-            name("source", source, &mut head)?;
+            name(py, "source", source, &mut head)?;
             key("file", &mut head);
             json::number(self.file, &mut head);
             key("packet", &mut head);
-            name("connection", connection, &mut middle)?;
-            name("dissector", protocol, &mut middle)?;
-            name("direction", direction, &mut middle)?;
+            name(py, "connection", connection, &mut middle)?;
+            name(py, "dissector", protocol, &mut middle)?;
+            name(py, "direction", direction, &mut middle)?;
             key("offset", &mut middle);
             let _ = self.json.set((Padded::of(&head), Padded::of(&middle))); // the first of two threads has set the same
         }
@@ -114,7 +107,16 @@ impl Origin {
     }
 }
 
-fn key(name: &str, out: &mut Vec<u8>) {
+/// Append a name that rows share, unless it is None.
+pub fn name(py: Python<'_>, name: &str, value: &Py<PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    if let Some(value) = value.bind(py).extract::<Option<String>>()? {
+        key(name, out);
+        json::string(&value, out);
+    }
+    Ok(())
+}
+
+pub fn key(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");

@@ -62,6 +62,7 @@ pub struct Origin {
     client: bool,
     pub names: [Py<PyAny>; 5],
     pub json: OnceLock<(Padded, Padded)>,
+    pub of_exchanges: OnceLock<(Padded, Padded)>,
 }
 
 /// Frames of one connection: the columns that `dissect.frames.FrameBatch` has as rows.
@@ -146,7 +147,7 @@ impl<'py> Run<'py> {
 impl Frames {
     /// Add bytes of frames with the values that their rows share; return the number of both.
     pub fn add_origin(&mut self, data: Py<PyBytes>, base: i64, file: i64, client: bool, names: [Py<PyAny>; 5]) -> u32 {
-        self.origins.push(Origin { data, base, file, client, names, json: OnceLock::new() });
+        self.origins.push(Origin { data, base, file, client, names, json: OnceLock::new(), of_exchanges: OnceLock::new() });
         self.origins.len() as u32 - 1
     }
 

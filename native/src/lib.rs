@@ -12,6 +12,7 @@ mod complete;
 mod conversation;
 mod counts;
 mod csv;
+mod exchange_lines;
 mod flow_segments;
 mod frame_batch;
 mod frame_lines;

@@ -342,6 +342,9 @@ impl OrderedRows {
                         if let Entry::Frame(frame) = &frames.entries[*index as usize] {
                             let reader = frames.reader.bind(py).get();
                             frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
+                            if self.exchanges {
+                                frames.write_exchange(py, &reader.tables, frame, &mut times, &mut out)?;
+                            }
                         }
                     }
                     Of::Row(index) => of_python.push(self.rows[*index as usize].bind(py)),

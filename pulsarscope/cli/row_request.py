@@ -16,7 +16,7 @@ from pulsarscope.cli.read_options import engine_options, filter_of, names_in, re
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.output.registry import CHECKSUM_COLUMNS, OutputOptions, column_names
 from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 
@@ -31,6 +31,9 @@ TRACES = ("otlp", "perfetto")
 
 COLUMN_OUTPUTS = ("ndjson", "csv", "timeline")
 """Outputs that take frames in the columns of a compiled reader."""
+
+BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind})
+"""Kinds of records that may stand among frames in columns; exchanges in NDJSON only."""
 
 PAYLOAD_FORM = "base64"
 """Form of payloads that only a field reads."""
@@ -154,7 +157,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
         columns=_takes_columns(request, kinds, row_filter),
-        every_command=row_filter is None and request.subject is None and output_name(request, kinds) in ("ndjson", "csv"),
+        frames_alone=_takes_frames_alone(request, kinds, row_filter),
         together=_takes_together(request, kinds, row_filter),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
@@ -164,7 +167,12 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
     """Return True when rows of frames are written as they are, and nobody looks into them, or they are made after a subject is followed."""
-    if kinds != (FrameRow.kind,) or request.once or request.fail_on != NEVER:
+    others = {*kinds} - {FrameRow.kind}
+    if FrameRow.kind not in kinds or request.once or not others <= BESIDE_COLUMNS:
+        return False
+    if others and (row_filter is not None or request.subject is not None):
+        return False
+    if ExchangeRow.kind in others and output_name(request, kinds) != "ndjson":
         return False
     if row_filter is not None and not row_filter.takes_columns:
         return False
@@ -172,6 +180,12 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
         return not request.hex
     looked_into = request.limit is not None or request.tail is not None or request.columns is not None
     return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
+
+
+def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+    """Return True when all frames are written, and nothing among them."""
+    everything = row_filter is None and request.subject is None and request.fail_on == NEVER
+    return everything and kinds == (FrameRow.kind,) and output_name(request, kinds) in ("ndjson", "csv")
 
 
 def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:

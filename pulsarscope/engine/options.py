@@ -41,9 +41,10 @@ class Options(msgspec.Struct, frozen=True):
     together: bool = False
     """Hand on `records.EntryMessages` in the place of message rows; with `rows_max` only."""
     columns: bool = False
-    """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without rules and messages."""
-    every_command: bool = False
-    """With `columns`: read short connections without Python, all of their commands in columns (`engine.short_connections`)."""
+    """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without messages."""
+    frames_alone: bool = False
+    """With `columns`: all frames are wanted, and nothing among them. Then short connections are read without Python
+    (`engine.short_connections`), and blocks are larger, for where they end shows in no row."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False

@@ -108,7 +108,7 @@ class Timelines:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
         self.settings = _SettingsBySource(settings)
         self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds) if settings.columns else None
-        self.reads_short = self.in_columns and self._options.every_command and settings.reads_whole
+        self.reads_short = self.in_columns and self._options.frames_alone and settings.reads_whole
         """Short connections are read elsewhere (`engine.short_connections`)."""
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None

@@ -88,7 +88,7 @@ class BothReaders:
         counted = {"frame", "exchange", "connection", "finding"}
         in_columns = msgspec.structs.replace(quick, records=frozenset(counted), raw=False, columns=True)
         kinds = frozenset({"frame", "finding"})
-        whole = msgspec.structs.replace(in_columns, records=kinds, rules=False, payloads=False, every_command=True)
+        whole = msgspec.structs.replace(in_columns, records=kinds, rules=False, payloads=False, frames_alone=True)
         told = frozenset({"message", "finding"})
         alone = msgspec.structs.replace(quick, records=told, raw=False, rules=False, payload=None, message_columns=None, places=False)
         messages = msgspec.structs.replace(alone, rows_max=ROWS_MAX, together=True, anchors=True)

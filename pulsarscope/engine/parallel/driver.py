@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TypeAlias
 
+import msgspec
+
 from pulsarscope.capture import Inputs
 from pulsarscope.engine import local
 from pulsarscope.engine.engine import Engine
@@ -34,14 +36,15 @@ def cores() -> int:
 def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
     """Decode as `local.run` does, in `jobs` processes; 0: as many as there are cores.
 
-    Frames and messages that stay in columns are decoded in this one: to make objects of them and send these takes longer. With `prepare`,
-    batches that come from other processes have `prepared` in the place of rows.
+    With `prepare`, batches that come from other processes have `prepared` in the place of rows. Frames and messages that stay in columns
+    are decoded in this process, as to make objects of them takes longer, but for prepared ones of a run with rules.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()
     # A pipe can be read only once, and by no other process.
-    one = jobs < 2 or alone.inputs.sizes is None or alone.engine.in_columns
-    return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)
+    quick = alone.engine.in_columns and not (options.rules and prepare is not None)
+    one = jobs < 2 or alone.inputs.sizes is None or quick
+    return alone if one else ParallelRun(alone.inputs, msgspec.structs.replace(options, columns=False), jobs, prepare)
 
 
 class ParallelRun(Totals):

@@ -1,0 +1,73 @@
+//! Rows of exchanges that receipts end, as lines of NDJSON.
+
+use pyo3::prelude::*;
+
+use crate::frame_lines::{key, name};
+use crate::frames::{changed, Frame, Frames, Origin};
+use crate::json::{self, Times};
+use crate::padded::Padded;
+use crate::tables::Tables;
+
+impl Frames {
+    /// Append the line of the exchange that a receipt ends, as the encoder of Python writes the row of `exchange`; nothing for other frames.
+    pub fn write_exchange(&self, py: Python<'_>, tables: &Tables, frame: &Frame, times: &mut Times, out: &mut Vec<u8>) -> PyResult<()> {
+        let named = &frame.named;
+        let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) else { return Ok(()) };
+        let origin = &self.origins[frame.origin() as usize];
+        let (head, middle) = origin.exchange_json(py)?;
+        let numbers = &frame.parts().numbers;
+        head.append(out);
+        json::number(file, out);
+        out.extend_from_slice(b",\"packet\":");
+        json::number(packet, out);
+        out.extend_from_slice(b",\"sub\":");
+        json::number(sub, out);
+        out.extend_from_slice(b",\"time\":");
+        times.write(frame.time - latency, out);
+        middle.append(out);
+        out.extend_from_slice(&self.command(tables, frame)?.name.json);
+        out.extend_from_slice(b",\"key\":\"");
+        json::number(numbers.id, out);
+        out.push(b':');
+        json::number(numbers.sequence, out);
+        out.push(b'"');
+        let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize));
+        if let Some(topic) = known(named.topic) {
+            out.extend_from_slice(b",\"topic\":");
+            topic.padded.append(out);
+        }
+        if let Some(producer) = known(named.producer) {
+            out.extend_from_slice(b",\"producer_name\":");
+            producer.padded.append(out);
+        }
+        out.extend_from_slice(b",\"response_file\":");
+        json::number(origin.file, out);
+        out.extend_from_slice(b",\"response_packet\":");
+        json::number(frame.packet, out);
+        out.extend_from_slice(b",\"response_sub\":");
+        json::number(i64::from(frame.sub()), out);
+        out.extend_from_slice(b",\"latency_ns\":");
+        json::number(latency, out);
+        out.extend_from_slice(b",\"status\":\"ok\"}\n");
+        Ok(())
+    }
+}
+
+impl Origin {
+    /// Return the parts of a line before the file, and from the connection to the response.
+    fn exchange_json(&self, py: Python<'_>) -> PyResult<&(Padded, Padded)> {
+        if self.of_exchanges.get().is_none() {
+            let [source, _, connection, protocol, _] = &self.names;
+            let (mut head, mut middle) = (b"{\"record\":\"exchange\"".to_vec(), Vec::new());
+            name(py, "source", source, &mut head)?;
+            key("file", &mut head);
+            name(py, "connection", connection, &mut middle)?;
+            name(py, "dissector", protocol, &mut middle)?;
+            middle.extend_from_slice(b",\"request\":\"SEND\"");
+            key("response", &mut middle);
+            let _ = self.of_exchanges.set((Padded::of(&head), Padded::of(&middle)));
+            // the first of two threads has set the same
+        }
+        self.of_exchanges.get().ok_or_else(changed)
+    }
+}

@@ -1,0 +1,88 @@
+"""Rows that stay in the columns of the compiled reader while rules look at them, against those of the Python reader."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pulsarscope.cli.options import CommandRequest, ReadOptions
+from pulsarscope.cli.row_request import kinds_of, run_options
+from tests.places import CAPTURES
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.command_line import execute_here
+from tests.scenarios.commands import TOPIC, ack, created, flow, message, producer, receipt, send, send_error, subscribe, success
+from tests.scenarios.connections import connected
+
+IN_COLUMNS = ("frame", "frame,exchange", "frame,finding", "frame,connection,finding", "frame,exchange,connection,finding")
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+
+
+def published(folder: Path) -> Path:
+    """A capture of connections that publish and consume: some receipts are refusals, late, out of order, or missing."""
+    random = Random(1)  # noqa: S311 - repeatable
+    packets = []
+    for port in range(3):
+        told = (
+            connected(40000 + port)
+            .client(producer(1, "p", 1), producer(2, "", 2, topic=f"{TOPIC}-é"))
+            .server(created("p", 1), created("q", 2))
+        )
+        told.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
+        for number in range(300):
+            who = random.choice((1, 1, 2))
+            told.client(send(who, number))
+            if random.random() < 0.02:
+                told.wait(random.choice((1, 3)))
+            if random.random() < 0.97:
+                told.server(
+                    receipt(who, number, entry=number) if random.random() < 0.99 else send_error("UnknownError", "no\x7f", who, number)
+                )
+            if random.random() < 0.3:
+                told.server(message(1, number)).client(ack(number))
+        packets += told.packets if port else told.close().packets
+    return write_pcap(folder / "published.pcap", sorted(packets, key=lambda packet: packet.time_ns))
+
+
+def output(choice: str, *arguments: str) -> tuple[int, bytes, bytes]:
+    """The exit code, the output and the warnings of a command with a reader."""
+    with reader(choice):
+        done = execute_here(*arguments)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("records", IN_COLUMNS)
+@pytest.mark.parametrize("more", [("--format", "ndjson"), ("--format", "ndjson", "--fail-on", "note"), ("--records", "frame,finding")])
+def test_rows_among_frames_in_columns_are_those_of_the_reference(tmp_path: Path, records: str, more: tuple[str, ...]) -> None:
+    for path in (published(tmp_path), CAPTURES / "quickstart.pcapng", CAPTURES / "mixed-pulsar-kafka.pcap", CAPTURES / "proxy-v2.pcap"):
+        arguments = "decode", str(path), "--records", records, *more
+        expected = output("off", *arguments)
+        assert output("require", *arguments) == expected
+        assert expected[1].count(b"\n") > 10
+
+
+@pytest.mark.parametrize(
+    ("values", "in_columns"),
+    [
+        *zip(({"format": "ndjson", "records": records} for records in IN_COLUMNS), repeat(True), strict=False),
+        ({"records": "frame,finding"}, True),
+        ({"format": "ndjson", "fail_on": "error"}, True),
+        ({"format": "csv"}, True),
+        ({"records": "frame,exchange"}, False),
+        ({"format": "ndjson", "records": "exchange"}, False),
+        ({"format": "ndjson", "records": "frame,message"}, False),
+        ({"format": "ndjson", "records": "frame,finding", "limit": 5}, False),
+        ({"format": "ndjson", "records": "frame,finding", "columns": "packet"}, False),
+        ({"format": "ndjson", "records": "frame,finding", "once": True}, False),
+    ],
+)
+def test_frames_stay_in_columns_where_nobody_looks_into_rows(values: dict[str, object], in_columns: bool) -> None:
+    asked = CommandRequest(files=["a.pcap"], reading=ReadOptions(), **values)  # type: ignore[arg-type]
+    assert run_options(asked, kinds_of(asked), None).columns == in_columns
