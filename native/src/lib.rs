@@ -21,6 +21,7 @@ mod json;
 mod kept_bytes;
 mod kept_messages;
 mod mask;
+mod merging;
 mod message_buffers;
 mod message_lines;
 mod messages;
@@ -58,7 +59,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 24;
+const CONTRACT: u32 = 25;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -84,6 +85,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<messages::MessageColumn>()?;
     module.add_class::<message_lines::MessageLines>()?;
     module.add_function(wrap_pyfunction!(message_buffers::message_buffers, module)?)?;
+    module.add_function(wrap_pyfunction!(merging::merged_lines, module)?)?;
     module.add_class::<row_order::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;

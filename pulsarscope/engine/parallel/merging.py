@@ -8,9 +8,10 @@ from operator import itemgetter
 from typing import Any
 
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.parallel.channel import unpack_facts, unpack_keys
+from pulsarscope.engine.parallel.channel import PackedKeys, unpack_facts, unpack_keys
 from pulsarscope.engine.parallel.worker import Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import each_line
 
 _place_of = itemgetter(5)
@@ -22,8 +23,22 @@ Conclude = Callable[[list[KeyedFact]], RowBatch]
 """Gives what the facts of all processes bring about, with keys, when the part ends."""
 
 
-_Span = tuple[Sequence[RowKey], Sequence[Any]]
-"""Keys of rows, and what stands for each: the row, or what it was prepared to."""
+class _Portion:
+    """Rows of a process that came together, with their keys."""
+
+    def __init__(self, keys: PackedKeys, batch: RowBatch) -> None:
+        self.packed = keys
+        self.keys = unpack_keys(keys)
+        self.values: Any = batch.rows if batch.prepared is None else batch.prepared
+
+    def each(self) -> Sequence[Any]:
+        """Return what the rows were prepared to, for each row, or the rows."""
+        self.values = each_line(self.values)
+        return self.values  # type: ignore[no-any-return]
+
+
+_Span = tuple[_Portion, int, int]
+"""Rows of a portion from one on up to another."""
 
 
 class _Stream:
@@ -38,17 +53,13 @@ class _Stream:
     def _receive(self) -> None:
         result = self._answer()
         self.batch, self.ends, self.start = result.batch, result.ends, 0
-        self.keys = unpack_keys(result.keys)
-        self.values = _values(result.batch)
+        self.portion = _Portion(result.keys, result.batch)
+        self.keys = self.portion.keys
         self._facts += unpack_facts(result.facts)
 
     def stop(self, bound: RowKey | None) -> int:
         """Return behind which of the rows at hand the bound lies."""
         return len(self.keys) if bound is None else bisect_right(self.keys, bound, self.start)
-
-    def span(self, stop: int) -> _Span:
-        """Return keys and values of the rows at hand up to there."""
-        return self.keys[self.start : stop], self.values[self.start : stop]
 
     def take(self, stop: int) -> None:
         """Take the rows up to there. When they were all, and more follow, those are at hand then."""
@@ -73,12 +84,12 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
         bound = min((stream.keys[-1] for stream in streams if not stream.ends), default=None)
         more = bound is not None
         stops = [stream.stop(bound) for stream in streams]
-        spans = [stream.span(stop) for stream, stop in zip(streams, stops, strict=True)]
+        spans = [(stream.portion, stream.start, stop) for stream, stop in zip(streams, stops, strict=True)]
         progress = streams[0].batch
         if not more:
             last = conclude(sorted(facts, key=_place_of))
-            spans.append((last.keys, _values(last)))
-        values = _in_order([span for span in spans if span[0]])
+            spans.append((_Portion(last.keys, last), 0, len(last.keys)))
+        values = _in_order([span for span in spans if span[1] < span[2]])
         yield RowBatch(
             values if join is None else [],
             progress.file,
@@ -90,18 +101,18 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
             stream.take(stop)
 
 
-def _values(batch: RowBatch) -> Sequence[Any]:
-    """Return what the rows of a batch were prepared to, for each row, or the rows."""
-    return batch.rows if batch.prepared is None else each_line(batch.prepared)
-
-
 def _in_order(spans: Sequence[_Span]) -> list[Any]:
-    """Return the values of some spans in order."""
+    """Return the values of some spans in order; of lines whose keys are packed, the compiled reader makes one value."""
+    native, _ = load_native()
+    if native is not None:
+        lines = [(portion.packed, portion.values, start, stop) for portion, start, stop in spans]
+        if {type(value) for span in lines for value in span[:2]} == {bytes} and (merged_lines := native.merged_lines(lines)) is not None:
+            return [merged_lines]
     keys: list[RowKey] = []
     values: list[Any] = []
-    for of_span, some in spans:
-        keys += of_span
-        values += some
+    for portion, start, stop in spans:
+        keys += portion.keys[start:stop]
+        values += portion.each()[start:stop]
     if len(spans) < 2:
         return values
     ranking = sorted(range(len(keys)), key=keys.__getitem__)  # of sorted stretches, which takes one comparison each

@@ -46,7 +46,7 @@ class Prepare(Protocol):
         """Return a value for each row, or lines in bytes: those are then the values. The rows are handed over."""
 
     def join(self, prepared: list[Any]) -> Any:
-        """Return what the values of all rows of a batch, in order, become."""
+        """Return what the values of all rows of a batch, in order, become; one value may be the lines of several rows."""
 
 
 class LikeMe(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.parallel import merging
+from pulsarscope.engine.parallel.channel import pack_keys
 from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.worker import Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
+from pulsarscope.model.platform import load_native
 
 
 def result(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Result:
@@ -57,6 +61,46 @@ def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], fo
     assert [fact[5] for fact in heard[0]] == sorted(fact[5] for fact in heard[0])
     assert len(heard) == 1
     assert all((batch.file, batch.bytes_read, batch.last_packet) == (3, 70, 9) for batch in batches)
+
+
+lines = st.binary(max_size=100).map(lambda data: data.replace(b"\n", b"").replace(b"\r", b"") + b"\n")
+of_lines = st.lists(
+    st.tuples(st.lists(st.tuples(keys, lines), max_size=30), st.lists(st.integers(0, 30), max_size=4)), min_size=1, max_size=4
+)
+
+
+@pytest.mark.parametrize(
+    "reader", ["off", pytest.param("compiled", marks=pytest.mark.skipif(load_native()[0] is None, reason="not installed"))]
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_lines_are_put_in_order_as_values_are(reader: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reader == "off":
+        monkeypatch.setattr(merging, "load_native", lambda: (None, ""))
+
+    @given(of_lines)
+    def check(streams: list[Any]) -> None:
+        answers = []
+        want = []
+        for number, (some, cuts) in enumerate(streams):
+            of_own: list[tuple[RowKey, bytes]] = [
+                ((order, index * len(streams) + number), line) for (order, index), line in some
+            ]  # a connection is of one process
+            rows = sorted(of_own, key=itemgetter(0))
+            want += [(key, number, at, line) for at, (key, line) in enumerate(rows)]
+            ends = [*sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+            portions = [rows[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+            answers.append(iter([of_lines_together(portion, packed, last=at == len(cuts)) for at, portion in enumerate(portions)]).__next__)
+        batches = [*merged(answers, lambda _: RowBatch([], 0, 0, 0, b"", []), b"".join)]
+        assert b"".join(batch.prepared for batch in batches) == b"".join(line for *_, line in sorted(want, key=itemgetter(0, 1, 2)))
+
+    check()
+
+
+def of_lines_together(portion: list[tuple[RowKey, bytes]], packed: bool, *, last: bool) -> Result:
+    """A portion whose rows were prepared to lines in one."""
+    of_rows = [key for key, _ in portion]
+    batch = RowBatch([], 3, 70, 9, b"".join(line for _, line in portion))
+    return Result(batch, pack_keys(of_rows) if packed else of_rows, last, [], 0, 0, Counter(), False, False)
 
 
 def test_lines_that_come_together_are_merged_with_values_of_each_row() -> None:
