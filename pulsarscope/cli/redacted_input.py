@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Generic
 
 import msgspec
@@ -56,7 +55,9 @@ def shared_input(
         return
     if request.show_secrets:
         raise UsageError("--redact and --show-secrets contradict each other: give one")
-    from pulsarscope.inputs.mask_keys import mask_key  # most runs show captures as they are
+    from tempfile import TemporaryDirectory  # most runs show captures as they are
+
+    from pulsarscope.inputs.mask_keys import mask_key
 
     key = mask_key("--redact-key", request.mask_key)
     with ExitStack() as stack:

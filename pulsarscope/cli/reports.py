@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
-from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
@@ -33,6 +32,7 @@ from pulsarscope.output.render.style import is_terminal, text_encoding, wants_co
 from pulsarscope.output.render.text_report import ReportOptions
 
 if TYPE_CHECKING:
+    from pulsarscope.analysis.diagnosis import Diagnosis
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun, Prepare
@@ -87,6 +87,8 @@ def report_run(request: CommandRequest, options: Options, prepare: Prepare | Non
 
 def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:
     """Return an empty diagnosis of a run, in the words of its dissectors."""
+    from pulsarscope.analysis.diagnosis import Diagnosis  # statistics need none
+
     return Diagnosis.of(run.dissectors.values(), options.ports.union(options.decode_as), options.thresholds)
 
 

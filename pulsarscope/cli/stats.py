@@ -41,7 +41,6 @@ from pulsarscope.cli.reports import (
 from pulsarscope.dissect.report_tables import report_tables
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.units import DURATIONS
-from pulsarscope.output.export.sections import report_bytes
 from pulsarscope.output.export.sink import open_sink
 from pulsarscope.protocols import make_dissectors
 
@@ -94,6 +93,8 @@ def stats(request: StatsRequest) -> int:
     if request.plot is not None and not request.plot.endswith(".svg"):
         raise UsageError(f"--plot draws SVG: give a name that ends in .svg, not {request.plot}")
     if request.format == "csv" and len(sections) > 1:
+        from pulsarscope.output.export.sections import report_bytes  # for programs only
+
         report_bytes(dict.fromkeys(sections, ()), "csv")  # refuses before anything is read
 
     check_growing(request)
@@ -116,6 +117,8 @@ def stats(request: StatsRequest) -> int:
                 _draw(request, counted.statistics, run.inputs.paths)
             records = counted.records()
             if request.format is not None:
+                from pulsarscope.output.export.sections import report_bytes  # as above
+
                 records = {name: section[: request.limit] for name, section in records.items()}
                 sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
             else:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ROWS, EntryMessages, MessageRow, columns, row_type
+from pulsarscope.model.records import EntryMessages, MessageRow, columns, row_type
 from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
@@ -41,14 +41,19 @@ class LinesOutput:
         """Do nothing: no row is pending."""
 
 
-TIME_COLUMNS = {kind: tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time") for kind in ROWS}
-"""Columns with times, besides `time` itself, by record kind."""
+class _TimeColumns(dict[str, tuple[str, ...]]):
+    """Columns with times, besides `time` itself, by record kind. Those of all kinds take 5 ms of a start, and few runs have all."""
+
+    def __missing__(self, kind: str) -> tuple[str, ...]:
+        names = self[kind] = tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time")
+        return names
+
+
+TIME_COLUMNS = _TimeColumns()
 
 TEXTS_MAX = 4096
 """Times whose text is cached: the messages of a batch share them."""
 
-
-_MESSAGE_TIMES = frozenset(TIME_COLUMNS[MessageRow.kind])
 _AS_JSON = frozenset({"properties", "value", "ordering_key"})
 """Columns of messages that are neither texts nor numbers, nor times."""
 
@@ -147,12 +152,12 @@ class JsonLines:
     @cached_property
     def _message_lines(self) -> Any:
         native, _ = load_native()
-        times = {"time", *_MESSAGE_TIMES}
+        times = {"time", *TIME_COLUMNS[MessageRow.kind]}
         return native.MessageLines(MessageRow.kind, MessageRow.__struct_fields__, times, self._own_json, self._json, astuple)
 
     def _own_json(self, name: str, values: Sequence[Any]) -> Iterable[Any]:
         """Return the values of a column of messages as the compiled reader takes them: texts, numbers, and JSON in bytes."""
-        if name in _MESSAGE_TIMES:
+        if name in TIME_COLUMNS[MessageRow.kind]:
             return [None if text is None else b'"%s"' % text.encode() for text in map(self._texts.__getitem__, values)]
         if name not in _AS_JSON:
             return values

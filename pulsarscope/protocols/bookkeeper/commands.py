@@ -56,6 +56,9 @@ STATUSES = {0: EOK, 402: "ENOLEDGER", 403: "ENOENTRY", 404: _REFUSALS[0], **dict
 
 STATUS_NAMES = tuple(BINARY_STATUSES.values())
 
+DUMMY = "DUMMY"
+"""Kind of a ledger without digests."""
+
 RESPONSE = "_RESPONSE"
 
 LAST_ENTRY = -1

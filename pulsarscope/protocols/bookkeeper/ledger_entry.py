@@ -15,12 +15,10 @@ from zlib import crc32
 
 from pulsarscope.model.platform import load_crc32c
 from pulsarscope.model.records import Checksum
+from pulsarscope.protocols.bookkeeper.commands import DUMMY
 
 HEAD = Struct(">qqqq")
 """Ledger, entry, last add confirmed, and bytes of all data of the ledger up to and with this entry."""
-
-DUMMY = "DUMMY"
-"""Kind of a ledger without digests."""
 
 _crc32c = load_crc32c()
 

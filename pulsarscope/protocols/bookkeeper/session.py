@@ -11,8 +11,7 @@ from pulsarscope.dissect.frames import OK
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
-from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, RESPONSE, pairing_key, response
-from pulsarscope.protocols.bookkeeper.ledger_entry import DUMMY
+from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, DUMMY, EOK, READ, RESPONSE, pairing_key, response
 
 LEDGERS_MAX = 65_536
 """Ledgers whose kind of digest is remembered on one connection."""

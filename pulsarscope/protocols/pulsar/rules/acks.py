@@ -13,9 +13,9 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, may_lack, response_name
-from pulsarscope.protocols.pulsar.rules.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.transactions import is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing
 

@@ -9,9 +9,9 @@ import msgspec
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
+from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.departures import AGAIN, TOPICS
-from pulsarscope.protocols.pulsar.rules.message_ids import Position
 
 
 class Received(msgspec.Struct):

@@ -14,12 +14,12 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
 from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX, PartitionReceipts
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.resting import evaluate_resting

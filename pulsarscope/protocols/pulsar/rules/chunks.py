@@ -18,8 +18,8 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
+from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names
-from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 
 CODES = table(
     SESSION.warning(

@@ -14,7 +14,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
+from pulsarscope.protocols.pulsar.message_ids import entry_key
 
 CODES = table(
     SESSION.note(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from pulsarscope.dissect.rules import Where
+from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.again import Received
 from pulsarscope.protocols.pulsar.rules.behind import Pace
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.pauses import Turns
 from pulsarscope.protocols.pulsar.rules.unknown_acks import IdleAcks, UnknownAcks
-from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
+from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
 
 class UnackedEntry(msgspec.Struct):

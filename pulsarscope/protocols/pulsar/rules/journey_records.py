@@ -10,6 +10,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
 from pulsarscope.protocols.pulsar.ack_sets import is_left
+from pulsarscope.protocols.pulsar.message_ids import Position, entry_key, position_of
 from pulsarscope.protocols.pulsar.replication import source_position
 from pulsarscope.protocols.pulsar.rules.journey import (
     ACKED,
@@ -25,9 +26,8 @@ from pulsarscope.protocols.pulsar.rules.journey import (
     is_damaged,
     journeys,
 )
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, entry_key, position_of
-from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
 from pulsarscope.protocols.pulsar.topics import named_topic
+from pulsarscope.protocols.pulsar.waiting import Waiting, is_stored
 
 REPLICATED, ORIGIN = "replicated", "origin"
 """Facts of an entry: a replicator brings it to another cluster, whose topic and broker are told; and where it was in the one it is from."""

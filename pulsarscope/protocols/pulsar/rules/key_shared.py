@@ -19,13 +19,13 @@ from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, Ru
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, may_lack
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
-from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration
+from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
 CODES = table(
     SESSION.warning(

@@ -12,9 +12,9 @@ from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext,
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.rules.message_ids import Position
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(

@@ -15,6 +15,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
@@ -23,7 +24,6 @@ from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer

@@ -11,8 +11,8 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
-from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.rounded_latencies import rounded

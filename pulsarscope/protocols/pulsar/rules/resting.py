@@ -14,10 +14,10 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, latest_seen, may_lack
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 RESTING, OLDER = "resting", "older"

@@ -12,10 +12,10 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host
 

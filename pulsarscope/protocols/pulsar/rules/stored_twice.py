@@ -10,8 +10,8 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
+from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
-from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.send_marks import has_same_bytes
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing

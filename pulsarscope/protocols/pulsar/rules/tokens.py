@@ -15,8 +15,8 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.frame.tokens import shown_expiry
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
-from pulsarscope.protocols.pulsar.rules.waiting import NOWHERE
 from pulsarscope.protocols.pulsar.text.formatting import date, duration, error_text, host
+from pulsarscope.protocols.pulsar.waiting import NOWHERE
 
 CODES = table(
     SESSION.error(

@@ -14,6 +14,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
@@ -22,7 +23,6 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, REVIEW_N
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.held import UnackedEntry, UnackedState
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import BUSY, HOLDING, OF_READERS

@@ -11,9 +11,9 @@ from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, consumer_of, frame_names
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.spans import SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
 

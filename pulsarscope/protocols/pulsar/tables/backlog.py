@@ -13,8 +13,8 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import COURSE_CELLS_MAX, PENDING_REQUESTS_MAX, STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.waiting import Waiting, is_stored
 
 INTERVALS = 10
 """Intervals of a capture at most, when their length is not given: as many as lists have rows."""

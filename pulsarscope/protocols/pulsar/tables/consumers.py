@@ -14,8 +14,8 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import COURSE_CELLS_MAX, STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
-from pulsarscope.protocols.pulsar.rules.waiting import EarlyAcks, Waiting, is_stored
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.waiting import EarlyAcks, Waiting, is_stored
 
 COURSES_MAX, COURSE_POINTS = 40, 400
 """Consumers with a course, and points of each: as many charts as one looks at, and a point for each two or three pixels."""

@@ -13,8 +13,8 @@ from pulsarscope.dissect.capabilities import BoundedFold, Lane, ReportColumn, Re
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.waiting import Waiting, is_stored
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.waiting import Waiting, is_stored
 
 _STEPS = ("receipt", "delivery", "ack")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.message_ids import position_of
+from pulsarscope.protocols.pulsar.message_ids import position_of
 
 
 def read_receipt(row: FrameRow) -> tuple[int, int] | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.message_ids import indexes_of
 from pulsarscope.protocols.pulsar.rules import batch_index
-from pulsarscope.protocols.pulsar.rules.message_ids import indexes_of
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
 from tests.scenarios.commands import ack, close_consumer, delivery, flow, redeliver

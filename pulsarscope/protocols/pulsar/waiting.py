@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 
 _SETTLED_MAX = 100
 """Settled positions that stay in their order until it is made anew."""

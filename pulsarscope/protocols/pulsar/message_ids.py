@@ -1,4 +1,4 @@
-"""Message ids as the rules compare them."""
+"""Message ids as rules and tables compare them."""
 
 from __future__ import annotations
 

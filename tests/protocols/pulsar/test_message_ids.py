@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
-from pulsarscope.protocols.pulsar.rules.message_ids import entry_key, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.message_ids import entry_key, indexes_of, position_of, positions_of
 
 
 def test_positions() -> None:
