@@ -109,7 +109,8 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
 
 def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns | None:
     """Return the fields that --columns names, when one of them is no column. Raises FilterError when a name is neither."""
-    names = _columns(request) or ()
+    if (names := _columns(request)) is None:
+        return None
     known = {name for kind in kinds for name in column_names(kind)}.union(CHECKSUM_COLUMNS)
     if all(name in known for name in names):
         return None

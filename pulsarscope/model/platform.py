@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import UsageError
@@ -84,7 +83,8 @@ def _may_declare(group: bytes, folder: str) -> bool:
 
 def _declared(package: str) -> bytes:
     try:
-        return (Path(package) / "entry_points.txt").read_bytes()
+        with open(f"{package}/entry_points.txt", "rb", buffering=0) as declarations:  # noqa: PTH123 - half the time of a Path
+            return declarations.read()
     except OSError:
         return b""
 
