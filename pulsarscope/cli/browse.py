@@ -146,7 +146,7 @@ def screen_of(browsed: Browsed, known: Callable[[], Catalogue], filter_text: str
 
 def choices_path() -> Path | None:
     """Return where choices of the screen are kept: beside the configuration of the user; None when there is none."""
-    from pulsarscope.inputs.config_files import config_paths
+    from pulsarscope.inputs.config_paths import config_paths
 
     places = [path for path, local in config_paths(os.environ) if not local]
     return places[0].with_name("browse.json") if places else None

@@ -15,7 +15,8 @@ from pulsarscope.cli.configured_options import configurable, configured, read_fi
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, NoColorOption, ProfileOption
 from pulsarscope.cli.reports import report_options
-from pulsarscope.inputs.config_files import ConfigFile, Setting, config_paths
+from pulsarscope.inputs.config_files import ConfigFile, Setting
+from pulsarscope.inputs.config_paths import config_paths
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, hint_for
 from pulsarscope.output.render.text_report import TextColumn, TextReport

@@ -12,7 +12,8 @@ import typer
 
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.typed_command import in_plain_words
-from pulsarscope.inputs.config_files import ConfigFile, Setting, existing_paths, read_config_file, settings
+from pulsarscope.inputs.config_files import ConfigFile, Setting, read_config_file, settings
+from pulsarscope.inputs.config_paths import existing_paths
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for, printable
 
@@ -41,13 +42,11 @@ GIVES_WAY = {"columns": (*_VIEWS, "records"), "format": _VIEWS, "detail": _LISTS
 """Options whose default of a file counts only without others on the command line, with which they cannot be combined."""
 
 
-def set_defaults(context: typer.Context, profile: str | None) -> str | None:
-    """Give a command the defaults of the configuration files, and return the profile. Raises UsageError when they are not valid."""
-    if profile is not None or existing_paths(os.environ):
-        defaults, _ = configured(context.command, str(context.info_name), read_files(), profile)
-        context.default_map = {name: value for name, (value, _) in defaults.items()}
-        context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
-    return profile
+def set_defaults(context: typer.Context, profile: str | None) -> None:
+    """Give a command the defaults of the configuration files, of a profile if one is given. Raises UsageError when they are not valid."""
+    defaults, _ = configured(context.command, str(context.info_name), read_files(), profile)
+    context.default_map = {name: value for name, (value, _) in defaults.items()}
+    context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
 
 
 @contextmanager

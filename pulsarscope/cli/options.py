@@ -5,6 +5,7 @@ A command is a function of one request. The class of the request declares the op
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import msgspec
 import typer
 
+from pulsarscope.inputs.config_paths import existing_paths
 from pulsarscope.model.limits import JOBS_MAX
 
 RowFormat = Literal["json", "ndjson", "csv", "parquet"]
@@ -104,9 +106,11 @@ HexOption = Annotated[bool, typer.Option("-x", help="Show the bytes of each fram
 
 def _configure(context: typer.Context, profile: str | None) -> str | None:
     """Take defaults from configuration files, where there are any, before the options are read."""
-    from pulsarscope.cli.configured_options import set_defaults  # that module imports the commands
+    if profile is not None or existing_paths(os.environ):
+        from pulsarscope.cli.configured_options import set_defaults  # most runs have no configuration
 
-    return set_defaults(context, profile)
+        set_defaults(context, profile)
+    return profile
 
 
 ProfileOption = Annotated[

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-_REFUSED = re.compile(r"(?P<value>.*) is not (?:a valid (?:int|float) range|in the range .*)\.")
+_REFUSED = r"(?P<value>.*) is not (?:a valid (?:int|float) range|in the range .*)\."
 """Message of typer about a value for a number with bounds."""
 
 ALSO_CALLED = {
@@ -48,7 +48,7 @@ class TypedCommand(TyperCommand):
 
 def in_plain_words(message: str, kind: Any) -> str:
     """Return what typer says of a value, with the numbers that an option of this kind takes."""
-    found = _REFUSED.fullmatch(message)
+    found = re.fullmatch(_REFUSED, message)
     return message if found is None else f"{found['value'].strip(chr(39))}: give {_number(kind)}."
 
 

@@ -11,7 +11,6 @@ threshold = {slow-exchange-seconds = 2}
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,10 +20,6 @@ from pulsarscope.model.command_limits import CONFIG_MAX_BYTES
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import hint_for, printable
 
-CONFIG = "PULSARSCOPE_CONFIG"
-"""Environment variable: the only configuration file to read, or `off` for none."""
-
-LOCAL_NAME = ".pulsarscope.toml"
 PROFILE = "profile"
 
 
@@ -52,25 +47,6 @@ class ConfigFile(NamedTuple):
     def profiles(self) -> Mapping[str, Any]:
         """Return the sections of the profiles by name. Raises UsageError when they are none."""
         return _section(self, self.content.get(PROFILE, {}), PROFILE)
-
-
-def config_paths(environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
-    """Return the places of configuration files, that of the user before that of the working directory, for which True stands."""
-    chosen = environment.get(CONFIG)
-    if chosen is not None:
-        return [] if chosen in {"", "off"} else [(Path(chosen), False)]
-    if sys.platform == "win32":
-        folder = environment.get("APPDATA", "")
-    else:
-        home = environment.get("HOME", "")
-        folder = environment.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
-    user = [(Path(folder) / "pulsarscope" / "config.toml", False)] if folder else []
-    return [*user, (Path(LOCAL_NAME), True)]
-
-
-def existing_paths(environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
-    """Return the places where a file is; the one that the environment names always counts."""
-    return [(path, local) for path, local in config_paths(environment) if environment.get(CONFIG) or os.path.lexists(path)]
 
 
 def read_config_file(path: Path, *, local: bool) -> ConfigFile:

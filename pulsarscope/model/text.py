@@ -10,14 +10,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-# Escaped although printable: four or more combining marks on one letter grow over the neighbouring lines.
-_MARKS = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
-_MARK_FLOOD = re.compile(_MARKS)
+# Patterns that few runs need: `re` compiles each on first use, and keeps it.
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Escaped although printable: four or more combining marks on one letter grow over the neighbouring lines.
+_MARK_FLOOD = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
+
+_CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 # Those of them that JSON does not escape, in UTF-8. A set of first bytes is searched for many times as fast as alternatives.
-_JSON_CONTROLS = re.compile(rb"[\x7f\xc2\xe2](?:(?<=\x7f)|(?<=\xc2)[\x80-\x9f]|(?<=\xe2)(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]))")
+_JSON_CONTROLS = rb"[\x7f\xc2\xe2](?:(?<=\x7f)|(?<=\xc2)[\x80-\x9f]|(?<=\xe2)(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]))"
 
 STANDARD_INPUT = "-"
 """Name of an input on the command line."""
@@ -30,9 +31,9 @@ def escape(text: str) -> str:
     """Escape invisible and active characters; return printable text unchanged."""
     if text.isprintable():
         # It has letters, marks, punctuation, symbols and spaces; no control, format, separator or surrogate.
-        return text if text.isascii() else _MARK_FLOOD.sub(_visible_marks, text)
+        return text if text.isascii() else re.sub(_MARK_FLOOD, _visible_marks, text)
     escaped = "".join([character if character.isprintable() else _visible(character) for character in text])
-    return _MARK_FLOOD.sub(_visible_marks, escaped)
+    return re.sub(_MARK_FLOOD, _visible_marks, escaped)
 
 
 def show_controls(text: str) -> str:
@@ -40,14 +41,14 @@ def show_controls(text: str) -> str:
 
     Meant for files that programs read and people may display: it changes less than `escape`, so that texts of all languages stay exact.
     """
-    return _CONTROLS.sub(lambda match: _visible(match[0]), text)
+    return re.sub(_CONTROLS, lambda match: _visible(match[0]), text)
 
 
 def escape_json(data: bytes) -> bytes:
     """Escape in JSON, without loss, the characters of `show_controls` that its encoders leave as they are."""
     if b"\x7f" not in data and b"\xc2" not in data and b"\xe2" not in data:  # a byte is found many times as fast as a set of them
         return data
-    return _JSON_CONTROLS.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), data)
+    return re.sub(_JSON_CONTROLS, lambda match: b"\\u%04x" % ord(match[0].decode()), data)
 
 
 def _visible(character: str) -> str:

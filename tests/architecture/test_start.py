@@ -34,6 +34,7 @@ LATE = {
     "pickle",
     "random",
     "tempfile",
+    "pulsarscope.cli.configured_options",
     "pulsarscope.dissect.known_issues",
     "pulsarscope.engine.rule_engine",
     "pulsarscope.engine.snapshot",
@@ -74,3 +75,12 @@ def test_a_plain_decode_imports_nothing_that_it_does_not_need(capture: str, nati
     path = str(ROOT / "captures" / capture)
     assert not modules_after("decode", path, native=native) & (HEAVY | LATE)
     assert not modules_after("decode", path, "--format", "ndjson", native=native) & (HEAVY | LATE | OF_ENTRIES | {"rich"})
+
+
+def test_statistics_import_no_rules() -> None:
+    assert not modules_after("stats", str(ROOT / "captures" / "acks-batchindex.pcap")) & {
+        "csv",
+        "json",
+        "tempfile",
+        "pulsarscope.protocols.pulsar.rules",
+    }
