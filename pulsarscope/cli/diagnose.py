@@ -39,13 +39,13 @@ from pulsarscope.cli.reports import (
     run_options,
 )
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.parallel import AnyRun
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import escape, plural, printable
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
+    from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import RowFilter
 
 

@@ -6,7 +6,6 @@ there when another one came, nor on how many runs they were divided among.
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -46,13 +45,22 @@ def pack(fact: Fact) -> bytes:
     try:
         return _encode(fact)
     except (OverflowError, TypeError, UnicodeEncodeError):
+        import pickle  # noqa: PLC0415 - facts are rarely so
+
         return _encode(Fact(Where(None, 0, 0, 0, 0, ""), _PICKLED, {"": pickle.dumps(fact, pickle.HIGHEST_PROTOCOL)}))
 
 
 def unpack(packs: bytes | bytearray, count: int = 1) -> list[Fact]:
     """Return so many facts that stand together, packed. Only of bytes that a process of ours has made."""
     facts = _decode(_LIST + count.to_bytes(4, "big") + packs)
-    return [pickle.loads(fact.values[""]) if fact.what == _PICKLED else fact for fact in facts]  # noqa: S301 - as said
+    return [_unpickled(fact) if fact.what == _PICKLED else fact for fact in facts]
+
+
+def _unpickled(fact: Fact) -> Fact:
+    import pickle  # noqa: PLC0415 - as above
+
+    unpickled: Fact = pickle.loads(fact.values[""])  # noqa: S301 - as said
+    return unpickled
 
 
 class PendingFacts(msgspec.Struct, gc=False):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
 from itertools import pairwise
-from statistics import median
 from typing import Any, ClassVar
 
 import msgspec
@@ -396,6 +395,8 @@ def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFi
     cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
     if not cut:
         return
+    from statistics import median  # noqa: PLC0415 - with fractions and random 2 ms of every diagnosis
+
     usual = median(fact.values["idle"] for fact in cut)
     alike: list[Fact] = []
     for fact in sorted(cut, key=lambda fact: fact.where.time):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import Any, ClassVar
 
 import msgspec
@@ -413,6 +412,8 @@ def period_of(times: Iterable[int]) -> int | None:
     intervals = _intervals(times)
     if len(intervals) < PERIOD_MIN:
         return None
+    from statistics import median  # noqa: PLC0415 - with fractions and random 2 ms of every diagnosis
+
     middle = int(median(intervals))
     regular = sum(abs(interval - middle) * 5 <= middle for interval in intervals)
     return middle if middle > 0 and regular * 5 >= len(intervals) * 4 else None
