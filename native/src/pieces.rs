@@ -97,6 +97,22 @@ impl Pieces {
         item(index, self.pieces.len(), |place| self.tuple(py, place))
     }
 
+    /// The pieces with bytes between two places behind the beginning of the first one, with their places.
+    fn within<'py>(&self, py: Python<'py>, low: i64, high: i64) -> PyResult<Vec<(i64, Bound<'py, PyTuple>)>> {
+        let (mut found, mut start) = (Vec::new(), 0);
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let end = start + i64::from(piece.end - piece.start);
+            if start >= high {
+                break;
+            }
+            if end > low {
+                found.push((start, self.tuple(py, index)?));
+            }
+            start = end;
+        }
+        Ok(found)
+    }
+
     /// The last pieces, which end at stream offset `end`, back to one that begins at `floor` or before, with bytes of their own: the block
     /// is let go. With them the offset at which they begin.
     fn latest(&self, py: Python<'_>, mut end: i64, floor: i64) -> PyResult<(Pieces, i64)> {

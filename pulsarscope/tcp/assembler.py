@@ -188,29 +188,37 @@ class Assembler(ConnectionTable):
 
         Returns flows of the rest, all of them where many are out of order.
         """
+        apart = MIXED_RUN_PACKETS // 2
         while flows:
             odd = [segments.odd(stream.sequence) for stream, segments in flows]
-            packets = [packet for _, packet in odd if packet is not None]
             if sum(count for count, _ in odd) * MIXED_RUN_PACKETS > sum(len(segments) for _, segments in flows):
                 break
-            if not packets:
-                in_order = self._take_in_order(connection, [(*flow, flow[1].latest()) for flow in flows], file)
-                flows = [] if in_order else flows
-                break
-            first = min(packets)
+            first = min((packet for _, packet in odd if packet is not None), default=None)
+            if first is None:
+                taken = self._take_in_order(connection, [(*flow, flow[1].latest()) for flow in flows], file)
+                return [] if taken else [(stream.key, segments) for stream, segments in flows]
             parts = [(stream, *segments.cut(first)) for stream, segments in flows]
             before = [(stream, segments, segments.latest()) for stream, segments, _ in parts if len(segments)]
             if before and not self._take_in_order(connection, before, file):
                 break
-            flows = [(stream, segments) for stream, _, segments in parts if len(segments)]
-            place = next(place for place, (_, segments) in enumerate(flows) if segments[0][0] == first)
-            stream, segments = flows[place]
-            self._receive(stream.key, segments[0], file)
-            flows[place] = (stream, segments.cut(first + 1)[1])
-            flows = [flow for flow in flows if len(flow[1])]
-            if connection.closing or self._table.get(stream.key) is not connection or any(each.buffer for each in connection.streams):
-                break
+            flows, count = [(stream, segments) for stream, _, segments in parts if len(segments)], 1
+            while flows:
+                flows = self._take_apart(flows, count, file)
+                if connection.closing or self._table.get(connection.key) is not connection:
+                    return [(stream.key, segments) for stream, segments in flows]
+                if not any(stream.buffer or stream.window_closed for stream in connection.streams):
+                    break
+                count, apart = apart, 2 * apart
         return [(stream.key, segments) for stream, segments in flows]
+
+    def _take_apart(self, flows: list[tuple[Stream, Any]], count: int, file: int) -> list[tuple[Stream, Any]]:
+        """Take the first packets of flows one by one, at most so many, and return the flows behind them."""
+        entries = [(segment[0], stream.key, segment) for stream, segments in flows for segment in segments[:count]]
+        entries.sort(key=_packet_of)
+        for _, key, segment in entries[:count]:
+            self._receive(key, segment, file)
+        behind = [(stream, segments.cut(entries[:count][-1][0] + 1)[1]) for stream, segments in flows]
+        return [flow for flow in behind if len(flow[1])]
 
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """Process one packet in capture order."""

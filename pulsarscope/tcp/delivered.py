@@ -9,7 +9,7 @@ stream with a retransmission, and lives for one block.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES, OVERLAP_WINDOW_PACKETS
@@ -50,7 +50,7 @@ class DeliveredBytes:
 
     def __init__(self, recent: Sequence[Item], items: list[Item]) -> None:
         self._starts: list[int] = []
-        self._pieces: list[tuple[int, Piece]] = []
+        self._pieces: list[tuple[int, Any]] = []
         for run in recent:
             if type(run) is Data:
                 self._append(run, 0, run.offset)
@@ -60,11 +60,30 @@ class DeliveredBytes:
         self._next = 0
 
     def _append(self, run: Data, first: int, offset: int) -> int:
+        compiled: Any = run.pieces
+        if hasattr(compiled, "within"):  # it does not grow: one entry for all of it
+            if not first:
+                self._starts.append(offset)
+                self._pieces.append((run.file, compiled))
+                offset += compiled.size()
+            return offset
         for piece in run.pieces[first:] if first else run.pieces:
             self._starts.append(offset)
             self._pieces.append((run.file, piece))
             offset += len(piece[0])
         return offset
+
+    def _between(self, low: int, high: int) -> Iterator[tuple[int, int, Piece]]:
+        """Give the pieces with bytes between two offsets, and perhaps their neighbours, with their files and offsets."""
+        index = max(bisect_right(self._starts, low) - 1, 0)
+        while index < len(self._starts) and (start := self._starts[index]) < high:
+            file, piece = self._pieces[index]
+            if type(piece) is tuple:
+                yield file, start, piece
+            else:
+                for place, each in piece.within(low - start, high - start):
+                    yield file, start + place, each
+            index += 1
 
     def _follow(self) -> None:
         """Index the items delivered since the previous call."""
@@ -101,10 +120,7 @@ class DeliveredBytes:
         same = 0
         copy_of = None
         position = max(offset, length - OVERLAP_WINDOW_BYTES)
-        index = max(bisect_right(self._starts, position) - 1, 0)
-        while index < len(self._starts) and (start := self._starts[index]) < end:
-            first_file, (data, first_packet, time, _) = self._pieces[index]
-            index += 1
+        for first_file, start, (data, first_packet, time, _) in self._between(position, end):
             low = max(position, start)
             high = min(end, start + len(data))
             if low >= high or first_file != file or first_packet < oldest:

@@ -716,10 +716,10 @@ DISTURBANCES: dict[str, tuple[bool, Callable[[list[CapturedPacket]], list[Captur
     "three times, far apart": (True, lambda sent: [*sent[:80], sent[78], *sent[80:200], sent[78], *sent[200:300], sent[298], *sent[300:]]),
     "with other bytes": (True, lambda sent: [*sent[:200], _with_other_bytes(sent[198]), *sent[200:]]),
     "both sides again": (True, lambda sent: [*sent[:100], sent[98], sent[97], *sent[100:]]),
-    "late by one": (False, lambda sent: [*sent[:200], sent[202], sent[201], sent[200], *sent[203:]]),
+    "late by one": (True, lambda sent: [*sent[:200], sent[202], sent[201], sent[200], *sent[203:]]),
     "late by many": (False, lambda sent: [*sent[:200], *sent[202:260], sent[200], *sent[260:]]),
     "lost": (False, lambda sent: [*sent[:200], *sent[202:]]),
-    "a window closes and opens": (False, lambda sent: [*sent[:201], _with_window(sent[201], 0), *sent[202:]]),
+    "a window closes and opens": (True, lambda sent: [*sent[:201], _with_window(sent[201], 0), *sent[202:]]),
     "a window closes at the end": (True, lambda sent: [*sent[:-1], _with_window(sent[-1], 0)]),
     "many again": (False, lambda sent: [packet for place in range(0, 400, 2) for packet in (*sent[place : place + 2], sent[place])]),
 }
