@@ -327,6 +327,11 @@ impl Frame {
         &self.parts
     }
 
+    /// A row of an exchange comes with the frame.
+    pub fn ends_exchange(&self) -> bool {
+        self.named.request.is_some() && self.named.latency.is_some()
+    }
+
     pub fn sub(&self) -> u32 {
         self.sub
     }

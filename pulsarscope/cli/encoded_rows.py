@@ -63,6 +63,13 @@ class Encoding:
 
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:
         """Encode each row by itself, as `parallel.Prepare.prepare`; with its warnings, if there are any."""
+        ordered, behind = split(rows)
+        if ordered is not None:
+            findings = [row for row in others(rows) if type(row) is FindingRow]
+            if not findings or ("finding" in self._kinds and (self._quiet or not damage(findings))):
+                lines_of_all: bytes = self(rows).rows
+                return lines_of_all
+            rows = [*ordered.all(), *behind]
         if FindingRow not in set(map(type, rows)):
             lines: list[bytes] | bytes = self._encoder.lines(rows)
             return lines

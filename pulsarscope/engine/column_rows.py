@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import KeptBytes
 from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.engine.ordering import Step, orders_of, spread
+from pulsarscope.engine.ordering import RowKey, Step, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow
@@ -40,6 +40,26 @@ def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
     if native is None or not options.together or looked_into:
         return False
     return MessageRow.kind in kinds and kinds <= {MessageRow.kind, FindingRow.kind, ConnectionRow.kind, ANCHOR}
+
+
+class OrderedKeys(Sequence[RowKey]):
+    """Keys of the rows that ordered rows stand for, by their positions among all rows, of which each place has two."""
+
+    def __init__(self, ordered: Any, index_of: dict[str, int]) -> None:
+        """`index_of`: positions of connections among those of the part."""
+        self._index_of = index_of
+        self._of_places: list[RowKey] = ordered.keys(index_of, exchanges=False)
+
+    def __len__(self) -> int:
+        return 2 * len(self._of_places)
+
+    def __getitem__(self, position: Any) -> Any:
+        return self._of_places[position // 2]
+
+    def each(self, ordered: Any) -> list[RowKey]:
+        """Return the keys of all rows that stand in other ordered rows of the part."""
+        keys: list[RowKey] = ordered.keys(self._index_of, exchanges=True)
+        return keys
 
 
 def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., None], carry_out: Callable[..., None]) -> Any:

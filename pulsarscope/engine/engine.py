@@ -105,7 +105,10 @@ class Engine:
         self._secrets = Secrets(options.key_logs.secrets)
         session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
-        columns = select is None and (ordered_rows_type(options, kinds) is not None or opens_messages(options, kinds))
+        in_order = ordered_rows_type(options, kinds) is not None
+        columns = in_order or opens_messages(options, kinds)
+        if select is not None:  # keys are there for what rules have looked at
+            columns = in_order and options.evaluates and FrameRow.kind in options.records
         self.in_columns = columns
         """True when frames, or the messages in them, stay in the columns of a compiled reader."""
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
@@ -398,7 +401,7 @@ class Engine:
         """Count the findings among rows, and give them."""
         if self._select is None:
             keys = ()
-        elif FindingRow.kind not in self._options.records:
+        elif FindingRow.kind not in self._options.records and not self._timelines.in_columns:
             keys = [key for key, row in zip(keys, rows, strict=True) if type(row) is not FindingRow]
         return RowBatch(self.count(rows), *self.progress, None, keys)
 
@@ -408,16 +411,16 @@ class Engine:
 
     # ---- rules
 
-    def _evaluated(self, rows: list[Any], keys: list[RowKey]) -> KeyedRows:
-        """Feed rows to the rules, and leave out those that are there for the rules alone."""
+    def _evaluated(self, rows: list[Any], keys: Any) -> KeyedRows:
+        """Feed rows to the rules, and leave out those that are there for the rules alone; `keys` may be `OrderedKeys`."""
         if self._rules is None:
             return rows, keys
         ordered, following = split(rows)
         if ordered is not None:
-            self._rules.feed(rows)
+            self._rules.feed(rows, keys)
             if FrameRow.kind in self._options.records:
-                wanted = ExchangeRow.kind in self._options.records
-                return [ordered.without([*self._for_rules], exchanges=wanted), *following], keys
+                kept = ordered.without([*self._for_rules], exchanges=ExchangeRow.kind in self._options.records)
+                return [kept, *following], keys.each(kept) if keys else []
             rows = [*ordered.others(), *following]
             return [row for row in rows if type(row) not in self._for_rules], keys
         # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.

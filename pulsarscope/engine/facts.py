@@ -162,14 +162,14 @@ class Facts:
         """Add a fact."""
         self._add_each((self.packed(rule, key, fact),))
 
-    def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, int, RowKey]:
+    def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, bool, RowKey]:
         """Return a fact packed, as `add_each` takes it, without the key of its row."""
         pending = self._pending.get(rule)
         decides = None if pending is None else pending.rule.decides
         return rule, key, pack(fact), fact.where.time, decides is None or bool(decides(fact)), ()
 
-    def add_packed(self, rule: str, key: str, packed: bytes, time: int, deciding: int = 1) -> None:
-        """Add a fact of this time, packed; `deciding` is 0 for one that brings no finding on its own (see `KeyRule.decides`)."""
+    def add_packed(self, rule: str, key: str, packed: bytes, time: int, *, deciding: bool = True) -> None:
+        """Add a fact of this time, packed; `deciding` is False for one that brings no finding on its own (see `KeyRule.decides`)."""
         self._add_each(((rule, key, packed, time, deciding, ()),))
 
     def add_each(self, facts: list[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
@@ -256,7 +256,7 @@ class Facts:
             start += count
             if start < len(facts):
                 _, key, packed, time = facts[start]
-                self.add_packed(rule, key, packed, time, 0)
+                self.add_packed(rule, key, packed, time, deciding=False)
                 start += 1
 
     def idle_ns(self, rule: str) -> int:

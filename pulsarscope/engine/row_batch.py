@@ -14,9 +14,9 @@ from pulsarscope.model.records import ConnectionRow, FindingRow
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
 """Findings that say that an input is damaged or no capture: exit code 4."""
 
-KeyedFact = tuple[str | int, str, bytes, int, int, RowKey]
-"""A fact: its rule, by name or by number, its key there, its packed form, its time, 0 if it brings no finding on its own, and the key of
-its row."""
+KeyedFact = tuple[str | int, str, bytes, int, bool, RowKey]
+"""A fact: its rule, by name or by number, its key there, its packed form, its time, whether it may bring a finding on its own, and the key
+of its row."""
 
 
 class Closed(NamedTuple):

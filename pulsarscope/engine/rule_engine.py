@@ -261,13 +261,13 @@ class RuleEngine:
         """Give what rows have brought about, in their order."""
         brought, self._brought = self._brought, []
         undecided, self._undecided = self._undecided, []
-        if undecided and not brought and len({rule for _, rule, _ in undecided}) == 1:  # as below, without a call for each
+        if undecided and not brought and not keys and len({rule for _, rule, _ in undecided}) == 1:  # as below, without a call for each
             self.key = (0, 0)
             of_rule = [facts for _, _, facts in undecided]
             self.facts.add_undecided(undecided[0][1], of_rule[0].merged(of_rule))
             return
         for number, rule, facts in undecided:
-            brought += [((fact[0], number), None, (rule, *fact[1:], 0, NO_KEY)) for fact in facts]
+            brought += [((fact[0], number), None, (rule, *fact[1:], False, NO_KEY)) for fact in facts]
         brought.sort(key=itemgetter(0))
         if not keys:
             self.key = (0, 0) if count or brought else self.key
@@ -284,7 +284,7 @@ class RuleEngine:
                 place = (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
                 collect((number_of[rule], of_rule, packed, time, deciding, place))
         if count:
-            self.key = keys[count - 1]
+            self.key = keys[-1]
 
     def _carry_out(self, brought: Sequence[tuple[Order, Callable[..., object] | None, Any]]) -> None:
         """Give what rows without keys have brought about: facts that stand together at once."""

@@ -12,7 +12,7 @@ import msgspec
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
-from pulsarscope.engine.column_rows import ordered_rows_type, rows_in_columns
+from pulsarscope.engine.column_rows import OrderedKeys, ordered_rows_type, rows_in_columns
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
@@ -228,11 +228,11 @@ class Timelines:
         """Return True when rows of frames stay in the columns of a compiled reader."""
         return self._ordered_rows is not None
 
-    def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
+    def rows(self, steps: list[Step], index_of: dict[str, int], *, keyed: bool) -> Iterator[tuple[list[Any], list[RowKey] | OrderedKeys]]:
         """Carry out the steps of a block, and give their rows in the order of their moments."""
         if self.in_columns:
             ordered = rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)
-            return (([part], []) for part in ordered.parts(self._rows_max))
+            return (([part], OrderedKeys(part, index_of) if keyed else []) for part in ordered.parts(self._rows_max))
         several = len(index_of) > 1
         if (several or keyed) and self._by_connection:
             return self._by_connections(steps, index_of, keyed=keyed)

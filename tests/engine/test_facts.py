@@ -187,7 +187,7 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
     for batch in batches:
         together.add_undecided("rule", cast("UndecidedFacts", batch))
         for _, key, packed, time in batch:
-            alone.add_packed("rule", key, packed, time, 0)
+            alone.add_packed("rule", key, packed, time, deciding=False)
         states = [
             ([(key, pending.keys[key]) for key in pending.keys], pending.size, facts._size, {**facts.parted}, facts.unknown)
             for facts in (together, alone)

@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TypeAlias
 
-import msgspec
-
 from pulsarscope.capture import Inputs
 from pulsarscope.engine import local
 from pulsarscope.engine.engine import Engine
@@ -44,7 +42,7 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
     # A pipe can be read only once, and by no other process.
     quick = alone.engine.in_columns and not (options.rules and prepare is not None)
     one = jobs < 2 or alone.inputs.sizes is None or quick
-    return alone if one else ParallelRun(alone.inputs, msgspec.structs.replace(options, columns=False), jobs, prepare)
+    return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)
 
 
 class ParallelRun(Totals):

@@ -145,8 +145,9 @@ class Decode(msgspec.Struct, frozen=True):
         """Give at least one answer for each part of the run."""
         facts: list[KeyedFact] = []
         totals = Totals()
+        options = self.options if self.prepare is not None else msgspec.structs.replace(self.options, columns=False)  # rows are sent
         share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
-        engine = Engine(self.inputs, self.options, totals=totals, collect=facts.append, select=share.select, first=not self.number)
+        engine = Engine(self.inputs, options, totals=totals, collect=facts.append, select=share.select, first=not self.number)
 
         def read(path: str, file: int) -> Blocks:
             by_interface = self.inputs.by_interface
@@ -154,7 +155,7 @@ class Decode(msgspec.Struct, frozen=True):
                 return share.read(ReceivedBlocks(by_interface=by_interface), ahead=0)
             return share.read(BlockReader(path, file, by_interface=by_interface))
 
-        for part in parts(engine, self.inputs, self.options, read):
+        for part in parts(engine, self.inputs, options, read):
             waiting: RowBatch | None = None
             for batch in part:
                 if waiting is not None:

@@ -251,6 +251,9 @@ def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
         assert type(jobs.run(capture, Options(columns=True), 2)) is Run
         assert type(jobs.run(capture, messages, 2)) is Run
         assert type(jobs.run(capture, msgspec.structs.replace(messages, payload="text"), 2)) is ParallelRun
+        ruled = Options(frozenset({"frame", "finding"}), columns=True, rules=True)
+        assert type(jobs.run(capture, ruled, 2)) is Run
+        assert type(jobs.run(capture, ruled, 2, Names())) is ParallelRun
     with reader("off"):
         assert type(jobs.run(capture, messages, 2)) is ParallelRun
 
@@ -303,6 +306,27 @@ def test_every_output_is_the_same_byte_for_byte(
     assert given[0][0] == 4
     assert len(given[0][1]) > 1_000
     assert given[1] == given[0]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("records", ["frame", "frame,finding", "frame,exchange", "frame,exchange,connection,finding"])
+def test_frames_in_columns_of_several_processes_are_the_same_byte_for_byte(
+    everything: str, records: str, quiet: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    given = []
+    for choice, count in (("off", 1), ("require", 1), ("require", 3)):
+        out = tmp_path / "out"
+        asked = CommandRequest(
+            files=(everything,), records=records, format="ndjson", quiet=quiet, fail_on="error", out=str(out), jobs=count
+        )
+        with reader(choice):
+            given.append((run_command(asked), out.read_bytes()))
+    assert len(given[0][1]) > 100_000
+    assert given[1] == given[0]
+    assert given[2] == given[0]
 
 
 @pytest.mark.slow

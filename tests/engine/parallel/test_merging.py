@@ -27,7 +27,7 @@ def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
     """A process's part: a row is its key and the number of the process."""
     ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     starts = [0, *ends[:-1]]
-    fact = 0, "k", b"", number, 1, (number, 0)
+    fact = 0, "k", b"", number, True, (number, 0)
     return [
         result([(key, number) for key in keys[start:end]], keys[start:end], [fact], ends=index == len(ends) - 1)
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
