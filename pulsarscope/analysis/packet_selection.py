@@ -50,11 +50,11 @@ class _SelectedFrames:
     __slots__ = ("_commands", "_ends", "_files", "_names", "_starts")
 
     def __init__(self) -> None:
-        self._starts = array("q")
-        self._ends = array("q")
-        self._files = array("q")
-        self._names = array("q")  # 0: unnamed, perhaps several frames
-        self._commands = array("q")
+        self._starts: Any = array("q")
+        self._ends: Any = array("q")
+        self._files: Any = array("q")
+        self._names: Any = array("q")  # 0: unnamed, perhaps several frames
+        self._commands: Any = array("q")
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
         """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
@@ -97,10 +97,16 @@ class _SelectedFrames:
         self._commands.insert(at, command)
 
     def ranges(self, commands: Sequence[str], findings: Mapping[tuple[int, int], list[str]]) -> ByteRanges:
-        """Return the bytes of all frames; escaped names of commands by their numbers, and findings on frames, are for their packets."""
-        files, names, numbers = (column.tobytes() for column in (self._files, self._names, self._commands))
-        told = (files, names, numbers), commands, (_SUB_BITS, findings)
-        return ByteRanges(self._starts, self._ends, (self._starts.tobytes(), self._ends.tobytes()), told)
+        """Return the bytes of all frames, to which none can be added any more.
+
+        Escaped names of commands by their numbers, and findings on frames, are for their packets.
+        """
+        packed = []
+        for name in ("_starts", "_ends", "_files", "_names", "_commands"):
+            packed.append(column := getattr(self, name).tobytes())
+            setattr(self, name, memoryview(column).cast("q"))  # in the place of the array: there may be very many frames
+        starts, ends, *named = packed
+        return ByteRanges(self._starts, self._ends, (starts, ends), (tuple(named), commands, (_SUB_BITS, findings)))
 
     def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:
         """Return the frames with bytes from `start` to `end`."""

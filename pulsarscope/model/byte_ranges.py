@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 
 class ByteRanges(NamedTuple):
     """Ranges of a stream, in its order."""
 
-    starts: array[int]
-    ends: array[int]
+    starts: Sequence[int]
+    ends: Sequence[int]
     packed: tuple[bytes, bytes]
     """The bytes of both, for the compiled reader."""
     told: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
