@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from threading import Thread
@@ -34,6 +33,8 @@ class Process:
         Raises:
             OutputError: it cannot be started.
         """
+        import subprocess  # noqa: PLC0415 - the process itself imports this module, too: 3 ms of its start
+
         # Neither forked, which no thread survives, nor by multiprocessing, which would run the caller's main module again. In a session
         # of its own: what ends us at the terminal is ours to handle.
         paths = [path or os.getcwd() for path in sys.path]  # noqa: PTH109 - as the interpreter does
