@@ -38,7 +38,7 @@ READ_LARGE_FACTOR = 3
 
 READ_COLUMN_FACTOR = 3
 """Factor on the packets of blocks whose frames stay in columns, each in a quarter of the memory of a row: a third of the work per block.
-Twice as much of the heap is kept for them, or half of what is saved would be lost."""
+Four times as much of the heap is kept for them: else its pages would go back to the kernel between blocks."""
 
 _MAGIC_BYTES = 4
 
@@ -163,7 +163,7 @@ class BlockReader:
                             are_short = len(block.control) > max(SHORT_FLOWS, flows // 2)
                             least = SHORT_READ_BYTES if are_short else READ_BLOCK_BYTES
                             self._read_bytes = min(max(target, least), READ_BLOCK_MAX_BYTES * factor)
-                            needed = 2 * HEAP_KEPT_BYTES if self.in_columns else self._read_bytes
+                            needed = 4 * HEAP_KEPT_BYTES if self.in_columns else self._read_bytes
                             if needed > kept:
                                 bytes(kept := max(needed, READ_BLOCK_MAX_BYTES * factor))
                     if self._decoder is not None and self._decoder.stopped:

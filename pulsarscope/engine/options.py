@@ -44,7 +44,9 @@ class Options(msgspec.Struct, frozen=True):
     """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without messages."""
     frames_alone: bool = False
     """With `columns`: all frames are wanted, and nothing among them. Then short connections are read without Python
-    (`engine.short_connections`), and blocks are larger, for where they end shows in no row."""
+    (`engine.short_connections`)."""
+    large_blocks: bool = False
+    """Where blocks end shows in no row: they are larger where frames, or the messages in them, stay in columns."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False
