@@ -62,23 +62,25 @@ def entry_points(group: str, path: Sequence[str]) -> list[EntryPoint]:
     `importlib.metadata` takes 32 ms of every start, and most environments declare none: a look for files that name the group takes
     0.5 ms for fifty packages, and decides whether `importlib.metadata` is asked.
     """
-    if not any(_may_declare(group.encode(), folder) for folder in path):
+    declarations = map(_declarations, path)
+    if all(declared is not None and group.encode() not in declared for declared in declarations):
         return []
     from importlib import metadata  # noqa: PLC0415 - the 32 ms
 
     return sorted(metadata.entry_points(group=group), key=lambda point: (point.name, point.value))
 
 
-def _may_declare(group: bytes, folder: str) -> bool:
-    """Return True when a package in this folder may declare entry points of the group."""
+@cache
+def _declarations(folder: str) -> bytes | None:
+    """Return what the packages in this folder declare, read once for all groups; None where only importlib can look: in a zip file."""
     try:
         with os.scandir(folder or ".") as entries:
             packages = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
     except NotADirectoryError:
-        return True  # a zip file, perhaps: importlib looks into it
+        return None
     except (OSError, ValueError):
-        return False
-    return any(group in _declared(package) for package in packages)
+        return b""
+    return b"\n".join(map(_declared, packages))
 
 
 def _declared(package: str) -> bytes:
