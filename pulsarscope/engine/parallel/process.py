@@ -47,6 +47,8 @@ class Process:
             message = f"cannot start a decoding process: {system_reason(error)}"
             raise OutputError(message) from error
         widen(self._process.stdout)  # type: ignore[arg-type]
+        self._has_room = True
+        """There was enough memory for each answer so far."""
         self._spool = Spool()
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -79,12 +81,14 @@ class Process:
 
         Raises:
             OutputError: the process died.
-            InternalError: it had not enough memory.
+            InternalError: it had not enough memory, or there is not enough for what it answers.
             PulsarscopeError: whatever ended it.
         """
         data = self._spool.get()
         if data is None:
             code = self._process.wait()
+            if not self._has_room:
+                raise InternalError("not enough memory for the answer of a decoding process; the output is not complete")
             message = f"one of the decoding processes {_end(code)}; the output is not complete"
             raise InternalError(message) if code == OUT_OF_MEMORY else OutputError(message)
         answer = unpack(data)
@@ -94,9 +98,14 @@ class Process:
 
     def _read(self) -> None:
         pipe: Any = self._process.stdout
-        while (data := receive(pipe)) is not None and self._spool.put(data):
-            pass
-        self._spool.end()
+        try:
+            while (data := receive(pipe)) is not None and self._spool.put(data):
+                pass
+        except MemoryError:
+            self._has_room = False
+            self._process.kill()  # it would wait for a reader
+        finally:
+            self._spool.end()
 
 
 def _end(code: int) -> str:

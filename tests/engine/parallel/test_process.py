@@ -10,6 +10,7 @@ import pytest
 
 from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.options import ALL_RECORDS
+from pulsarscope.engine.parallel import process as module
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.model.errors import InternalError, OutputError
@@ -51,6 +52,17 @@ def test_it_is_gone_when_it_is_left() -> None:
         process.ask(DECODE)
         assert is_there(process.number)
     assert not is_there(process.number)
+
+
+def test_an_answer_for_which_there_is_not_enough_memory_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(_pipe: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(module, "receive", starved)
+    with Process() as process:
+        process.ask(DECODE)
+        with pytest.raises(InternalError, match=r"^not enough memory for the answer of a decoding process"):
+            process.answer()
 
 
 def test_one_that_was_killed_is_an_output_error() -> None:
