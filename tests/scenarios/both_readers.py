@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -27,6 +28,7 @@ from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import NATIVE, load_native
 from pulsarscope.model.records import EntryMessages
+from pulsarscope.output.export.ndjson import JsonLines
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Piece
@@ -132,9 +134,19 @@ def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
 
 
 def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
-    """Return rows, made of ordered rows of the compiled reader, too, and of messages that stay together."""
+    """Return rows, made of ordered rows of the compiled reader, too, and of messages that stay together.
+
+    Require that the compiled reader writes the lines of the rows that it has in columns.
+    """
     ordered, following = ordered_rows.split(rows)
+    if ordered is not None:
+        written, of_rows = ordered.ndjson(_lines), _lines(ordered.all())
+        require(written == of_rows, _difference(of_rows.decode().splitlines(), written.decode().splitlines()))
     return [*chain.from_iterable(map(_each, rows if ordered is None else [*ordered.all(), *following]))]
+
+
+def _lines(rows: Iterable[Any]) -> bytes:
+    return JsonLines(("frame", "exchange", "connection", "finding"), None).encode([*map(copy, rows)])  # it changes rows
 
 
 def _each(row: Any) -> Iterable[Any]:
