@@ -74,7 +74,10 @@ fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<u8>> {
                 second = Some(key);
             }
         }
-        let Some((_, number)) = first else { return Some(merged) };
+        let Some((_, number)) = first else {
+            let are_whole = stretches.iter().all(|stretch| stretch.stop < stretch.keys.len() / KEY || stretch.at == stretch.lines.len());
+            return are_whole.then_some(merged);
+        };
         // Of equal keys, those of the stretch that stands first come first.
         let with = second.is_some_and(|(_, other)| number < other);
         merged.extend_from_slice(stretches[number].take(second.map(|(key, _)| key), with)?);
@@ -82,7 +85,7 @@ fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<u8>> {
 }
 
 /// Return lines of several stretches in the order of their keys: of each, the packed keys and the lines of a portion, and the rows from
-/// one on up to another. None if there are fewer lines.
+/// one on up to another. None if there are not as many lines as keys.
 #[pyfunction]
 pub fn merged_lines<'py>(
     py: Python<'py>,

@@ -41,6 +41,11 @@ class Encoding:
         self._names = names
         self._quiet = quiet
 
+    @property
+    def takes_columns(self) -> bool:
+        """See `parallel.Prepare`: JSON text has no raw line end, so that lines can be told apart."""
+        return self._output == "ndjson"
+
     @cached_property
     def _encoder(self) -> Any:
         return encoder(self._output, self._kinds, self._names)
@@ -93,6 +98,8 @@ class Encoding:
 
 class OnceEncoding:
     """An encoding of the rows that `CountedOnce` keeps, of which other processes cannot know."""
+
+    takes_columns = False
 
     def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset(), clock: Callable[[], float] | None = None) -> None:
         """`shown` and `clock` are those of `CountedOnce`."""

@@ -50,6 +50,8 @@ ROWS_SHOWN = 10
 class CountedRows:
     """The preparation of rows for statistics in another process: without the content of frames, which is slow to transfer."""
 
+    takes_columns = False
+
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Return rows without the content of frames."""
         for row in rows:

@@ -35,12 +35,12 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
     """Decode as `local.run` does, in `jobs` processes; 0: as many as there are cores.
 
     With `prepare`, batches that come from other processes have `prepared` in the place of rows. Frames and messages that stay in columns
-    are decoded in this process, as to make objects of them takes longer, but for prepared ones of a run with rules.
+    are decoded in this process, as to make objects of them takes longer, unless rules are evaluated and `prepare` takes columns.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()
     # A pipe can be read only once, and by no other process.
-    quick = alone.engine.in_columns and not (options.rules and prepare is not None)
+    quick = alone.engine.in_columns and not (options.rules and prepare is not None and prepare.takes_columns)
     one = jobs < 2 or alone.inputs.sizes is None or quick
     return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)
 

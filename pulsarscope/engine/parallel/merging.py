@@ -32,8 +32,11 @@ class _Portion:
         self.values: Any = batch.rows if batch.prepared is None else batch.prepared
 
     def each(self) -> Sequence[Any]:
-        """Return what the rows were prepared to, for each row, or the rows."""
+        """Return what the rows were prepared to, for each row, or the rows. Raises ValueError when there are not as many as keys."""
         self.values = each_line(self.values)
+        if len(self.values) != len(self.keys):
+            message = f"{len(self.values)} values have {len(self.keys)} keys"
+            raise ValueError(message)
         return self.values  # type: ignore[no-any-return]
 
 

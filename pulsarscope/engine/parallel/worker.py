@@ -42,6 +42,10 @@ class Raised(msgspec.Struct, frozen=True):
 class Prepare(Protocol):
     """The step that a process applies to rows before it hands them over. It goes to the processes itself, so it must be picklable."""
 
+    @property
+    def takes_columns(self) -> bool:
+        """Return True when ordered rows may be among the rows, each of which stands for a line (`model.ordered_rows`)."""
+
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:
         """Return a value for each row, or lines in bytes: those are then the values. The rows are handed over."""
 
@@ -145,7 +149,9 @@ class Decode(msgspec.Struct, frozen=True):
         """Give at least one answer for each part of the run."""
         facts: list[KeyedFact] = []
         totals = Totals()
-        options = self.options if self.prepare is not None else msgspec.structs.replace(self.options, columns=False)  # rows are sent
+        options = self.options
+        if self.prepare is None or not self.prepare.takes_columns:
+            options = msgspec.structs.replace(options, columns=False)  # rows are sent, or looked into
         share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
         engine = Engine(self.inputs, options, totals=totals, collect=facts.append, select=share.select, first=not self.number)
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pulsarscope.cli.encoded_rows import Encoding
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.engine import local as pipeline
@@ -34,6 +35,9 @@ from tests.places import CAPTURES
 from tests.scenarios.both_readers import reader
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.capture_mutations import Corpus, corpus_options
+from tests.scenarios.capturefile import Packet, write_pcap
+from tests.scenarios.commands import created, producer, receipt, send
+from tests.scenarios.connections import connected
 from tests.scenarios.inside import Inside
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
@@ -46,6 +50,8 @@ LATER = 2_000_000_000
 
 class Names:
     """Prepares rows to the names of their types."""
+
+    takes_columns = False
 
     def prepare(self, rows: list[Any]) -> list[str]:
         return [type(row).__name__ for row in rows]
@@ -253,7 +259,9 @@ def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
         assert type(jobs.run(capture, msgspec.structs.replace(messages, payload="text"), 2)) is ParallelRun
         ruled = Options(frozenset({"frame", "finding"}), columns=True, rules=True)
         assert type(jobs.run(capture, ruled, 2)) is Run
-        assert type(jobs.run(capture, ruled, 2, Names())) is ParallelRun
+        for output, made in (("ndjson", ParallelRun), ("csv", Run)):
+            assert type(jobs.run(capture, ruled, 2, Encoding(output, ("frame", "finding"), None, quiet=True))) is made
+        assert type(jobs.run(capture, ruled, 2, Names())) is Run
     with reader("off"):
         assert type(jobs.run(capture, messages, 2)) is ParallelRun
 
@@ -317,7 +325,7 @@ def test_frames_in_columns_of_several_processes_are_the_same_byte_for_byte(
 ) -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     given = []
-    for choice, count in (("off", 1), ("require", 1), ("require", 3)):
+    for choice, count in (("off", 1), ("require", 1), ("require", 2), ("require", 3)):
         out = tmp_path / "out"
         asked = CommandRequest(
             files=(everything,), records=records, format="ndjson", quiet=quiet, fail_on="error", out=str(out), jobs=count
@@ -325,8 +333,29 @@ def test_frames_in_columns_of_several_processes_are_the_same_byte_for_byte(
         with reader(choice):
             given.append((run_command(asked), out.read_bytes()))
     assert len(given[0][1]) > 100_000
-    assert given[1] == given[0]
-    assert given[2] == given[0]
+    assert given[1:] == 3 * given[:1]
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("choice", ["off", "require"])
+@pytest.mark.parametrize("output", ["csv", "ndjson"])
+def test_names_with_line_ends_are_the_same_byte_for_byte(tmp_path: Path, output: str, choice: str) -> None:
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    packets: list[Packet] = []
+    for port in range(4):
+        told = connected(40000 + port).client(producer(1, "p", 1)).server(created('p\nq\r\n"r"\r', 1))
+        for number in range(50):
+            told.client(send(1, number)).server(receipt(1, number, entry=number))
+        packets += told.packets
+    path = write_pcap(tmp_path / "in.pcap", sorted(packets, key=lambda packet: packet.time_ns))
+    given = []
+    for count in (1, 2, 3):
+        out = tmp_path / "out"
+        asked = CommandRequest(files=(str(path),), records="frame", format=output, fail_on="error", out=str(out), jobs=count)
+        with reader(choice):
+            given.append((run_command(asked), out.read_bytes()))
+    assert given[1:] == 2 * given[:1]
 
 
 @pytest.mark.slow

@@ -28,6 +28,8 @@ INPUTS = expand_inputs(PATHS)
 class Counting:
     """Prepares rows to their numbers of columns."""
 
+    takes_columns = False
+
     def prepare(self, rows: list[Any]) -> list[int]:
         return [len(row.__struct_fields__) for row in rows]
 
