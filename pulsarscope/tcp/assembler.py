@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 MIXED_RUN_PACKETS = 16
 """Least number of packets for one out of order, on average, with which those in between go together: else one by one is faster."""
 
+MIXED_LOOKS_MAX = 200
+"""Times that each packet may be looked at on this way; with more, in blocks of very many packets, one by one is faster."""
+
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
@@ -189,9 +192,12 @@ class Assembler(ConnectionTable):
         Returns flows of the rest, all of them where many are out of order.
         """
         apart = MIXED_RUN_PACKETS // 2
+        looks = MIXED_LOOKS_MAX * sum(len(segments) for _, segments in flows)
         while flows:
             odd = [segments.odd(stream.sequence) for stream, segments in flows]
-            if sum(count for count, _ in odd) * MIXED_RUN_PACKETS > sum(len(segments) for _, segments in flows):
+            size = sum(len(segments) for _, segments in flows)
+            looks -= size  # all are looked at
+            if sum(count for count, _ in odd) * MIXED_RUN_PACKETS > size or looks < 0:
                 break
             first = min((packet for _, packet in odd if packet is not None), default=None)
             if first is None:

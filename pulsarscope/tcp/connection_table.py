@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from pulsarscope.model.findings import Finding
 
 
+_closed_at = attrgetter("closed_at")
+
+
 class ConnectionTable:
     """Connections by flow key, from the first packet until the row can be written, and the events of the current block."""
 
@@ -39,7 +43,7 @@ class ConnectionTable:
         self._closed: deque[Connection | ClosedConnection] = deque()
         """Closed connections in the order of `closed_at`; some are finished already, by a new connection on their 4-tuple."""
         self._closed_in_block = 0
-        """Number of those, the last ones, that the current block has closed."""
+        """Those that the current block has closed are among so many of the last ones."""
         self._silent: dict[Connection, None] = {}
         """Connections that began with a SYN, the oldest first; some have sent data since."""
         self._unlisted = 0
@@ -120,7 +124,7 @@ class ConnectionTable:
         newest = self._closed[-1].closed_at if self._closed else 0
         self._closed.extend(closed)
         if closed and closed[0].closed_at < newest:
-            self._closed = deque(sorted(self._closed, key=attrgetter("closed_at")))
+            self._closed = deque(sorted(self._closed, key=_closed_at))
 
     def finish(self) -> list[ConnectionEvents]:
         """End the capture: deliver all buffered segments and finish all connections."""
@@ -163,8 +167,12 @@ class ConnectionTable:
     def _note_closed(self, connection: Connection, file: int, packet: int) -> None:
         """Let a connection that this packet of the block has closed wait for late packets."""
         connection.closed_file, connection.closed_packet = file, packet
-        self._closed.append(connection)
-        self._closed_in_block += 1
+        if self._closed and self._closed[-1].closed_at > connection.closed_at:  # those have been put back in this block
+            insort(self._closed, connection, key=_closed_at)
+            self._closed_in_block = len(self._closed)
+        else:
+            self._closed.append(connection)
+            self._closed_in_block += 1
 
     def _pack_closed(self) -> None:
         """Pack the connections that this block has closed."""
@@ -435,10 +443,6 @@ def position(connection: Connection | ClosedConnection) -> int:
 def _present(connection: Connection | ClosedConnection) -> Connection | ClosedConnection:
     """Return a closed connection as it stands in the table, unless another one does."""
     return connection if isinstance(connection, Connection) or connection.whole is None else connection.whole
-
-
-def _end_of(connection: Connection) -> int:
-    return connection.end
 
 
 def _moment_of(entry: tuple[int, Finding]) -> int:

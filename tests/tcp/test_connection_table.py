@@ -135,3 +135,23 @@ def test_the_last_events_are_those_of_a_list_however_they_are_asked_for() -> Non
     assert [(event.name, event.finished) for event in events] == [(event.name, event.finished) for event in expected]
     assert [event.name for event in events[:]] == [events[index].name for index in range(len(events))] == ["0:1", "0:7"]
     assert [event.connection.packets for event in events] == [event.connection.packets for event in expected] == [len(tape.packets) - 3, 3]
+
+
+def test_connections_that_come_back_wait_in_the_order_in_which_all_were_closed() -> None:
+    tape = Tape()
+    for number in range(3):
+        tape.open(number)
+        tape.send(CLIENT, 0, b"ask", connection=number)
+    for number in range(3):
+        tape.send(CLIENT, 3, flags=FIN | ACK, connection=number)
+        tape.send(SERVER, 0, flags=FIN | ACK, connection=number)
+    other, assembler = Assembler(), Assembler()
+    for block in tape.blocks():
+        other.feed(block)
+    first, second, last = other.take_closed(1, 0)
+    assembler.put_back([last])
+    assembler.put_back([first])
+    for block in tape.blocks():
+        block.flows = {key: flow for key, flow in block.flows.items() if key in second.keys}
+        assembler.feed(block)
+    assert [each.closed_at for each in assembler.take_closed(1, 0)] == [first.closed_at, second.closed_at, last.closed_at]
