@@ -116,6 +116,10 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 def main() -> None:
     """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete, 6 fault."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    if sys.stdout is None:  # closed: typer would drop the help, and others would fail
+        from pulsarscope.output.export.sink import ClosedStandardOutput
+
+        sys.stdout = ClosedStandardOutput()
     standard_output = sys.stdout
     if sys.stdin is None:  # closed: an empty one, or a file that is opened later would be descriptor 0
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the end of the process

@@ -159,6 +159,20 @@ def test_a_full_standard_output_is_five_and_one_line(arguments: list[str]) -> No
     assert result.stderr == b"pulsarscope: cannot write standard output: No space left on device\n"
 
 
+@pytest.mark.parametrize("arguments", [["decode", QUICKSTART], ["decode", "--help"], ["-h"], ["--version"], ["live", "--list"], ["help"]])
+def test_a_closed_standard_output_is_five_and_one_line(arguments: list[str]) -> None:
+    ended = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *arguments], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (5, b"pulsarscope: cannot write standard output: it is closed\n")
+
+
+def test_a_closed_standard_output_is_not_missed_by_what_writes_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "frames.csv"
+    command = [*COMMAND, "decode", QUICKSTART, "-f", "csv", "-o", str(out)]
+    ended = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert out.stat().st_size
+
+
 @pytest.mark.slow
 def test_text_goes_to_a_stream_of_any_encoding(captures: Path) -> None:
     path = str(captures / "quickstart.pcapng")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from pulsarscope.model.errors import OutputError, UsageError, output_error
 
@@ -47,6 +47,23 @@ def write_errors(name: str) -> Iterator[None]:
         raise output_error(name, error) from error
 
 
+def _closed(name: str) -> OutputError:
+    return OutputError(f"cannot write {name}: it is closed")
+
+
+class ClosedStandardOutput(io.TextIOBase):
+    """Stands where Python has no standard output: what is written raises OutputError, and is not lost without a word."""
+
+    @property
+    def buffer(self) -> NoReturn:
+        """Raise OutputError: bytes cannot be written, either."""
+        raise _closed(STANDARD_OUTPUT)
+
+    def write(self, _text: str, /) -> NoReturn:
+        """Raise OutputError."""
+        raise _closed(STANDARD_OUTPUT)
+
+
 class Sink:
     """A place for bytes. Its owner ends it by exactly one of `finish`, `keep` and `abandon`."""
 
@@ -77,7 +94,7 @@ class Sink:
     def file(self) -> BinaryIO:
         """The open file, for libraries that write themselves, with their calls in `write_errors`."""
         if self.stream is None:
-            raise OutputError(f"cannot write {self.name}: it is closed")
+            raise _closed(self.name)
         return self.stream
 
     def child(self, name: str) -> Sink:
@@ -235,7 +252,8 @@ class StandardOutput(Sink):
     """Standard output as bytes."""
 
     def __init__(self) -> None:
-        stream: BinaryIO | None = sys.stdout.buffer if sys.stdout else None
+        closed = sys.stdout is None or isinstance(sys.stdout, ClosedStandardOutput)
+        stream: BinaryIO | None = None if closed else sys.stdout.buffer
         if isinstance(stream, io.FileIO):  # PYTHONUNBUFFERED: a signal may end its writes half-way
             stream = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
         super().__init__(stream, STANDARD_OUTPUT)

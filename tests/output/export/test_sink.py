@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from pulsarscope.model.errors import OutputError, UsageError
-from pulsarscope.output.export.sink import StandardOutput, identity, open_sink, write_errors
+from pulsarscope.output.export.sink import ClosedStandardOutput, StandardOutput, identity, open_sink, write_errors
 
 
 def test_a_file_takes_its_name_when_it_is_complete(tmp_path: Path) -> None:
@@ -235,10 +235,21 @@ def test_only_a_folder_has_children() -> None:
         open_sink(None).child("a")
 
 
-def test_a_closed_standard_output_is_an_output_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdout", None)
+@pytest.mark.parametrize("closed", [None, ClosedStandardOutput()])
+def test_a_closed_standard_output_is_an_output_error(monkeypatch: pytest.MonkeyPatch, closed: ClosedStandardOutput | None) -> None:
+    monkeypatch.setattr("sys.stdout", closed)
     with pytest.raises(OutputError, match="standard output: it is closed"):
         StandardOutput().write(b"x")
+
+
+def test_text_and_bytes_for_a_closed_standard_output_are_output_errors() -> None:
+    closed = ClosedStandardOutput()
+    with pytest.raises(OutputError, match="standard output: it is closed"):
+        print("x", file=closed)
+    with pytest.raises(OutputError, match="standard output: it is closed"):
+        getattr(closed, "buffer")  # noqa: B009 - the attribute alone raises
+    assert not closed.isatty()
+    closed.flush()  # as the interpreter does at its end
 
 
 def test_a_closed_pipe_stays_what_it_is() -> None:
