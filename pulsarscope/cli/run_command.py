@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -33,7 +33,8 @@ from pulsarscope.cli.row_request import (
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.records import MessageRow
+from pulsarscope.model.ordered_rows import others
+from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
 from pulsarscope.output.registry import EncodedOutput, Output, output
 from pulsarscope.output.render.style import is_terminal
@@ -146,8 +147,8 @@ def write_rows(
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
-                        if request.format is not None and not request.quiet:
-                            warn_of(damage(batch.rows), run.inputs.paths)
+                        if not request.quiet:
+                            warn_of(damage(_not_shown(request, batch.rows, rows)), run.inputs.paths)
                         row_output.write(rows)
                     else:
                         encoded = encoding(batch.rows, rows) if batch.prepared is None else batch.prepared
@@ -167,6 +168,16 @@ def write_rows(
     row_output.close()
     sink.finish()
     return exit_code(request.fail_on, run)
+
+
+def _not_shown(request: CommandRequest, rows: list[Any], selected: list[Any]) -> Sequence[Any]:
+    """Return the rows of a batch of whose findings the output says nothing: text shows the selected ones, columns show none."""
+    if request.format is not None or request.columns is not None:
+        return others(rows)
+    if rows is selected or not (findings := [row for row in others(rows) if type(row) is FindingRow]):
+        return ()
+    shown = set(map(id, others(selected)))
+    return [row for row in findings if id(row) not in shown]
 
 
 def _allows_progress(request: CommandRequest) -> bool:

@@ -81,6 +81,10 @@ class RunView(Protocol):
         """True when all has been read, false when the output stops early."""
 
     @property
+    def damaged(self) -> bool:
+        """True when an input is damaged or no capture."""
+
+    @property
     def severities(self) -> Mapping[str, int]:
         """Number of findings so far, by severity."""
 

@@ -120,6 +120,46 @@ def test_damage_to_an_input_goes_to_standard_error(fake_runs: FakeRuns, capsys: 
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("view", [{}, {"detail": True}, {"hex": True}])
+def test_damage_that_text_leaves_out_goes_to_standard_error(
+    fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str], view: dict[str, Any]
+) -> None:
+    damage = rows.finding(layer="capture", code="capture-truncated", text="a.pcap ends within a record.", hint=None, connection=None)
+    for values, blocks, shown in (
+        ({}, [[damage, rows.send(1), rows.send(2)]], True),
+        ({"tail": 2}, [[rows.send(1), damage, rows.send(2), rows.send(3)]], False),
+        ({"tail": 2}, [[rows.send(1), rows.send(2), damage, rows.send(3)]], True),
+        ({"tail": 1}, [[damage], [rows.send(1), rows.send(2)]], False),
+        ({"limit": 1}, [[rows.send(1), rows.send(2), damage]], False),
+        ({"columns": "packet"}, [[damage, rows.send(1), rows.send(2)]], False),
+    ):
+        if "columns" in values and view:
+            continue
+        fake_runs(blocks, damaged=True)
+        assert run_command(request(**view, **values)) == 4
+        captured = capsys.readouterr()
+        assert ("a.pcap ends" in captured.out) is shown
+        assert captured.err == ("" if shown else "pulsarscope: a.pcap ends within a record.\n")
+
+
+def test_findings_that_text_leaves_out_are_not_told_as_damage(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.finding(), rows.send(1), rows.send(2)]])
+    assert run_command(request(tail=1)) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_is_no_capture_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.pcap").write_text("notes\n")
+    for options, in_text in (([], True), (["--tail", "1"], False), (["-Y", "command == PING"], True)):
+        assert run(monkeypatch, "decode", str(CAPTURES / "errors.pcap"), str(tmp_path / "notes.pcap"), *options) == 4
+        captured = capsys.readouterr()
+        assert captured.out.count("notes.pcap is text") == in_text
+        assert captured.err.count("notes.pcap is text") == (not in_text)
+        assert captured.out.rstrip().endswith("1 error (see diagnose)")
+
+
 @pytest.mark.parametrize(
     ("fail_on", "severities", "damaged", "code"),
     [

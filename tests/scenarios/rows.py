@@ -162,6 +162,7 @@ class Run:
         self.endpoints = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650")} if endpoints is None else dict(endpoints)
         self.dissectors = {"pulsar": PulsarDissector()}
         self.evaluates_rules = self.complete = True
+        self.damaged = False
         self.dissector_of = dict.fromkeys(self.endpoints, "pulsar")
 
 

@@ -341,7 +341,7 @@ class View:
                 self._append_finding(row, lines, None)
         totals = ", ".join(findings) or "no findings"
         if self.connections and not self.run.evaluates_rules:
-            totals += " in the frames"
+            totals += "" if self.run.damaged else " in the frames"  # of the files, too
             totals += " (see diagnose)" if self.options.readable else ""
         elif self.options.readable and self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             totals += " (see diagnose)"

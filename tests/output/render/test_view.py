@@ -105,6 +105,16 @@ def test_the_closing_words_count_findings_by_severity() -> None:
     assert view(quiet=True).closing(["1 frame"]) == []
 
 
+def test_the_closing_words_place_findings_in_the_frames_unless_some_are_about_files() -> None:
+    run = Run({"error": 1})
+    run.evaluates_rules = False
+    item = view(run=run)
+    item.introduce("0:1", [])
+    assert item.closing(["1 frame"])[-1] == "1 frame · 1 connection · 1 error in the frames (see diagnose)"
+    run.damaged = True
+    assert item.closing(["1 frame"])[-1] == "1 frame · 1 connection · 1 error (see diagnose)"
+
+
 def test_nothing_refers_to_diagnose_where_no_packets_were_kept() -> None:
     item = View(Memory(), rows.options(run=Run({"error": 1, "note": 3}), readable=False))
     assert item.closing(["2,000 frames"])[-1] == "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes"
