@@ -143,7 +143,7 @@ def capture_and_decode(request: LiveRequest) -> int:
                 kept = command_output.keep()
                 raise OutputError(f"{error}; the output before that is in {kept}" if kept else str(error)) from error
         if not request.quiet:
-            warn(capture.summary())
+            warn(capture.summary(limited=selection.limited))
         if (failure := capture.feed.state.failure) is not None:
             raise failure
         return code

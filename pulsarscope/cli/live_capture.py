@@ -267,14 +267,15 @@ class LiveCapture:
             notes.append((f"saved to {latest}", False))
         return Status(f"{self.feed.name}: {plural(health.packets, 'packet')}", notes)
 
-    def summary(self) -> str:
-        """Return the numbers of captured and lost packets, in one line."""
+    def summary(self, *, limited: bool = False) -> str:
+        """Return the numbers of captured and lost packets, in one line; those behind a limit that was reached are not missed."""
         feed = self.feed
         health, state = feed.health(), feed.state
         parts = [f"{plural(feed.packets, 'packet')} from {feed.name}"]
         undecoded = health.skipped_packets
         if isinstance(feed, LiveFeed):
-            undecoded = 0 if self._request.capture_only else feed.undecoded
+            if not limited:
+                undecoded = 0 if self._request.capture_only else feed.undecoded
             dropped = f"{health.dropped:,} dropped by the kernel" if health.dropped else "none dropped by the kernel"
             parts.append(dropped if feed.reports_drops else "number of dropped packets unknown on this system")
         if undecoded:

@@ -30,6 +30,8 @@ class SelectedRows(msgspec.Struct):
     """Takes out what comes a second time."""
     watch: Callable[[RowBatch], None] | None = None
     """Gets each batch of a live run first, and may remove rows."""
+    limited: bool = False
+    """The limit was reached, and the rest of the run was not asked for."""
 
     def batches(self, run: RowsRun) -> Generator[tuple[Any, list[Any]], None, None]:
         """Yield each batch of a run with the rows selected of it, until the limit is reached."""
@@ -40,13 +42,11 @@ class SelectedRows(msgspec.Struct):
                     yield batch, rows
                     continue
                 counted = self._counted(rows)
-                if len(counted) > remaining:
-                    yield batch, rows[: counted[remaining]]
+                self.limited = len(counted) >= remaining
+                yield batch, rows[: counted[remaining]] if len(counted) > remaining else rows
+                if self.limited:
                     return
-                yield batch, rows
                 remaining -= len(counted)
-                if remaining == 0:
-                    return
 
     def count(self, run: RowsRun) -> int:
         """Return the number of rows that are counted."""

@@ -160,6 +160,18 @@ def test_it_ends_after_a_time_or_so_many_packets(captures: Path, tmp_path: Path)
 
 @pytest.mark.slow
 @needs_capturing
+def test_what_comes_behind_a_limit_is_not_missed(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--limit", "5", "--format", "ndjson") as sniffer:
+        replay(said_in(captures / "quickstart.pcapng"), port)
+        assert sniffer.wait() == 0
+    assert len(sniffer.records) == 5
+    assert "packets from lo, none dropped by the kernel, saved to" in sniffer.err
+    assert "not decoded" not in sniffer.err
+
+
+@pytest.mark.slow
+@needs_capturing
 def test_it_ends_at_a_finding(captures: Path, tmp_path: Path) -> None:
     port = free_port()
     with sniffing(

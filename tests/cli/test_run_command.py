@@ -232,6 +232,15 @@ def test_the_limit_counts_only_what_is_asked_for(fake_runs: FakeRuns, capsys: py
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("limit", "limited"), [(None, False), (1, True), (2, True), (3, True), (4, False)])
+def test_a_selection_tells_whether_its_limit_was_reached(limit: int | None, limited: bool) -> None:
+    given: Any = FakeRun([[rows.send(1), rows.finding(), rows.send(2)], [rows.send(3)]])
+    selection = SelectedRows(("frame",), limit=limit)
+    chosen = [row for _, some in selection.batches(given) for row in some if row.kind == "frame"]
+    assert len(chosen) == min(limit or 3, 3)
+    assert selection.limited is limited
+
+
 def test_the_limit_counts_alike_what_waited_until_the_end() -> None:
     class Waiting:
         """Rows that are kept at the end."""
