@@ -50,7 +50,7 @@ def index(request: IndexRequest) -> int:
     An index lists all frames of the named captures, and where their packets are. It is used as long as the captures do not change: -Y on
     time, topic, connection or command, and follow --topic and --connection, then read only the frames asked for; extract, their packets.
     """
-    require_pyarrow()
+    require_pyarrow("index needs")
     return run_with_output(lambda output: _index(request, output))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,12 @@ def test_an_index_is_written_once_and_anew_when_the_capture_changes(capture: Pat
     said = capsys.readouterr().err
     assert "of another state" in said
     assert "written: " in said
+
+
+def test_an_index_needs_pyarrow_and_says_so(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"^index needs pyarrow: .* -m pip install .*\[parquet\]"):
+        index(IndexRequest(files=[str(capture)]))
 
 
 def test_what_killed_commands_left_in_the_cache_goes_with_the_next_index(capture: Path, tmp_path: Path) -> None:

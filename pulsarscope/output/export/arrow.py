@@ -24,12 +24,12 @@ BATCH_ROWS = 16_384
 """Rows of a batch of a table."""
 
 
-def require_pyarrow() -> None:
-    """Raise UsageError with the way to install pyarrow when it is missing."""
+def require_pyarrow(needing: str = "Arrow and Parquet need") -> None:
+    """Raise UsageError with the way to install pyarrow when it is missing; `needing` says what needs it."""
     try:
         import pyarrow as pa  # noqa: F401 - the import is the test
     except ImportError as error:
-        raise UsageError(f"Arrow and Parquet need pyarrow: {install_command('parquet')}") from error
+        raise UsageError(f"{needing} pyarrow: {install_command('parquet')}") from error
 
 
 def arrow_types() -> dict[str, pa.DataType]:

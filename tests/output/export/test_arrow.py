@@ -123,5 +123,5 @@ def test_a_table_takes_any_number_of_rows() -> None:
 
 def test_a_missing_pyarrow_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError, match=r"-m pip install .*\[parquet\]"):
+    with pytest.raises(UsageError, match=r"^Arrow and Parquet need pyarrow: .* -m pip install .*\[parquet\]"):
         require_pyarrow()
