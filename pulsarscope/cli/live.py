@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_ou
 from pulsarscope.cli.encoded_rows import OnceEncoding
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.live_request import LiveRequest
+from pulsarscope.cli.options import RowFormat
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
@@ -261,6 +262,8 @@ def _check_options(request: LiveRequest) -> Trigger | None:
 
     if len(request.interfaces or ()) > 1:
         raise UsageError("live captures on one interface, or on all: give one -i, or -i any with a filter (-f)")
+    if request.capture_filter in get_args(RowFormat):
+        raise UsageError(f"-f is the capture filter of live: for {request.capture_filter} give --format {request.capture_filter}")
     codes = finding_codes(make_dissectors())
     if request.until is not None and request.until not in codes:
         raise UsageError(

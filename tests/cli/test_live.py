@@ -330,6 +330,8 @@ WRONG = {
     "files kept of one": (["-i", "lo", "-w", "never.pcapng", "--keep", "3"], "--keep needs --rotate"),
     "packets around nothing": (["-i", "lo", "-w", "never.pcapng", "--around", "3s"], "--around needs --trigger"),
     "a filter for a pipe": (["-i", "-", "-f", "port 6650", "--any-port"], "cannot be combined with -f, --any-port"),
+    "a format for a capture filter": (["-i", "lo", "-f", "ndjson"], "for ndjson give --format ndjson"),
+    "a format for a pipe": (["-i", "-", "-f", "csv"], "for csv give --format csv"),
     "a file": (["-i", __file__], "use pulsarscope decode"),
     "packets over an input": (["--tls-keylog", __file__, "-w", __file__], "is one of the inputs: name another file with -w"),
     "rows over an input": (["-i", "-", "--tls-keylog", __file__, "-o", __file__], "is one of the inputs: name another file with -o"),
