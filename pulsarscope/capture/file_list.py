@@ -241,8 +241,7 @@ def source_namer(source_by: str) -> Callable[[str], str | None]:
 
 
 def _no_capture_message(findings: list[Finding]) -> str:
-    first = findings[0]
-    text = f"{first.text} {first.hint}" if first.hint else first.text
+    text = findings[0].advice
     if len(findings) == 1:
         return text
     return f"none of {plural(len(findings), 'input')} is a capture; the first: {text}"

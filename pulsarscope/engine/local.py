@@ -105,7 +105,7 @@ def parts(
                 break
             if not (recognised or blocks.recognised) and index == len(inputs.paths) - 1:
                 # Only a pipe comes this far without being a capture: files were looked into before.
-                raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
+                raise CaptureError(block.findings[0].advice if block.findings else f"{path} is not a capture")
             if engine.totals.start is None:
                 engine.totals.start = blocks.first_time
             yield engine.feed(block, blocks.take_secrets())

@@ -61,6 +61,11 @@ class Finding(msgspec.Struct, gc=False):
     time: int | None = None
     connection: str | None = None
 
+    @property
+    def advice(self) -> str:
+        """The text, and behind it the hint if there is one."""
+        return f"{self.text} {self.hint}" if self.hint else self.text
+
 
 class Layer(NamedTuple):
     """Layer of a finding, which makes its codes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import shutil
 from collections import Counter, defaultdict
@@ -522,6 +523,12 @@ class TestRun:
         for arguments in ([str(empty)], [str(tmp_path / "missing")], [str(tmp_path)]):
             with pytest.raises(CaptureError):
                 list(run(arguments, Options()))
+
+    def test_a_pipe_that_is_no_capture_is_told_with_what_to_give(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for data, words in ((b"# Notes\n" * 10, "is text, not a capture"), (b"", "is empty")):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+            with pytest.raises(CaptureError, match=rf"^standard input {words}\. Give a pcap or pcapng file"):
+                list(run(["-"], Options()))
 
     def test_the_codes_of_damage_exist(self) -> None:
         assert CAPTURE_CODES.keys() >= DAMAGE_CODES
