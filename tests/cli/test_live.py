@@ -233,7 +233,9 @@ def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> None:
     ours, terminal = pty.openpty()
-    with subprocess.Popen([*COMMAND, "-i", "-", "--top"], stdin=subprocess.PIPE, stdout=terminal, stderr=terminal) as process:
+    environment = {**os.environ, "TERM": "xterm"}  # a service has none
+    streams = {"stdin": subprocess.PIPE, "stdout": terminal, "stderr": terminal}
+    with subprocess.Popen([*COMMAND, "-i", "-", "--top"], env=environment, **streams) as process:  # type: ignore[call-overload]
         os.close(terminal)
         assert process.stdin is not None
         process.stdin.write((captures / "errors.pcap").read_bytes())
