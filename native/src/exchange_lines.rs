@@ -31,15 +31,8 @@ impl Frames {
         out.push(b':');
         json::number(numbers.sequence, out);
         out.push(b'"');
-        let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize));
-        if let Some(topic) = known(named.topic) {
-            out.extend_from_slice(b",\"topic\":");
-            topic.padded.append(out);
-        }
-        if let Some(producer) = known(named.producer) {
-            out.extend_from_slice(b",\"producer_name\":");
-            producer.padded.append(out);
-        }
+        self.write_known(b",\"topic\":", named.topic, out);
+        self.write_known(b",\"producer_name\":", named.producer, out);
         out.extend_from_slice(b",\"response_file\":");
         json::number(origin.file, out);
         out.extend_from_slice(b",\"response_packet\":");

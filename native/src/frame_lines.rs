@@ -53,22 +53,14 @@ impl Frames {
             out.extend_from_slice(b",\"num_messages\":");
             json::number(messages, out);
         }
-        let known = |number: u32| number.checked_sub(1).and_then(|place| self.texts.get(place as usize));
-        if let Some(topic) = known(named.topic) {
-            out.extend_from_slice(b",\"topic\":");
-            topic.padded.append(out);
-        }
+        self.write_known(b",\"topic\":", named.topic, out);
         if let Some(range) = parts.numbers.name {
             out.extend_from_slice(b",\"producer_name\":");
             json::string_of(slice(range), out).ok_or_else(changed)?;
-        } else if let Some(producer) = known(named.producer) {
-            out.extend_from_slice(b",\"producer_name\":");
-            producer.padded.append(out);
+        } else {
+            self.write_known(b",\"producer_name\":", named.producer, out);
         }
-        if let Some(subscription) = known(named.subscription) {
-            out.extend_from_slice(b",\"subscription\":");
-            subscription.padded.append(out);
-        }
+        self.write_known(b",\"subscription\":", named.subscription, out);
         if let Some((file, packet, sub)) = named.request {
             out.extend_from_slice(b",\"request\":\"");
             json::number(file, out);
@@ -84,6 +76,15 @@ impl Frames {
         }
         out.extend_from_slice(b",\"status\":\"ok\"}\n");
         Ok(())
+    }
+
+    /// Append a key and the text with this number, if there is one.
+    #[inline]
+    pub fn write_known(&self, key: &[u8], number: u32, out: &mut Vec<u8>) {
+        if let Some(text) = number.checked_sub(1).and_then(|place| self.texts.get(place as usize)) {
+            out.extend_from_slice(key);
+            text.padded.append(out);
+        }
     }
 }
 
