@@ -58,8 +58,8 @@ impl Origin {
             name(py, "dissector", protocol, &mut middle)?;
             middle.extend_from_slice(b",\"request\":\"SEND\"");
             key("response", &mut middle);
+            // The first of two threads has set the same.
             let _ = self.of_exchanges.set((Padded::of(&head), Padded::of(&middle)));
-            // the first of two threads has set the same
         }
         self.of_exchanges.get().ok_or_else(changed)
     }

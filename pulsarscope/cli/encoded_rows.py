@@ -12,7 +12,7 @@ import msgspec
 from pulsarscope.analysis.counted_once import CountedOnce, Fingerprint, mark_of
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.legs import AnchorRow
-from pulsarscope.model.findings import ERROR
+from pulsarscope.model.findings import ERROR, with_hint
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import each_line, input_name
@@ -137,7 +137,7 @@ AnyEncoding = Encoding | OnceEncoding
 def damage(rows: Iterable[Any]) -> list[Warned]:
     """Return a line for each finding that an input is damaged: a warning whatever else is shown."""
     findings = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
-    return [(row.file if row.code in NAMELESS else None, f"{row.text}{f' {row.hint}' if row.hint else ''}") for row in findings]
+    return [(row.file if row.code in NAMELESS else None, with_hint(row.text, row.hint)) for row in findings]
 
 
 def warn_of(lines: Iterable[Warned], paths: Sequence[str], *, always: bool = False) -> None:

@@ -64,7 +64,12 @@ class Finding(msgspec.Struct, gc=False):
     @property
     def advice(self) -> str:
         """The text, and behind it the hint if there is one."""
-        return f"{self.text} {self.hint}" if self.hint else self.text
+        return with_hint(self.text, self.hint)
+
+
+def with_hint(text: str, hint: str | None) -> str:
+    """Return the text of a finding, and behind it the hint if there is one."""
+    return f"{text} {hint}" if hint else text
 
 
 class Layer(NamedTuple):

@@ -57,17 +57,16 @@ class _Stream:
         result = self._answer()
         self.batch, self.ends, self.start = result.batch, result.ends, 0
         self.portion = _Portion(result.keys, result.batch)
-        self.keys = self.portion.keys
         self._facts += unpack_facts(result.facts)
 
     def stop(self, bound: RowKey | None) -> int:
         """Return behind which of the rows at hand the bound lies."""
-        return len(self.keys) if bound is None else bisect_right(self.keys, bound, self.start)
+        return len(self.portion.keys) if bound is None else bisect_right(self.portion.keys, bound, self.start)
 
     def take(self, stop: int) -> None:
         """Take the rows up to there. When they were all, and more follow, those are at hand then."""
         self.start = stop
-        while not self.ends and self.start == len(self.keys):
+        while not self.ends and self.start == len(self.portion.keys):
             self._receive()
 
 
@@ -84,7 +83,7 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
     more = True
     while more:
         # No row that is yet to come stands before the last one at hand of its process.
-        bound = min((stream.keys[-1] for stream in streams if not stream.ends), default=None)
+        bound = min((stream.portion.keys[-1] for stream in streams if not stream.ends), default=None)
         more = bound is not None
         stops = [stream.stop(bound) for stream in streams]
         spans = [(stream.portion, stream.start, stop) for stream, stop in zip(streams, stops, strict=True)]
