@@ -7,18 +7,21 @@ import os
 import sys
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.engine.parallel.channel import receive, send, unpack, widen
+from pulsarscope.engine.parallel.fork import Fork, may_fork
 from pulsarscope.engine.parallel.spool import Spool
-from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe, Raised
+from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Raised, serve
 from pulsarscope.model.errors import InternalError, OutputError, system_reason
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 PROGRAM = """
-import sys
-sys.path[:] = sys.argv[1:]
-from pulsarscope.model.garbage_collection import collect_rarely
-collect_rarely()  # as the program: imports leave no garbage
+import gc, sys
+gc.set_threshold(*map(int, sys.argv[1:4]))  # as in the process that asks
+sys.path[:] = sys.argv[4:]
 from pulsarscope.engine.parallel.worker import serve
 serve()
 """
@@ -33,16 +36,8 @@ class Process:
         Raises:
             OutputError: it cannot be started.
         """
-        import subprocess  # noqa: PLC0415 - the process itself imports this module, too: 3 ms of its start
-
-        # Neither forked, which no thread survives, nor by multiprocessing, which would run the caller's main module again. In a session
-        # of its own: what ends us at the terminal is ours to handle.
-        paths = [path or os.getcwd() for path in sys.path]  # noqa: PTH109 - as the interpreter does
-        command = [sys.executable, "-c", PROGRAM, *paths]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-            )
+            self._process = _started()
         except OSError as error:
             message = f"cannot start a decoding process: {system_reason(error)}"
             raise OutputError(message) from error
@@ -51,8 +46,7 @@ class Process:
         """There was enough memory for each answer so far."""
         self._spool = Spool()
         self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self.ask(LikeMe(gc.get_threshold()))
+        """Runs from the first task on: until then, this process may be copied for others."""
 
     def __enter__(self) -> Process:  # noqa: PYI034 - typing.Self is newer than Python 3.10
         return self
@@ -61,7 +55,8 @@ class Process:
         self._process.kill()
         self._spool.close()
         self._process.wait()
-        self._reader.join()
+        if self._reader.ident is not None:
+            self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):  # what it did not read is of no use
                 pipe.close()  # type: ignore[union-attr]
@@ -73,6 +68,8 @@ class Process:
 
     def ask(self, task: Any) -> None:
         """Give it a task: a call that gives its answers."""
+        if self._reader.ident is None and not self._process.stdin.closed:  # type: ignore[union-attr]
+            self._reader.start()
         with suppress(BrokenPipeError, ValueError):  # it has died: `answer` says so; or it is left, and its pipe is closed
             send(self._process.stdin, task)  # type: ignore[arg-type]
 
@@ -106,6 +103,19 @@ class Process:
             self._process.kill()  # it would wait for a reader
         finally:
             self._spool.end()
+
+
+def _started() -> Popen[bytes] | Fork:
+    """Start a process in a session of its own: what ends us at the terminal is ours to handle. Raises OSError."""
+    if may_fork():
+        with suppress(OSError):
+            return Fork(serve)
+    import subprocess  # noqa: PLC0415 - 3 ms of a start
+
+    # Not by multiprocessing, which would run the caller's main module again.
+    paths = [path or os.getcwd() for path in sys.path]  # noqa: PTH109 - as the interpreter does
+    command = [sys.executable, "-c", PROGRAM, *map(str, gc.get_threshold()), *paths]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603 - this interpreter
 
 
 def _end(code: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import warnings
@@ -51,17 +50,6 @@ class Prepare(Protocol):
 
     def join(self, prepared: list[Any]) -> Any:
         """Return what the values of all rows of a batch, in order, become; one value may be the lines of several rows."""
-
-
-class LikeMe(msgspec.Struct, frozen=True):
-    """Task: settings of the interpreter as in the process that asks."""
-
-    threshold: tuple[int, int, int]
-
-    def __call__(self) -> Iterator[None]:
-        """Give no answer."""
-        gc.set_threshold(*self.threshold)
-        return iter(())
 
 
 class LivePart(msgspec.Struct, frozen=True):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,6 +22,17 @@ from tests.scenarios.options import Options
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 DECODE = Decode(expand_inputs([QUICKSTART]), Options(ALL_RECORDS), 0, 1, None)
+
+
+@pytest.fixture(params=["copied where it may be", "started anew"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "started anew":
+        monkeypatch.setattr(module, "may_fork", lambda: False)
+
+
+class Thresholds:
+    def __call__(self) -> Iterator[tuple[int, ...]]:
+        yield gc.get_threshold()
 
 
 def is_there(number: int) -> bool:
@@ -89,7 +102,19 @@ def test_one_that_failed_says_why_in_one_line(capfd: pytest.CaptureFixture[str])
     assert not capfd.readouterr().err
 
 
+def test_the_collector_is_set_as_in_the_process_that_asks() -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(123_456, 5, 6)
+        with Process() as process:
+            process.ask(Thresholds())
+            assert process.answer()[:2] == (123_456, 5)
+    finally:
+        gc.set_threshold(*before)
+
+
 def test_one_that_cannot_be_started_is_an_output_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "may_fork", lambda: False)
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(OutputError, match="cannot start a decoding process: No such file"):
         Process()
@@ -106,4 +131,6 @@ def test_it_does_not_import_from_the_folder_it_is_started_in(tmp_path: Path, mon
 
 def test_what_ends_us_at_the_terminal_does_not_end_it() -> None:
     with Process() as process:
+        process.ask(DECODE)
+        process.answer()
         assert os.getpgid(process.number) != os.getpgid(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.parallel.channel import receive, send, unpack, unpack_keys
-from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Result
+from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, Result
 from pulsarscope.model.records import Row
 from tests.places import CAPTURES
 from tests.scenarios.hungry import Hungry
@@ -81,15 +80,6 @@ def test_rows_that_are_prepared_stay() -> None:
     assert sum(len(result.batch.prepared) for result in found) > 100
 
 
-def test_the_collector_is_set_as_in_the_process_that_asks() -> None:
-    before = gc.get_threshold()
-    try:
-        assert list(LikeMe((123_456, 5, 6))()) == []
-        assert gc.get_threshold()[:2] == (123_456, 5)
-    finally:
-        gc.set_threshold(*before)
-
-
 def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
     pipe = io.BytesIO()
     for task in tasks:
@@ -101,7 +91,7 @@ def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
 @pytest.mark.slow
 def test_tasks_are_carried_out_until_none_follows() -> None:
     tasks = [Decode(INPUTS, Options(), number, 2, Counting()) for number in (0, 1)]
-    result = serve(LikeMe(gc.get_threshold()), *tasks)
+    result = serve(*tasks)
     assert (result.returncode, result.stderr) == (0, b"")
     answers = io.BytesIO(result.stdout)
     assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [answer for task in tasks for answer in task()]
