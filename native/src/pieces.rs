@@ -71,6 +71,21 @@ impl Pieces {
         }
     }
 
+    /// Return the pieces from the index `first` on, with a copy of their bytes.
+    fn copied(&self, py: Python<'_>, first: usize) -> PyResult<Self> {
+        let mut last =
+            Pieces { buffers: self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect(), pieces: self.pieces[first..].to_vec() };
+        let (data, _) = last.joined(py)?;
+        let mut start = 0;
+        for piece in &mut last.pieces {
+            let size = piece.end - piece.start;
+            (piece.buffer, piece.start, piece.end) = (0, start, start + size);
+            start += size;
+        }
+        last.buffers = vec![data.unbind()];
+        Ok(last)
+    }
+
     /// Append the places of the pieces, which begin at a stream offset; return the offset behind them.
     fn place(&self, offset: i64, places: &mut Vec<Place>) -> i64 {
         let mut end = offset;
@@ -121,17 +136,16 @@ impl Pieces {
             first -= 1;
             end -= i64::from(self.pieces[first].end - self.pieces[first].start);
         }
-        let mut last =
-            Pieces { buffers: self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect(), pieces: self.pieces[first..].to_vec() };
-        let (data, _) = last.joined(py)?;
-        let mut start = 0;
-        for piece in &mut last.pieces {
-            let size = piece.end - piece.start;
-            (piece.buffer, piece.start, piece.end) = (0, start, start + size);
-            start += size;
+        Ok((self.copied(py, first)?, end))
+    }
+
+    /// The pieces with bytes of their own: the blocks are let go. Themselves where the bytes are their own.
+    fn owned<'py>(pieces: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let (py, own) = (pieces.py(), pieces.get());
+        match own.buffers.as_slice() {
+            [buffer] if buffer.as_bytes(py).len() == own.size() => Ok(pieces.clone()),
+            _ => Bound::new(py, own.copied(py, 0)?),
         }
-        last.buffers = vec![data.unbind()];
-        Ok((last, end))
     }
 
     /// The list that Python goes on with.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.ordered_rows import in_parts
 from pulsarscope.model.records import RawFrame
 
 if TYPE_CHECKING:
@@ -57,12 +60,18 @@ class SelectedRows(msgspec.Struct):
             self.row_filter.begin(run)
         with closing(iter(run)) as batches:
             for batch in batches:
-                if self.once is not None and batch.prepared is None:
-                    batch.rows = self.once.kept(batch.rows, run.endpoints)
-                yield batch, self._selected(batch, run)
+                if self.once is None or batch.prepared is not None:
+                    yield batch, self._selected(batch, run)
+                else:
+                    yield from self._in_parts(batch, self.once.kept(batch.rows, run.endpoints), run)
             if self.once is not None and (rest := self.once.rest()):
-                batch = msgspec.structs.replace(batch, rows=rest)
-                yield batch, self._selected(batch, run)
+                yield from self._in_parts(batch, rest, run)
+
+    def _in_parts(self, batch: RowBatch, rows: list[Any], run: RowsRun) -> Iterator[tuple[RowBatch, list[Any]]]:
+        """Yield a batch with these rows: those that waited together become lines in parts."""
+        for part in in_parts(rows, ROWS_MAX if self.watch is None else sys.maxsize):
+            batch.rows = part
+            yield batch, self._selected(batch, run)
 
     def _selected(self, batch: RowBatch, run: RowsRun) -> list[Any]:
         """Return the rows of a batch that the watch leaves and the filter passes, but for those still to be left out."""

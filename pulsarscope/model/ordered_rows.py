@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from pulsarscope.model.records import EntryMessages
 
 
 def split(rows: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
@@ -17,3 +19,15 @@ def others(rows: Sequence[Any]) -> Sequence[Any]:
     """Return the rows that are none of frames in columns: those within ordered rows, and those behind them."""
     ordered, following = split(rows)
     return following if ordered is None else [*ordered.others(), *following]
+
+
+def in_parts(rows: list[Any], most: int) -> Iterator[list[Any]]:
+    """Give rows in parts, each with one row, or with no more than so many rows and messages; no rows are one part."""
+    begin = size = 0
+    for index, row in enumerate(rows):
+        count = row.count if type(row) is EntryMessages else 1
+        if size and size + count > most:
+            yield rows[begin:index]
+            begin, size = index, 0
+        size += count
+    yield rows[begin:] if begin else rows

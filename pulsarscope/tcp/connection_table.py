@@ -22,6 +22,7 @@ from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_U
 from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
 from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
+from pulsarscope.tcp.delivered import let_block_go
 from pulsarscope.tcp.stream import UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
@@ -352,8 +353,7 @@ class ConnectionTable:
             self._unlist_silent()
         if self._open > OPEN_CONNECTIONS_MAX:
             self._evict_idle()
-        touched = self._touched
-        self._touched = []
+        touched, self._touched = self._touched, []
         self._generation += 1
         comparable = []
         for events in touched:
@@ -375,6 +375,7 @@ class ConnectionTable:
                 if stream.generation == self._generation:
                     comparable.append(stream)
         if comparable:
+            let_block_go(self._comparable)
             self._comparable.append((self._generation, file, last_packet, comparable))
         while self._comparable and (self._comparable_bytes > OVERLAP_MEMORY_MAX_BYTES or self._is_past(file, last_packet)):
             self._drop_oldest()

@@ -1,23 +1,32 @@
 """Recently delivered bytes of a stream, with which retransmissions are compared.
 
-References to the delivered data are kept; nothing is copied. A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as
-they came in the last OVERLAP_WINDOW_PACKETS packets of the same file: so its result does not depend on how the capture was cut into
-blocks. Only beyond OVERLAP_MEMORY_MAX_BYTES in all streams do those idle for longest lose theirs earlier. The index is built only for a
-stream with a retransmission, and lives for one block.
+References to the delivered data are kept. Those of the compiled reader are ranges of whole blocks: what outlives the next block is copied.
+A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as they came in the last OVERLAP_WINDOW_PACKETS packets of the same
+file: so its result does not depend on how the capture was cut into blocks. Only beyond OVERLAP_MEMORY_MAX_BYTES in all streams do those
+idle for longest lose theirs earlier. The index is built only for a stream with a retransmission, and lives for one block.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Reversible, Sequence
+from itertools import islice
+from typing import Any, Protocol
 
 from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES, OVERLAP_WINDOW_PACKETS
 from pulsarscope.tcp.pieces import Data, Item, Piece
 from pulsarscope.tcp.reorder_buffer import Overlap
 
 
-def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> tuple[Item, ...]:
+class ComparableStream(Protocol):
+    """A stream with which retransmissions are compared."""
+
+    generation: int
+    """Number of the last block that added to `delivered`."""
+    delivered: tuple[Data, ...]
+
+
+def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> tuple[Data, ...]:
     """Return the items of a stream of `length` to compare with: data of this file that came with packet `oldest` or later."""
     floor = length - OVERLAP_WINDOW_BYTES
     first = len(items)
@@ -26,6 +35,8 @@ def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> t
     kept = [item for item in items[max(first - 1, 0) :] if type(item) is Data and item.file == file and item.pieces[-1][3] >= oldest]
     if kept and floor - kept[0].offset > OVERLAP_WINDOW_BYTES:
         kept[0] = latest(kept[0], items[first].offset if first < len(items) else length, floor)
+    for item in kept[:-1]:
+        own_bytes(item)
     return tuple(kept)
 
 
@@ -41,6 +52,21 @@ def latest(run: Data, end: int, floor: int) -> Data:
         end -= len(piece[0])
         pieces.append(piece)
     return Data(run.file, end, pieces[::-1])
+
+
+def own_bytes(data: Data) -> None:
+    """Give data of the compiled reader bytes of their own, so that the block of a file in which they came can be freed."""
+    owned: Any = getattr(data.pieces, "owned", None)
+    if owned is not None:
+        data.pieces = owned()
+
+
+def let_block_go(comparable: Reversible[tuple[int, int, int, Sequence[ComparableStream]]]) -> None:
+    """Let the latest of some blocks be freed, given with its generation and streams: of those idle since, it has the latest data."""
+    for generation, _, _, streams in islice(reversed(comparable), 1):
+        for stream in streams:
+            if stream.generation == generation and stream.delivered:
+                own_bytes(stream.delivered[-1])
 
 
 class DeliveredBytes:

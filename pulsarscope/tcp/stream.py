@@ -102,7 +102,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     finding_counts: dict[str, CodeCount] | None = None
     generation: int = 0
     """Number of the last block that added to `delivered`."""
-    delivered: tuple[Item, ...] = ()
+    delivered: tuple[Data, ...] = ()
     """Recently delivered data, see `pulsarscope.tcp.delivered`."""
     comparable: int = 0
     """Bytes of `delivered`, with gaps between them."""

@@ -265,6 +265,27 @@ def test_the_limit_counts_alike_what_waited_until_the_end() -> None:
     assert packets == [[], [1]]
 
 
+def test_rows_that_waited_together_are_written_in_parts() -> None:
+    class AllAtOnce:
+        """Rows that are kept together."""
+
+        def __init__(self) -> None:
+            self.endpoints: dict[str, tuple[str, str]] = {}
+
+        def kept(self, _rows: list[Any], _endpoints: Any) -> list[Any]:
+            return [rows.frame(packet=number) for number in range(2 * ROWS_MAX + 1)]
+
+        def rest(self) -> list[Any]:
+            return []
+
+    once: Any = AllAtOnce()
+    given: Any = FakeRun([[rows.send(1)]])
+    for watch, sizes in ((None, [ROWS_MAX, ROWS_MAX, 1]), (lambda _: None, [2 * ROWS_MAX + 1])):
+        chosen = [some for _, some in SelectedRows(("frame",), once=once, watch=watch).batches(given)]
+        assert [len(some) for some in chosen] == sizes
+        assert [row.packet for some in chosen for row in some] == [*range(2 * ROWS_MAX + 1)]
+
+
 def test_the_output_is_never_one_of_the_inputs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     capture = tmp_path / "a.pcap"
     capture.write_bytes(b"precious")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
@@ -60,8 +61,40 @@ def test_the_compiled_reader_keeps_the_same_bytes_of_a_long_run(place: int) -> N
             events = [event for block in blocks for each in block for event in assembler.feed(each)]
             kept = events[0].connection.streams[0]
             found[choice] = (
-                [(item.offset, [*item.pieces]) for item in kept.delivered if isinstance(item, Data)],
+                [(item.offset, [*item.pieces]) for item in kept.delivered],
                 [each.findings for each in events],
             )
     assert found["off"] == found["require"]
     assert ("overlap-conflict" in repr(found["off"])) == (place > -60)
+
+
+class Chunks(io.BytesIO):
+    """A capture whose reads are kept."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.given: list[bytes] = []
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        self.given.append(super().read1(size))
+        return self.given[-1]
+
+
+def test_the_compiled_reader_lets_blocks_go_of_which_little_is_kept() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    talk = Conversation(acknowledge=False).handshake()
+    for number in range(300):
+        talk.client(b"%03d" % number * 30)
+        if number % 100 == 0:  # idle in most blocks
+            talk.server(b"%03d" % number)
+    with reader("require"):
+        chunks, assembler = Chunks(pcap(talk.packets)), Assembler()
+        for block in BlockReader(chunks, read_bytes=4096):
+            for event in assembler.feed(block):
+                client, server = event.connection.streams
+        del block
+        assert sum(len(item.pieces) for item in client.delivered) == 300
+        assert sum(len(item.pieces) for item in server.delivered) == 3
+        known = [bytes([number, number]) for number in range(2)]
+        assert len(chunks.given) > 8
+        assert {sys.getrefcount(chunk) for chunk in chunks.given[:-4]} == {sys.getrefcount(alone) for alone in known[:]}
