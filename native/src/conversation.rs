@@ -35,6 +35,13 @@ pub struct StreamPart {
 /// beyond that.
 pub type Sizes = (usize, usize, usize);
 
+/// What is read plainly: frames of these sizes; where payloads are opened, those without anything to open in them.
+#[derive(Clone, Copy)]
+pub struct Plainness {
+    pub sizes: Sizes,
+    pub opens: bool,
+}
+
 /// Frames of a connection from its beginning on.
 #[derive(Default)]
 pub struct Conversation {
@@ -57,7 +64,7 @@ impl Conversation {
         parts: [StreamPart; 2],
         names: [[Py<PyAny>; 5]; 2],
         file: i64,
-        sizes: Sizes,
+        Plainness { sizes, opens }: Plainness,
     ) -> PyResult<Option<[usize; 2]>> {
         let py = data.py();
         let reader = frames.reader.clone_ref(py);
@@ -72,7 +79,7 @@ impl Conversation {
         }
         for entry in &mut entries[first..] {
             let Entry::Frame(frame) = entry else { continue };
-            let named = if plain { self.session.observe(py, frames, tables, frame)? } else { None };
+            let named = if plain { self.session.observe(py, frames, tables, frame, opens)? } else { None };
             plain = named.is_some();
             frame.named = named.unwrap_or_default();
         }
@@ -165,6 +172,8 @@ struct CommandFields {
     name: Name,
     subscription: Name,
     largest: Option<usize>,
+    /// Messages may have values.
+    schema: bool,
     /// Something that only Python deals with.
     rare: bool,
 }
@@ -179,6 +188,7 @@ fn command_fields(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Fram
         (Role::ProducerId, Value::Number(number)) => fields.producer = Some(number),
         (Role::ConsumerId, Value::Number(number)) => fields.consumer = Some(number),
         (Role::LargestMessage, Value::Number(size)) => fields.largest = usize::try_from(size).ok().filter(|size| *size > 0),
+        (Role::Schema, _) => fields.schema = true,
         (Role::Ready, Value::Flag(ready)) => fields.rare |= !ready,
         (Role::Topic, Value::Text(text)) => names[0] = Some(text),
         (Role::ProducerName, Value::Text(text)) => names[1] = Some(text),
@@ -222,9 +232,12 @@ struct Session {
 }
 
 impl Session {
-    fn observe(&mut self, py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<Named>> {
+    fn observe(&mut self, py: Python<'_>, frames: &mut Frames, tables: &Tables, frame: &Frame, opens: bool) -> PyResult<Option<Named>> {
         let command = frames.command(tables, frame)?;
         let numbers = &frame.parts().numbers;
+        if opens && frame.parts().metadata.is_some() && numbers.wrapped {
+            return Ok(None);
+        }
         let sent = frames.sent(frame);
         match command.kind {
             CommandKind::Send if numbers.replicated => Ok(None), // its receipt may have numbers of its own
@@ -255,7 +268,7 @@ impl Session {
                 let part = command.part;
                 let asks = !matches!(part, Part::Answers | Part::ProducerSuccess | Part::Connected);
                 let fields = command_fields(py, frames, tables, frame)?;
-                if asks != frames.is_client(frame) || fields.rare {
+                if asks != frames.is_client(frame) || fields.rare || (opens && fields.schema) {
                     return Ok(None);
                 }
                 self.other(py, frames, part, frame.parts().command, sent, fields)

@@ -48,6 +48,7 @@ mod session;
 mod short_connections;
 mod singles;
 mod stretches;
+mod summaries;
 mod tables;
 mod timeline;
 mod waiting_sends;
@@ -94,5 +95,6 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending::EvaluatedKeys>()?;
     module.add_class::<waiting_sends::WaitingSends>()?;
     module.add_class::<sent_queue::SentQueue>()?;
+    module.add_class::<summaries::Summaries>()?;
     module.add_class::<short_connections::ShortConnections>()
 }

@@ -89,6 +89,7 @@ pub enum Role {
     Ready,
     LargestMessage,
     ReplicatedFrom,
+    Schema,
     /// In metadata: there is something to open in the payload.
     Wrapped,
     /// Only Python has words for it.
@@ -132,6 +133,7 @@ impl Role {
             "producer_ready" => Role::Ready,
             "max_message_size" => Role::LargestMessage,
             "replicated_from" => Role::ReplicatedFrom,
+            "schema" => Role::Schema,
             _ => Role::Other,
         }
     }

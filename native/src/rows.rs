@@ -17,7 +17,7 @@ use crate::mask::{Mask, Matcher};
 use crate::places::FramePlaces;
 use crate::row_order::{Of, OrderedRows};
 use crate::tables::CommandKind;
-use crate::timeline::{Lines, Look};
+use crate::timeline::{Lines, Look, Parts};
 
 #[pymethods]
 impl OrderedRows {
@@ -293,7 +293,8 @@ impl OrderedRows {
 
     /// Write lines of the timeline from a place on until a row that Python must write.
     ///
-    /// `parts`: parts of the lines by connection, texts of commands, function for topics, summary that looks must have; `marks`: see
+    /// `parts`: parts of the lines by connection, texts of commands, function for topics, summary that looks must have, summaries that it has
+    /// made, and `timeline::Look::introduce`; `marks`: see
     /// `timeline::Look`; `numbers`: slow latency, zero of times; `widths`: of times and of names; `several`: files. Returns the place of
     /// that row, the text, the widths, and the numbers of frames and of messages of clients and servers.
     #[allow(clippy::too_many_arguments)]
@@ -301,16 +302,17 @@ impl OrderedRows {
         &self,
         py: Python<'py>,
         place: usize,
-        parts: (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+        parts: Parts<'py>,
         marks: [String; 6],
         numbers: (i64, i64),
         widths: (usize, usize),
         several: bool,
     ) -> PyResult<(usize, String, (usize, usize), (usize, i64, i64))> {
         caught(|| {
-            let (looks, commands, short_topic, summary) = parts;
+            let (looks, commands, short_topic, summary, summaries, introduce) = parts;
             let ((slow, zero), (time_width, name_width)) = (numbers, widths);
-            let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary };
+            let mut look =
+                Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary, summaries, introduce };
             let mut lines = Lines::new(py, &mut look);
             let batches = self.borrowed(py)?;
             let mut at = place;

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::caught;
 use crate::closed_connections::{Closed, ClosedConnections, ClosedTuple, Key};
-use crate::conversation::{Conversation, Sizes, StreamPart};
+use crate::conversation::{Conversation, Plainness, Sizes, StreamPart};
 use crate::frames::Frames;
 use crate::pieces::Place;
 use crate::plain_tcp::{opens, Brings, PlainTcp, TcpBounds};
@@ -107,9 +107,12 @@ enum Found {
 /// A packet with its flow key.
 type KeyedSegment<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>);
 
-/// Flows of other connections, how many connections began, and what Python has to do first: packets to read again, in their order, and
-/// closed connections of which packets came.
-type Read<'py> = (Bound<'py, PyDict>, usize, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>);
+/// Flow keys of the connections that have frames here, by name, and the names of recognised ones that have ended.
+type Names<'py> = (Bound<'py, PyDict>, Vec<String>);
+
+/// Flows of other connections, how many connections began, their names, and what Python has to do first: packets to read again, in their
+/// order, and closed connections of which packets came.
+type Read<'py> = (Bound<'py, PyDict>, usize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>);
 
 /// See `read`.
 struct Arguments<'a, 'py> {
@@ -122,7 +125,7 @@ struct Arguments<'a, 'py> {
 #[pyclass(module = "pulsarscope_native")]
 pub struct ShortConnections {
     bounds: TcpBounds,
-    sizes: Sizes,
+    plainness: Plainness,
     open: HashMap<Key, Box<Open>>,
     closed: ClosedConnections,
     /// Those that the block at hand has closed.
@@ -132,11 +135,11 @@ pub struct ShortConnections {
 
 #[pymethods]
 impl ShortConnections {
-    /// `bounds`: see `TcpBounds`; `sizes`: see `Sizes`.
+    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`.
     #[new]
-    fn new(bounds: TcpBounds, sizes: Sizes) -> Self {
+    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool) -> Self {
         let (open, closed, closing) = Default::default();
-        ShortConnections { bounds, sizes, open, closed, closing, kept_bytes: 0 }
+        ShortConnections { bounds, plainness: Plainness { sizes, opens }, open, closed, closing, kept_bytes: 0 }
     }
 
     /// Number of open connections.
@@ -227,14 +230,18 @@ impl ShortConnections {
             }
         }
         let data = PyBytes::new(py, &data);
-        let mut begun = 0;
+        let (mut begun, recognised) = (0, PyDict::new(py));
         for each in fed {
-            let (key, is_new) = (each.key, each.open.kept.packets.is_empty());
+            let (key, is_new, name, before) =
+                (each.key, each.open.kept.packets.is_empty(), each.open.name.clone_ref(py), frames.entries.len());
             match self.converse(py, frames, &data, each, of)? {
                 Some(kept) => released.push((key, kept)),
                 None => {
                     taken.extend([key, reverse(&key)]);
                     begun += usize::from(is_new);
+                    if frames.entries.len() > before {
+                        recognised.set_item(name, PyBytes::new(py, &key))?;
+                    }
                 }
             }
         }
@@ -244,9 +251,11 @@ impl ShortConnections {
                 others.set_item(of_flow, segments)?;
             }
         }
+        let ended = self.closing.iter().filter(|closed| closed.recognised).map(|closed| format!("{}:{}", closed.file, closed.tcp.begun.0));
+        let names = (recognised, ended.collect());
         self.closed.add(std::mem::take(&mut self.closing));
         self.closed.forget(time.saturating_sub(2 * self.bounds.1)); // behind late packets in the block
-        Ok((others, begun, packets_of(py, released)?, reopened))
+        Ok((others, begun, names, packets_of(py, released)?, reopened))
     }
 
     /// Find the connection of a flow and the one of the other direction; take an open one out, and begin one with a SYN.
@@ -332,7 +341,9 @@ impl ShortConnections {
             let [source, file, protocol, client, server] = &of.names;
             let connection = open.name.bind(py).as_any();
             let names = [client, server].map(|direction| [source, file, connection, protocol, direction].map(|name| name.clone().unbind()));
-            let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.sizes)? else { return Ok(Some(open.kept)) };
+            let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.plainness)? else {
+                return Ok(Some(open.kept));
+            };
             for (side, (range, end)) in behind.into_iter().enumerate() {
                 if !range.is_empty() {
                     open.rests[side] = data.as_bytes()[range.end - left[side]..range.end].to_vec();

@@ -1,4 +1,4 @@
-//! Lines of the timeline, as `output/render/timeline.py` writes them to a file: the frames for which that has a short summary.
+//! Lines of the timeline, as `output/render/timeline.py` writes them to a file: those without escapes or warnings.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::frames::{Frame, Frames};
+use crate::summaries::Summaries;
 use crate::tables::{CommandKind, Role, Tables, Value};
 
 const GAP: &str = "  ";
@@ -16,6 +17,10 @@ const NAME_MAX: usize = 256;
 /// Latency from which on minutes are shown, ns.
 const MINUTES: i64 = 119_500_000_000;
 const LATEST: i64 = i64::MAX;
+
+/// What `Look` takes of Python: its `looks`, `commands`, `short_topic`, `summary`, `summaries` and `introduce`.
+pub type Parts<'py> =
+    (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, Bound<'py, PyAny>, PyRefMut<'py, Summaries>, Option<Bound<'py, PyAny>>);
 
 /// The state of the output: what repeats in its lines.
 pub struct Look<'py> {
@@ -31,6 +36,9 @@ pub struct Look<'py> {
     pub several: bool,
     pub short_topic: Bound<'py, PyAny>,
     pub summary: Bound<'py, PyAny>,
+    pub summaries: PyRefMut<'py, Summaries>,
+    /// Takes the row of a frame, makes the parts of the lines of its connection, and returns the lines before it; None: Python must.
+    pub introduce: Option<Bound<'py, PyAny>>,
 }
 
 /// Lines of the frames of some batches.
@@ -64,6 +72,7 @@ impl<'a, 'py> Lines<'a, 'py> {
         let Some(arrow) = self.arrow(batch, frames, frame, usize::from(!is_client))? else { return Ok(false) };
         let Some(command) = self.command(frames, tables, frame)? else { return Ok(false) };
         let Some(summary) = self.summary(batch, frames, tables, frame)? else { return Ok(false) };
+        self.begin_line();
         let look = &mut *self.look;
         let [dim, slow, reset, answers, micro, good] = &look.marks;
         let name = if look.several {
@@ -75,9 +84,6 @@ impl<'a, 'py> Lines<'a, 'py> {
         let shown = format!("{}.{:06}", elapsed / SECOND, elapsed % SECOND / 1000);
         look.time_width = look.time_width.max(shown.len());
         let (name_width, time_width) = (look.name_width, look.time_width);
-        if self.frames > 0 {
-            self.text.push('\n');
-        }
         let written = write!(self.text, "{dim}{name:>name_width$} {shown:>time_width$}{reset} {arrow} {command} {summary}");
         if let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) {
             self.text.push_str(if latency < look.slow { dim } else { slow });
@@ -102,7 +108,18 @@ impl<'a, 'py> Lines<'a, 'py> {
     fn arrow(&mut self, batch: usize, frames: &Frames, frame: &Frame, side: usize) -> PyResult<Option<String>> {
         let key = (batch, frame.origin());
         if !self.arrows.contains_key(&key) {
-            let known = match self.look.looks.get_item(&frames.names(frame)[2])? {
+            let name = &frames.names(frame)[2];
+            let mut look = self.look.looks.get_item(name)?;
+            if let (None, Some(introduce)) = (&look, &self.look.introduce) {
+                let lines: String = introduce.call1((frames.named_row(self.py, frame)?,))?.extract()?;
+                if !lines.is_empty() {
+                    self.begin_line();
+                    self.text.push_str(&lines);
+                }
+                self.arrows.clear(); // their width may be another one
+                look = self.look.looks.get_item(name)?;
+            }
+            let known = match look {
                 Some(look) => {
                     let look = look.cast_into::<PyTuple>()?;
                     let same = look.get_item(2)?.is(&self.look.summary);
@@ -117,6 +134,13 @@ impl<'a, 'py> Lines<'a, 'py> {
             self.arrows.insert(key, known);
         }
         Ok(self.arrows.get(&key).and_then(Option::as_ref).map(|sides| sides[side].clone()))
+    }
+
+    /// End the line before the next one.
+    fn begin_line(&mut self) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
     }
 
     fn command(&mut self, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<String>> {
@@ -146,6 +170,10 @@ impl<'a, 'py> Lines<'a, 'py> {
     /// Return the summary of a frame, as `protocols/pulsar/text/summary.py` has it; None if Python must write it.
     fn summary(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<String>> {
         let command = frames.command(tables, frame)?;
+        if command.kind == CommandKind::Other {
+            let Look { summary, summaries, .. } = &mut *self.look;
+            return Ok(summaries.of(self.py, frames, frame, summary)?.map(str::to_owned));
+        }
         let Some(topic) = self.topic(batch, frames, frame.named.topic)? else { return Ok(None) };
         let subscription = match frame.named.subscription.checked_sub(1).and_then(|place| frames.texts.get(place as usize)) {
             None => String::new(),

@@ -110,6 +110,11 @@ class SessionSettings(msgspec.Struct, frozen=True):
     names: Mapping[str, str] = {}
     """Names that the user's files give to what the wire has only a number for, by what stands for it otherwise."""
 
+    @property
+    def gives_values(self) -> bool:
+        """Return True when any message may have a value, whatever its connection says of schemas."""
+        return bool(self.schemas or self.payload_decoders)
+
 
 class SessionContext(msgspec.Struct):
     """The circumstances of a session."""

@@ -62,9 +62,10 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def reads_whole(self) -> bool:
-        """Return True when a compiled reader may read whole connections: nothing is asked for but frames that content shows."""
-        plain = not (self.forced or self.raw or self.places or self.session.payloads)
-        return plain and self.dissectors[0].compiled is not None and self.session.kinds <= {FrameRow.kind, FindingRow.kind}
+        """Return True when a compiled reader may read whole connections: all that is asked for are frames that content shows."""
+        plain = not (self.forced or self.raw or self.places or (self.session.payloads and self.session.gives_values))
+        kinds = {FrameRow.kind, FindingRow.kind, ConnectionRow.kind}
+        return plain and self.dissectors[0].compiled is not None and self.session.kinds <= kinds
 
     def kept(self) -> KeptBytes:
         """Return the bytes that must be kept beside frames."""
@@ -287,7 +288,9 @@ class Timeline:
             )
         rest = self._settings.source, self.dissector if recognised else None
         return (
-            nothing_left(*rest) if doubt is None and not wanted else EndedTimeline(_packed(row) if row and wanted else None, doubt, *rest)
+            nothing_left(*rest)
+            if doubt is None and not wanted
+            else EndedTimeline(packed_row(row) if row and wanted else None, doubt, *rest)
         )
 
     @property
@@ -428,7 +431,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-def _packed(row: ConnectionRow) -> bytes | ConnectionRow:
+def packed_row(row: ConnectionRow) -> bytes | ConnectionRow:
     """Return a row in a third of the memory, unless it has what MessagePack cannot hold: longer integers, surrogates of a path."""
     try:
         return _encode(astuple(row))

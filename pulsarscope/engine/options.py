@@ -43,8 +43,8 @@ class Options(msgspec.Struct, frozen=True):
     columns: bool = False
     """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without messages."""
     frames_alone: bool = False
-    """With `columns`: all frames are wanted, and nothing among them. Then short connections are read without Python
-    (`engine.short_connections`)."""
+    """With `columns`: all frames are wanted, and nothing among them but what text says of findings. Then short connections are read without
+    Python (`engine.short_connections`), and those have no rows of the kind connection."""
     large_blocks: bool = False
     """Where blocks end shows in no row: they are larger where frames, or the messages in them, stay in columns."""
     raw: bool = False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.engine.connection import nothing_left
+from pulsarscope.engine.plain_connection import PlainConnection, ended_timeline
 from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
@@ -21,6 +22,7 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.model.platform import load_native
+from pulsarscope.model.records import ConnectionRow
 from pulsarscope.tcp.complete_connections import closed_connection
 from pulsarscope.tcp.connection import pack
 
@@ -45,7 +47,8 @@ class ShortConnections:
         native, _ = load_native()
         largest, padding = dissector.compiled.sizes
         bounds = IDLE_CONNECTION_NANOSECONDS, CLOSED_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
-        self._compiled: Any = native.ShortConnections(bounds, (dissector.framing.smallest, largest, padding))
+        opens = timelines.settings[None].session.payloads
+        self._compiled: Any = native.ShortConnections(bounds, (dissector.framing.smallest, largest, padding), opens)
         self._dissector = dissector
         self._inputs = inputs
         self._timelines = timelines
@@ -63,11 +66,13 @@ class ShortConnections:
         source = self._inputs.source(block.file)
         columns = self._dissector.compiled.frames()
         names = source, block.file, self._dissector.name, CLIENT, SERVER
-        block.flows, begun, packets, closed = self._compiled.read(columns, block.flows, assembler.table, names, time)
+        block.flows, begun, (with_frames, ended), packets, closed = self._compiled.read(columns, block.flows, assembler.table, names, time)
         self._catch_up(packets, assembler)
         assembler.put_back(sorted(self._made(closed), key=attrgetter("closed_at")))
         if len(columns):
-            self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns))
+            recognised = {name: PlainConnection(key, self._dissector.name) for name, key in with_frames.items()}
+            self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns), recognised)
+        self._timelines.note_ended(ended)
         if self._compiled.open + assembler.unfinished > min(OPEN_CONNECTIONS_MAX, SILENT_CONNECTIONS_MAX):
             self.hand_over(assembler)
         if self._compiled.closed > assembler.closed_room(len(block.control)):
@@ -89,6 +94,7 @@ class ShortConnections:
     def end(self, assembler: Assembler) -> None:
         """End all connections, as their capture does; let the assembler go on with those of which there is something to say."""
         self._catch_up(self._compiled.end(all=False), assembler)
+        self._timelines.forget_added()
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
         """Bring connections to where they are, by their packets."""
@@ -106,6 +112,7 @@ class ShortConnections:
         """Make closed connections, in the order in which they were closed."""
         for key, recognised, file, found in closed:
             connection = closed_connection(key, file, found)
-            rest = nothing_left(self._inputs.source(file), self._dissector.name if recognised else None)
-            self._timelines.table[connection.name] = rest
+            rest = self._inputs.source(file), self._dissector.name if recognised else None
+            introduced = recognised and ConnectionRow.kind in self._timelines.settings[None].session.kinds
+            self._timelines.table[connection.name] = ended_timeline(connection, *rest) if introduced else nothing_left(*rest)
             yield connection

@@ -17,6 +17,7 @@ from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey, Step, in_order, orders_of, spread
+from pulsarscope.engine.plain_connection import PlainConnection
 from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import FILE_SHIFT, source_of_key
@@ -39,11 +40,14 @@ KeyedRows = tuple[list[Any], list[RowKey]]
 
 Value = TypeVar("Value")
 
+Recognised = Timeline | PlainConnection
+"""A connection of a known protocol."""
+
 
 class _Asked(Mapping[str, Value]):
     """Values of timelines by name, computed when they are asked for: most outputs ask for few or none of them."""
 
-    def __init__(self, timelines: Mapping[str, Timeline], ask: Callable[[Timeline], Value]) -> None:
+    def __init__(self, timelines: Mapping[str, Recognised], ask: Callable[[Recognised], Value]) -> None:
         self._timelines = timelines
         self._ask = ask
 
@@ -68,8 +72,12 @@ class _SettingsBySource(dict[str | None, Settings]):
         return made
 
 
-def _dissector_of(timeline: Timeline) -> str:
+def _dissector_of(timeline: Recognised) -> str:
     return timeline.dissector or ""
+
+
+def _endpoints_of(timeline: Recognised) -> tuple[str, str]:
+    return timeline.endpoints()
 
 
 class Timelines:
@@ -78,9 +86,9 @@ class Timelines:
     def __init__(self, inputs: Inputs, options: Options) -> None:
         """Begin without any, for these inputs and options of a run."""
         self.table: dict[str, Timeline | EndedTimeline] = {}
-        self.recognised: dict[str, Timeline] = {}
+        self.recognised: dict[str, Recognised] = {}
         """Connections of a known protocol that had not ended before the latest part."""
-        self.endpoints: Mapping[str, tuple[str, str]] = _Asked(self.recognised, Timeline.endpoints)
+        self.endpoints: Mapping[str, tuple[str, str]] = _Asked(self.recognised, _endpoints_of)
         """(client, server) of each of them."""
         self.dissector_of: Mapping[str, str] = _Asked(self.recognised, _dissector_of)
         """Name of the dissector of each of them."""
@@ -103,6 +111,8 @@ class Timelines:
         """Connections of the latest part that may keep bytes."""
         self._added: list[Step] = []
         """Frames of the part to come that need no timeline."""
+        self._added_ended: list[str] = []
+        """Connections that end in the part to come, and need none either."""
 
     def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
@@ -131,6 +141,8 @@ class Timelines:
         index_of: dict[str, int] = {}
         steps: list[Step] = [*self._added]
         self._added.clear()
+        self._ended += self._added_ended
+        self._added_ended.clear()
         findings: list[tuple[str, FindingRow]] = []
         for index, event in events:
             name = event.name
@@ -178,16 +190,26 @@ class Timelines:
         """Return True if the latest part, of so many packets, had few frames for them, and of these no payload is kept."""
         return self._frames * LARGE_FRAME_PACKETS <= packets and not self.settings[None].kept().payload
 
-    def add_columns(self, order: int, frames: ColumnBatch) -> None:
-        """Add frames of connections that are not here to the part to come, completed by their session. `order`: that of the last one."""
+    def add_columns(self, order: int, frames: ColumnBatch, of: Mapping[str, PlainConnection]) -> None:
+        """Add frames of connections by name that are not here to the part to come, completed by their session. `order`: of the last one."""
+        self.recognised.update(of)
         self._added.append((order, "", frames))
+
+    def note_ended(self, names: Iterable[str]) -> None:
+        """Note that connections end in the part to come of which frames were added."""
+        self._added_ended += names
+
+    def forget_added(self) -> None:
+        """Drop the connections of which frames were added: their capture has ended."""
+        self._ended += [name for name, of in self.recognised.items() if isinstance(of, PlainConnection)]
 
     def catch_up(self, events: Iterable[ConnectionEvents]) -> None:
         """Take events of connections that were elsewhere so far; their rows have been given."""
         added, self._added = self._added, []
+        ended, self._added_ended = self._added_ended, []
         _, steps, _ = self.steps(enumerate(events))
         rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)
-        self._added = added
+        self._added, self._added_ended = added, ended
 
     def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[tuple[str, Any]]:
         """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows, each with the name."""

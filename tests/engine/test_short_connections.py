@@ -52,7 +52,7 @@ from tests.scenarios.frames import command_frame
 from tests.scenarios.packets import ACK, FIN, RST, SYN
 from tests.scenarios.wire_mutations import damaged
 
-IN_COLUMNS = 3
+IN_COLUMNS, IN_TEXT = 3, 5
 """The options of `BothReaders` with which short connections are read without Python."""
 
 TOKEN = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"HS256"}', b'{"sub":"a","exp":1800000000}', b"signature"))
@@ -82,14 +82,16 @@ def left(monkeypatch: pytest.MonkeyPatch) -> Left:
     return found
 
 
-def whole(port: int = 40000, count: int = 3) -> Conversation:
+def whole(port: int = 40000, count: int = 3, batch: int = 3) -> Conversation:
     """A connection of a client that looks a topic up, publishes and consumes."""
     told = connected(port).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650/" + "x" * 120, 1))
     told.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=2)).server(created("named-by-broker", 2))
     for number in range(count):
         told.client(send(1, number), send(1, number + count)).server(receipt(1, number))
         told.server(receipt(1, number + count, entry=1))
-    told.client(subscribe(4, "c", 3), flow(9, 4)).server(success(3), delivery(0, 4), delivery(1, 4, batch=3)).client(ack(0, 1, number=4))
+    told.client(subscribe(4, "c", 3), flow(9, 4)).server(success(3), delivery(0, 4), delivery(1, 4, batch=batch)).client(
+        ack(0, 1, number=4)
+    )
     told.client(close_consumer(4, 5)).server(success(5)).client(close_producer(1, 6)).server(success(6))
     return told
 
@@ -193,6 +195,64 @@ def test_a_plain_connection_is_read_without_python(tmp_path: Path, left: Left, n
     for block in (None, 1000, 100):
         BothReaders(tmp_path, corpus_options()).check(pcap(PLAIN[name]().packets), other=IN_COLUMNS, block=block)
     assert left == []
+
+
+UNBATCHED: dict[str, Callable[[], Conversation]] = {
+    "single messages": lambda: whole(batch=0).close(),
+    "closed by the server": lambda: whole(batch=0).close("server"),
+    "unanswered requests and SENDs": lambda: whole(batch=0).client(lookup(7), send(1, 90)).close(),
+    "versions of schemas": lambda: connected().client(producer(1, "p", 2)).server(created("p", 2, schema_version=b"1")).close(),
+    **{name: PLAIN[name] for name in ("a name of the client", "an announced size", "requests of a consumer", "a token")},
+}
+
+JSON_SCHEMA = {"name": "s", "type": "Json", "schema_data": b'{"type":"record","name":"r","fields":[]}'}
+
+TO_OPEN: dict[str, Callable[[], Conversation]] = {
+    "a batch": lambda: whole().close(),
+    "a compressed message": lambda: whole(batch=0).client(send(1, 70, b"no LZ4", {"compression": "LZ4", "uncompressed_size": 9})).close(),
+    "a producer with a schema": lambda: whole(batch=0).client(producer(7, "p", 8, schema=JSON_SCHEMA), send(7, 1, b"{")).close(),
+    "a consumer with a schema": lambda: whole(batch=0).client(subscribe(5, "c", 8, schema=JSON_SCHEMA)).close(),
+}
+
+
+@pytest.mark.parametrize("name", UNBATCHED)
+def test_for_text_plain_connections_without_anything_to_open_are_read_without_python(tmp_path: Path, left: Left, name: str) -> None:
+    for block in (None, 1000, 100):
+        BothReaders(tmp_path, corpus_options()).check(pcap(UNBATCHED[name]().packets), other=IN_TEXT, block=block)
+    assert left == []
+
+
+@pytest.mark.parametrize("name", TO_OPEN)
+def test_for_text_python_opens_payloads(tmp_path: Path, left: Left, name: str) -> None:
+    for block in (None, 1000, 100):
+        BothReaders(tmp_path, corpus_options()).check(pcap(TO_OPEN[name]().packets), other=IN_TEXT, block=block)
+    assert left == ["0:1"] * 3
+
+
+def on_port(talk: Conversation, port: int) -> list[Packet]:
+    """The packets of a connection, from another port of the client."""
+    changed = {talk.packets[0].data[34:36]: port.to_bytes(2, "big")}
+    ports = ((packet, packet.data[34:36], packet.data[36:38]) for packet in talk.packets)
+    return [
+        packet._replace(data=packet.data[:34] + changed.get(source, source) + changed.get(target, target) + packet.data[38:])
+        for packet, source, target in ports
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--quiet",), ("--time", "utc"), ("twice",)])
+def test_text_of_connections_that_python_reads_and_others_is_that_of_the_reference(tmp_path: Path, more: tuple[str, ...]) -> None:
+    talks = [talk() for talk in chain(PLAIN.values(), OTHER.values(), UNBATCHED.values(), TO_OPEN.values())]
+    talks += [whole(batch=0).close()] * 300
+    found = [packet for number, talk in enumerate(talks) for packet in on_port(talk, 41000 + number)]
+    capture = str(write_pcap(tmp_path / "many.pcap", found))
+    command = [sys.executable, "-m", "pulsarscope", "decode", capture, *((capture,) if more == ("twice",) else more)]
+    texts = [
+        subprocess.run(command, env={**os.environ, NATIVE: choice}, capture_output=True, check=True, timeout=60).stdout
+        for choice in ("off", "require")
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0].count(b"CONNECTED") > 300
 
 
 @pytest.mark.parametrize("name", ["a credential", "a credential of another", "a token"])
@@ -335,7 +395,7 @@ def test_disturbed_connections_read_as_by_the_reference(tmp_path: Path, random: 
             packets[place] = packets[place]._replace(time_ns=packets[place].time_ns + random.choice((-1, 1)) * random.randrange(10**6))
     data = pcap(packets)
     both = BothReaders(tmp_path, corpus_options())
-    for other in (0, IN_COLUMNS):
+    for other in (0, IN_COLUMNS, IN_TEXT):
         both.check(data, other=other)
 
 

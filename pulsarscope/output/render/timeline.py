@@ -12,6 +12,7 @@ from typing import Any
 
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
@@ -49,6 +50,8 @@ class TimelineOutput:
         self._looks: dict[str | None, ConnectionLook] = {}
         self._commands: dict[str | None, tuple[str, int]] = {}
         self._latencies: dict[int, str] = {}
+        self._summaries: Any = None
+        """Summaries that the compiled reader remembers."""
         self._show_notes = "finding" in options.kinds
         self._command_width = COMMAND_WIDTH
         if options.width is not None:
@@ -85,17 +88,21 @@ class TimelineOutput:
 
     def _ordered(self, ordered: Any, lines: list[str]) -> None:
         """Append the lines of rows of which some are in columns: the compiled reader writes those it has words for."""
-        place, size = 0, len(ordered)
+        place, size, in_columns = 0, len(ordered), False
         while place < size:
             rows = ordered.of_python(place)
             if not rows:
                 behind = self._compiled_lines(ordered, place, lines)
                 if behind > place:
-                    place = behind
+                    place, in_columns = behind, True
                     continue
                 rows = [ordered.row(place)]
+            if in_columns:
+                self.last = ordered.row(place - 1)
             self._rows(rows, lines)
-            place += len(rows)
+            place, in_columns = place + len(rows), False
+        if in_columns:
+            self.last = ordered.row(place - 1)
 
     def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
         """Append the lines that the compiled reader writes from a place on; return that of the row which it leaves to Python."""
@@ -104,19 +111,21 @@ class TimelineOutput:
         if clock.zero is None:
             return place
         summary = next((dissector.summary for dissector in view.run.dissectors.values() if dissector.compiled is not None), None)
-        parts = self._looks, self._commands, view.short_topic, summary
+        if self._summaries is None:
+            self._summaries = load_native()[0].Summaries()
+        parts = self._looks, self._commands, view.short_topic, summary, self._summaries, self._introduction if self._frames else None
         texts = look.dim, look.warning, look.reset, marks.answers, marks.micro, f"  {look.good}{marks.good}{look.reset}"
         numbers, widths = (SLOW_NANOSECONDS, clock.zero), (clock.width, view.name_width)
         place, text, widths, counts = ordered.timeline(place, parts, texts, numbers, widths, view.several_files)
         frames, of_client, of_server = counts
+        if text:
+            lines.append(text)
         if frames:
             clock.widen(widths[0])
             view.name_width = widths[1]
             self._frames += frames
             self._messages[False] += of_client
             self._messages[True] += of_server
-            self.last = ordered.row(place - 1)
-            lines.append(text)
         return place
 
     def _rows(self, rows: list[Any], lines: list[str]) -> None:
@@ -236,6 +245,12 @@ class TimelineOutput:
                 self._looks.clear()
             self._looks[name] = connection_look
         return connection_look
+
+    def _introduction(self, row: FrameRow) -> str:
+        """Do as `_look_of`, and return the lines."""
+        lines: list[str] = []
+        self._look_of(row, lines)
+        return "\n".join(lines)
 
     def _command(self, name: str | None) -> tuple[str, int]:
         """Return a command in its column, and its width in cells."""

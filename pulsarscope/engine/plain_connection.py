@@ -1,0 +1,48 @@
+"""What the engine knows of a connection that the compiled reader reads alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.engine.connection import EndedTimeline, packed_row
+from pulsarscope.model.flow import CLIENT, SERVER, reverse_key, source_endpoint
+from pulsarscope.model.records import ConnectionRow, FrameRow
+
+if TYPE_CHECKING:
+    from pulsarscope.tcp import Connection
+
+
+class PlainConnection(msgspec.Struct, gc=False, frozen=True):
+    """A recognised connection, from its SYN on and without TLS, as who asks for a `Timeline` needs it."""
+
+    key: bytes
+    """Flow key of the client."""
+    dissector: str | None
+
+    def endpoints(self) -> tuple[str, str]:
+        """Return (client, server)."""
+        return source_endpoint(self.key), source_endpoint(reverse_key(self.key))
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Return start and end of the bytes of a frame in its stream."""
+        return row.offset, row.offset + row.size
+
+    def in_tls(self) -> bool:
+        """Return False: it is not."""
+        return False
+
+    def preamble(self) -> tuple[int, int]:
+        """Return how much of both streams comes before the first frame: nothing."""
+        return 0, 0
+
+
+def ended_timeline(connection: Connection, source: str | None, dissector: str | None) -> EndedTimeline:
+    """Return the rest of such a connection, of which late packets came: what text says of it if there are findings, without its frames."""
+    row = ConnectionRow(source, connection.file, connection.packet, None, connection.start, connection.name, dissector)
+    row.client, row.server = connection.endpoint(0), connection.endpoint(1)
+    row.start, row.end = connection.start, connection.ending
+    row.client_bytes, row.server_bytes = (stream.length for stream in connection.streams)
+    row.opened, row.closed, row.closed_by = connection.opened, connection.closed, SERVER if connection.closed_by else CLIENT
+    return EndedTimeline(packed_row(row), None, source, dissector)
