@@ -34,6 +34,7 @@ mod packets;
 mod padded;
 mod pending;
 mod pieces;
+mod placed_facts;
 mod places;
 mod plain_tcp;
 mod plans;
@@ -60,7 +61,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 27;
+const CONTRACT: u32 = 28;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -91,6 +92,8 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;
     module.add_class::<pending::UndecidedFacts>()?;
+    module.add_class::<placed_facts::PlacedFacts>()?;
+    module.add_function(wrap_pyfunction!(placed_facts::place_facts, module)?)?;
     module.add_class::<pending::PendingKeys>()?;
     module.add_class::<pending::EvaluatedKeys>()?;
     module.add_class::<waiting_sends::WaitingSends>()?;

@@ -1,5 +1,6 @@
 //! A map in the order of insertion, most of whose values leave it in about that order: the dict of Python, without an object for each.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
@@ -22,7 +23,10 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
         self.numbers.len()
     }
 
-    pub fn get(&self, key: &K) -> Option<&V> {
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         let number = self.numbers.get(key)?;
         self.values[(number - self.first) as usize].as_ref().map(|(_, value)| value)
     }
@@ -33,24 +37,47 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
             self.values[(number - self.first) as usize] = Some((key, value));
             return;
         }
+        self.close_gaps();
+        self.numbers.insert(key.clone(), self.first + self.values.len() as u64);
+        self.values.push_back(Some((key, value)));
+    }
+
+    /// Put a value behind all others, and return it.
+    pub fn renew<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.close_gaps();
+        let number = self.numbers.get_mut(key)?;
+        let entry = self.values[(*number - self.first) as usize].take();
+        *number = self.first + self.values.len() as u64;
+        self.values.push_back(entry);
+        self.drop_first_gaps();
+        self.values.back_mut()?.as_mut().map(|(_, value)| value)
+    }
+
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let number = self.numbers.remove(key)?;
+        let (_, value) = self.values[(number - self.first) as usize].take()?;
+        self.drop_first_gaps();
+        Some(value)
+    }
+
+    fn drop_first_gaps(&mut self) {
+        while matches!(self.values.front(), Some(None)) {
+            self.values.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Forget what was taken when that is more than what is there.
+    fn close_gaps(&mut self) {
         if self.values.len() > 2 * self.numbers.len() + 64 {
             self.values.retain(Option::is_some);
             for (number, (key, _)) in (self.first..).zip(self.values.iter().flatten()) {
                 self.numbers.insert(key.clone(), number);
             }
         }
-        self.numbers.insert(key.clone(), self.first + self.values.len() as u64);
-        self.values.push_back(Some((key, value)));
-    }
-
-    pub fn remove(&mut self, key: &K) -> Option<V> {
-        let number = self.numbers.remove(key)?;
-        let (_, value) = self.values[(number - self.first) as usize].take()?;
-        while matches!(self.values.front(), Some(None)) {
-            self.values.pop_front();
-            self.first += 1;
-        }
-        Some(value)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {

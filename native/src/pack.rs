@@ -37,6 +37,19 @@ pub fn text(value: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(value.as_bytes());
 }
 
+pub fn bytes(value: &[u8], out: &mut Vec<u8>) {
+    match value.len() {
+        size @ 0..=0xff => out.extend([0xc4, size as u8]),
+        size @ 0x100..=0xffff => with_head(0xc5, &(size as u16).to_be_bytes(), out),
+        size => with_head(0xc6, &(size as u32).to_be_bytes(), out),
+    }
+    out.extend_from_slice(value);
+}
+
+pub fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.push(0xc2 | u8::from(value));
+}
+
 pub fn optional(value: Option<&str>, out: &mut Vec<u8>) {
     match value {
         Some(value) => text(value, out),

@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::caught;
 use crate::ordered::Ordered;
+use crate::placed_facts::PlacedFacts;
 
 /// Facts that bring no finding on their own, packed.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
@@ -38,6 +39,11 @@ impl UndecidedFacts {
         let packed = self.bytes.len();
         write(&mut self.bytes);
         self.facts.push(Undecided { position, time, key, packed, end: self.bytes.len() });
+    }
+
+    /// Return position, key, packed form and time of each fact.
+    pub fn each(&self) -> impl Iterator<Item = (i64, &[u8], &[u8], i64)> {
+        self.facts.iter().map(|fact| (fact.position.into(), self.key(fact), self.packed(fact), fact.time))
     }
 
     fn key(&self, fact: &Undecided) -> &[u8] {
@@ -167,14 +173,14 @@ impl PendingKeys {
         })
     }
 
-    /// Add facts of a list, from one on, as long as each is of the same rule as this one and brings no finding on its own, and all have
-    /// room, of which a key takes `size` and its bytes; but none to a key with one that does, or with so `many`.
+    /// Add facts of a list, or placed ones, from one on, as long as each is of the same rule as this one and brings no finding on its own,
+    /// and all have room, of which a key takes `size` and its bytes; but none to a key with one that does, or with so `many`.
     ///
     /// Return the number of facts, the room that they take, and how many of their keys are among those `evaluated` early.
     #[allow(clippy::too_many_arguments)]
     fn add(
         &mut self,
-        facts: &Bound<'_, PyList>,
+        facts: &Bound<'_, PyAny>,
         start: usize,
         size: usize,
         room: usize,
@@ -182,46 +188,51 @@ impl PendingKeys {
         rule: &str,
         evaluated: Option<PyRef<'_, EvaluatedKeys>>,
     ) -> PyResult<(usize, usize, usize)> {
-        let (mut count, mut added, mut known) = (0, 0, 0);
-        let first = facts.get_item(start)?.cast_into::<PyTuple>()?.get_item(0)?;
-        for fact in facts.iter().skip(start) {
-            let fact = fact.cast_into::<PyTuple>()?;
-            let of_rule = fact.get_borrowed_item(0)?;
-            if fact.get_borrowed_item(4)?.is_truthy()? || !(of_rule.is(&first) || of_rule.eq(&first)?) {
-                break;
-            }
-            let (Ok(text), packed, Ok(time)) = (
-                fact.get_borrowed_item(1)?.cast::<PyString>()?.to_str().map(|text| Arc::<[u8]>::from(text.as_bytes())),
-                fact.get_borrowed_item(2)?,
-                fact.get_borrowed_item(3)?.extract::<i64>(),
-            ) else {
-                break;
-            };
-            let packed = packed.cast_exact::<PyBytes>()?;
-            let packed = packed.as_bytes();
-            let takes = match self.facts.get(&text) {
-                None => size + packed.len() + characters(&text),
+        let (mut added, mut known) = (0, 0);
+        let mut take = |key: &[u8], packed: &[u8], time: i64| {
+            let takes = match self.facts.get(key) {
+                None => size + packed.len() + characters(key),
                 Some(Waiting::Undecided(_, _, there)) if there + 1 < many => packed.len(),
-                Some(_) => break,
+                Some(_) => return false,
             };
             if added + takes > room {
-                break;
+                return false;
             }
-            let facts = match self.facts.remove(&text) {
-                Some(Waiting::Undecided(mut packs, latest, there)) => {
-                    packs.reserve_exact(packed.len());
-                    packs.extend_from_slice(packed);
-                    Waiting::Undecided(packs, latest.max(time), there + 1)
+            added += takes;
+            if let Some(Waiting::Undecided(packs, latest, there)) = self.facts.renew(key) {
+                packs.reserve_exact(packed.len());
+                packs.extend_from_slice(packed);
+                (*latest, *there) = (time.max(*latest), *there + 1);
+            } else {
+                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
+                self.facts.insert(key.into(), Waiting::Undecided(packed.into(), time, 1));
+            }
+            true
+        };
+        let mut at = start;
+        if let Ok(placed) = facts.cast::<PlacedFacts>() {
+            let undecided = |at| placed.get().undecided(facts.py(), at, start);
+            while undecided(at).is_some_and(|(key, packed, time)| take(key, packed, time)) {
+                at += 1;
+            }
+        } else {
+            let facts = facts.cast::<PyList>()?;
+            let first = facts.get_item(start)?.cast_into::<PyTuple>()?.get_item(0)?;
+            for fact in facts.iter().skip(start) {
+                let fact = fact.cast_into::<PyTuple>()?;
+                let of_rule = fact.get_borrowed_item(0)?;
+                if fact.get_borrowed_item(4)?.is_truthy()? || !(of_rule.is(&first) || of_rule.eq(&first)?) {
+                    break;
                 }
-                _ => {
-                    known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, &text)) as usize;
-                    Waiting::Undecided(packed.into(), time, 1)
+                let (key, packed) = (fact.get_item(1)?.cast_into::<PyString>()?, fact.get_borrowed_item(2)?);
+                let (Ok(key), Ok(time)) = (key.to_str(), fact.get_borrowed_item(3)?.extract()) else { break };
+                if !take(key.as_bytes(), packed.cast_exact::<PyBytes>()?.as_bytes(), time) {
+                    break;
                 }
-            };
-            self.facts.insert(text, facts);
-            (count, added) = (count + 1, added + takes);
+                at += 1;
+            }
         }
-        Ok((count, added, known))
+        Ok((at - start, added, known))
     }
 
     /// Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as evaluated.

@@ -199,27 +199,28 @@ impl OrderedRows {
         Ok(all)
     }
 
-    /// Return the key of each row, as `all` gives them, or without `exchanges` of each place: its order, and the number of its connection.
-    fn keys<'py>(&self, py: Python<'py>, numbers: &Bound<'py, PyDict>, exchanges: bool) -> PyResult<Bound<'py, PyList>> {
+    /// Return the key of each row, as `all` gives them, or without `exchanges` of each place: its order, and the number of its connection,
+    /// in 64 bits each.
+    fn keys<'py>(&self, py: Python<'py>, numbers: &Bound<'py, PyDict>, exchanges: bool) -> PyResult<Bound<'py, PyBytes>> {
         let batches = self.borrowed(py)?;
         let of_names = |name: &String| numbers.get_item(name)?.map_or(Ok(0), |number| number.extract::<i64>());
         let numbers = self.names.names.iter().map(of_names).collect::<PyResult<Vec<_>>>()?;
-        let mut keys = Vec::with_capacity(self.order.len());
+        let mut keys = Vec::with_capacity(16 * self.order.len());
         for (order, of) in &self.order {
             let connection = match of {
                 Of::Row(index) => self.of_rows[*index as usize],
                 Of::Frame(batch, _) => self.of_batches[*batch as usize],
             };
-            let key = (*order, numbers[connection as usize]);
-            keys.push(key);
+            let key = [*order, numbers[connection as usize]].map(i64::to_ne_bytes);
+            keys.extend_from_slice(key.as_flattened());
             let Of::Frame(batch, index) = of else { continue };
             if let Entry::Frame(frame) = &batches[*batch as usize].entries[*index as usize] {
                 if exchanges && self.exchanges && frame.ends_exchange() {
-                    keys.push(key);
+                    keys.extend_from_slice(key.as_flattened());
                 }
             }
         }
-        PyList::new(py, keys)
+        Ok(PyBytes::new(py, &keys))
     }
 
     /// Return the names of the connections of which frames are in columns.

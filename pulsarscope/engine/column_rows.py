@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import KeptBytes
 from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.engine.ordering import RowKey, Step, orders_of, spread
+from pulsarscope.engine.ordering import PackedKeys, RowKey, Step, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow
@@ -48,7 +48,7 @@ class OrderedKeys(Sequence[RowKey]):
     def __init__(self, ordered: Any, index_of: dict[str, int]) -> None:
         """`index_of`: positions of connections among those of the part."""
         self._index_of = index_of
-        self._of_places: list[RowKey] = ordered.keys(index_of, exchanges=False)
+        self._of_places = PackedKeys(ordered.keys(index_of, exchanges=False))
 
     def __len__(self) -> int:
         return 2 * len(self._of_places)
@@ -56,10 +56,20 @@ class OrderedKeys(Sequence[RowKey]):
     def __getitem__(self, position: Any) -> Any:
         return self._of_places[position // 2]
 
-    def each(self, ordered: Any) -> list[RowKey]:
+    def each(self, ordered: Any) -> PackedKeys:
         """Return the keys of all rows that stand in other ordered rows of the part."""
-        keys: list[RowKey] = ordered.keys(self._index_of, exchanges=True)
-        return keys
+        return PackedKeys(ordered.keys(self._index_of, exchanges=True))
+
+    def placed(
+        self, brought: Sequence[Any], undecided: Sequence[Any], phase: int, number: int, numbers: Mapping[str, int]
+    ) -> tuple[bytes, int] | None:
+        """Return facts that the rows have brought about, in order, and how many those are; None where only Python can place them.
+
+        They are packed, for `parallel.channel.facts_in_order`. `phase`: of their places; `number`: of the first; `numbers`: of the rules.
+        """
+        native, _ = load_native()
+        placed: tuple[bytes, int] | None = native.place_facts(brought, undecided, self._of_places.packed, (phase, number), numbers)
+        return placed
 
 
 def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., None], carry_out: Callable[..., None]) -> Any:

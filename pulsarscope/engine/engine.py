@@ -37,7 +37,7 @@ from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, ConnectionEvents
 
 if TYPE_CHECKING:
-    from pulsarscope.engine.rule_engine import CollectFact, EmitFact, RuleEngine
+    from pulsarscope.engine.rule_engine import CollectFacts, EmitFact, RuleEngine
     from pulsarscope.engine.snapshot import Shared
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
@@ -60,7 +60,7 @@ class Engine:
         *,
         totals: Totals | None = None,
         emit_fact: EmitFact | None = None,
-        collect: CollectFact | None = None,
+        collect: CollectFacts | None = None,
         select: Select | None = None,
         first: bool = True,
     ) -> None:
@@ -131,7 +131,7 @@ class Engine:
         self.settled = 0
         """Time to which the latest part settles a live run; 0 for other parts."""
 
-    def _rule_engine(self, emit_fact: EmitFact | None, collect: CollectFact | None) -> RuleEngine:
+    def _rule_engine(self, emit_fact: EmitFact | None, collect: CollectFacts | None) -> RuleEngine:
         from pulsarscope.engine.rule_engine import rule_engine  # noqa: PLC0415 - a run without rules starts quicker without it
 
         return rule_engine(self.dissectors.values(), self._options, self.endpoints, self.dissector_of, emit_fact, collect)
@@ -223,7 +223,7 @@ class Engine:
             self._rules.finish()
             yield self._batch([row for _, row in self._rules.take()])
 
-    def add_facts(self, facts: list[KeyedFact], settled: int = 0) -> RowBatch:
+    def add_facts(self, facts: Sequence[KeyedFact], settled: int = 0) -> RowBatch:
         """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run.
 
         They are those of a part with this value of `settled`.
@@ -348,14 +348,14 @@ class Engine:
         if self._first:
             located[:0] = [(_OF_FILES, row) for row in file_findings]
         rows: list[Any] = []
-        keys: list[RowKey] = []
+        keys: Sequence[RowKey] = ()
         for piece in self._timelines.rows(steps, index_of, keyed=self._select is not None):
             if rows:
                 yield self._batch(rows, keys)
             rows, keys = self._evaluated(*piece)
-        found = [*located, *self._reported()]
-        rows += [row for _, row in found]
-        keys += [key for key, _ in found]
+        if found := [*located, *self._reported()]:
+            rows += [row for _, row in found]
+            keys = [*keys, *(key for key, _ in found)]
         yield self._batch(rows, keys)
 
     def _end(self, events: Sequence[ConnectionEvents]) -> Iterator[RowBatch]:

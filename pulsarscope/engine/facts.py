@@ -172,7 +172,7 @@ class Facts:
         """Add a fact of this time, packed; `deciding` is False for one that brings no finding on its own (see `KeyRule.decides`)."""
         self._add_each(((rule, key, packed, time, deciding, ()),))
 
-    def add_each(self, facts: list[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
+    def add_each(self, facts: Sequence[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
         """Add packed facts in their order; `reach` is called with the key of one that brings about findings of others."""
         if not self._is_compiled:
             self._add_each(facts, reach)
@@ -185,7 +185,7 @@ class Facts:
             stop = start + 1  # behind one that needs a closer look
             while stop < count and not self._takes_undecided(facts[stop]):
                 stop += 1
-            self._add_each(facts[start:stop], reach)
+            self._add_each(map(facts.__getitem__, range(start, stop)), reach)
             start = stop
 
     def _takes_undecided(self, fact: KeyedFact) -> bool:
@@ -195,7 +195,7 @@ class Facts:
         pending = self._pending_of.get(fact[0])
         return pending is not None and not pending.early
 
-    def _add_undecided(self, facts: list[KeyedFact], start: int) -> int:
+    def _add_undecided(self, facts: Sequence[KeyedFact], start: int) -> int:
         """Add facts from a position on, as far as the compiled reader can; return their number."""
         pending = self._pending_of[facts[start][0]]
         keys = pending.keys = compiled_keys(pending.keys) if isinstance(pending.keys, PendingKeys) else pending.keys
@@ -297,8 +297,11 @@ class Facts:
     def finish(self) -> None:
         """Evaluate all remaining keys."""
         for pending in self._pending.values():
-            for key in [*pending.keys]:
-                self._conclude(pending, key)
+            if self._evaluated is not None:  # there are many
+                self._conclude_first(pending, len(pending.keys), self._evaluated)
+            else:
+                for key in [*pending.keys]:
+                    self._conclude(pending, key)
 
     def evaluate(self, rule: str, key: str, facts: list[Fact]) -> None:
         """Evaluate facts of one key, in the order of their places, those behind a long silence on their own."""
@@ -309,14 +312,18 @@ class Facts:
         while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.size)
             self._evaluated = self._evaluated or evaluated_keys()
-            rule, keys = pending.rule, pending.keys
-            quiet = rule.journeys is None and not rule.early
-            freed, left, unknown = keys.forget(len(keys) // 8 + 1, PENDING_BYTES, quiet, rule.name, self._evaluated)
-            for key in left:
-                self._conclude(pending, key)
-            self.unknown += unknown
-            self._size -= freed
-            pending.size -= freed
+            self.unknown += self._conclude_first(pending, len(pending.keys) // 8 + 1, self._evaluated)
+
+    def _conclude_first(self, pending: _Pending, count: int, evaluated: KeySet) -> int:
+        """Evaluate so many keys, those silent longest, for the last time; return how many there was no room to remember."""
+        rule, keys = pending.rule, pending.keys
+        quiet = rule.journeys is None and not rule.early
+        freed, left, unknown = keys.forget(count, PENDING_BYTES, quiet, rule.name, evaluated)
+        for key in left:
+            self._conclude(pending, key)
+        self._size -= freed
+        pending.size -= freed
+        return unknown
 
     def _conclude(self, pending: _Pending, key: str) -> None:
         """Evaluate a key for the last time."""

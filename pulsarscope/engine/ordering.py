@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, repeat
 from operator import itemgetter
+from typing import Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
@@ -18,6 +19,26 @@ row is written."""
 RowKey = tuple[int, ...]
 """Order of a row among those of all connections: its order in its phase, the position of its connection among those of the part, and, where
 the rules have a say, its number among what that engine gives."""
+
+
+class PackedKeys(Sequence[RowKey]):
+    """Keys of two numbers each, in 64 bits a number."""
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+        self._numbers = memoryview(packed).cast("q")
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 2
+
+    def __getitem__(self, position: Any) -> Any:
+        if isinstance(position, slice):
+            start, stop, _ = position.indices(len(self))
+            numbers = self._numbers[2 * start : 2 * stop].tolist()
+            return [*zip(numbers[::2], numbers[1::2], strict=True)]
+        at = 2 * (position if position >= 0 else position + len(self))
+        return self._numbers[at], self._numbers[at + 1]
+
 
 LOCATED, REPORTED = 1 << 61, 1 << 62
 """Phases behind the rows of a part: findings of the layers below, findings of the rules."""

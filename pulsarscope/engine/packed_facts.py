@@ -7,7 +7,7 @@ there when another one came, nor on how many runs they were divided among.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol, overload
 
@@ -155,9 +155,9 @@ class CompiledKeys(KeyTable, Protocol):
         """
 
     def add(
-        self, facts: list[KeyedFact], start: int, size: int, room: int, many: int, rule: str, evaluated: KeySet | None, /
+        self, facts: Sequence[KeyedFact], start: int, size: int, room: int, many: int, rule: str, evaluated: KeySet | None, /
     ) -> tuple[int, int, int]:
-        """Take facts from a position on while each is of the rule of the first one, brings no finding on its own, and finds room.
+        """Take facts, of a list or placed, from a position on while each is of the rule of the first, brings no finding, and finds room.
 
         None is taken to a key with a fact that does, or with so `many`. Returns the same as `begin`.
         """

@@ -18,6 +18,9 @@ KeyedFact = tuple[str | int, str, bytes, int, bool, RowKey]
 """A fact: its rule, by name or by number, its key there, its packed form, its time, whether it may bring a finding on its own, and the key
 of its row."""
 
+PackedFacts = bytes | list[KeyedFact]
+"""Facts of a process for the one that merges: in MessagePack, which takes a third of the time of pickled ones, or as they are."""
+
 
 class Closed(NamedTuple):
     """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""

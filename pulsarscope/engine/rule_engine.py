@@ -13,11 +13,12 @@ import msgspec
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
+from pulsarscope.engine.column_rows import OrderedKeys
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.row_batch import Closed, KeyedFact
+from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.ordered_rows import others, split
@@ -26,8 +27,8 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""
 
-CollectFact = Callable[[KeyedFact], object]
-"""Takes a packed fact, its rule by number, with the key of its row."""
+CollectFacts = Callable[[PackedFacts], object]
+"""Takes packed facts, their rules by number, with the keys of their rows."""
 
 NO_KEY: RowKey = ()
 """Key of a fact in a run that is not shared."""
@@ -67,7 +68,7 @@ class RuleEngine:
         emit_fact: EmitFact | None = None,
         thresholds: Mapping[str, float] = MappingProxyType({}),
         *,
-        collect: CollectFact | None = None,
+        collect: CollectFacts | None = None,
         findings: bool = True,
         journeys: bool = False,
     ) -> None:
@@ -117,7 +118,7 @@ class RuleEngine:
         """Facts of rules across connections."""
         self._alone = emit_fact is None and collect is None
         self._takes_packed = emit_fact is None
-        self._collect: CollectFact = collect or (lambda fact: self.facts.add_each([fact]))
+        self._collect: Callable[[Any], object] = collect or self.facts.add_each
         self.emit_fact = emit_fact or (self.facts.add if collect is None else self._collect_one)
 
     def _fact_rule(self, name: str, rule: KeyRule, dissector: str) -> FactRule:
@@ -160,7 +161,7 @@ class RuleEngine:
     def _collect_one(self, name: str, key: str, fact: Fact) -> None:
         """Collect a fact, with a key behind all others of the row that is dispatched."""
         rule, of_rule, packed, time, deciding, _ = self.facts.packed(name, key, fact)
-        self._collect((self.facts.numbers[rule], of_rule, packed, time, deciding, self.next_key()))
+        self._collect([(self.facts.numbers[rule], of_rule, packed, time, deciding, self.next_key())])
 
     def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts) -> None:
         """Take facts of the rule at a position that bring no finding on their own."""
@@ -266,6 +267,13 @@ class RuleEngine:
             of_rule = [facts for _, _, facts in undecided]
             self.facts.add_undecided(undecided[0][1], of_rule[0].merged(of_rule))
             return
+        if not self._alone and isinstance(keys, OrderedKeys):
+            placed = keys.placed(brought, undecided, self.phase, self._keys_made + 1, self.facts.numbers)
+            if placed is not None:
+                self._collect(placed[0])
+                self._keys_made += placed[1]
+                self.key = keys[-1] if count else self.key
+                return
         for number, rule, facts in undecided:
             brought += [((fact[0], number), None, (rule, *fact[1:], False, NO_KEY)) for fact in facts]
         brought.sort(key=itemgetter(0))
@@ -274,6 +282,18 @@ class RuleEngine:
             self._carry_out(brought)
             return
         collect, number_of = self._collect, self.facts.numbers
+        if brought and len(keys[0]) == 2 and not any(take for _, take, _ in brought):  # as below, all at once
+            phase, first = self.phase, self._keys_made + 1
+            self._keys_made += len(brought)
+            of_rows = [keys[position] for (position, _), _, _ in brought]
+            packs = [values for _, _, values in brought]
+            collect(
+                [
+                    (number_of[rule], of_rule, packed, time, deciding, (key[0] | phase, key[1], number))
+                    for number, (key, (rule, of_rule, packed, time, deciding, _)) in enumerate(zip(of_rows, packs, strict=True), first)
+                ]
+            )
+            brought = []
         for (position, _), take, values in brought:
             self.key = key = keys[position]
             if take is not None:
@@ -282,7 +302,7 @@ class RuleEngine:
                 rule, of_rule, packed, time, deciding, _ = values
                 self._keys_made = number = self._keys_made + 1  # as `next_key`, without the call
                 place = (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
-                collect((number_of[rule], of_rule, packed, time, deciding, place))
+                collect([(number_of[rule], of_rule, packed, time, deciding, place)])
         if count:
             self.key = keys[-1]
 
@@ -360,7 +380,7 @@ def rule_engine(
     endpoints: Mapping[str, tuple[str, str]] = NOTHING,
     dissector_of: Mapping[str, str] = NOTHING,
     emit_fact: EmitFact | None = None,
-    collect: CollectFact | None = None,
+    collect: CollectFacts | None = None,
 ) -> RuleEngine:
     """Return the rule engine of a run with these options; see `RuleEngine`."""
     journeys = JourneyRow.kind in options.records

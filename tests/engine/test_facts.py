@@ -16,6 +16,7 @@ from pulsarscope.engine import packed_facts
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.packed_facts import PendingFacts, PendingKeys, compiled_keys, pack
+from pulsarscope.engine.parallel.channel import facts_in_order, pack_facts
 from pulsarscope.engine.row_batch import KeyedFact
 from tests.scenarios.both_readers import reader
 
@@ -200,8 +201,9 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
 @pytest.mark.slow
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("deciding", [0, 0.03, 0.9])
+@pytest.mark.parametrize("placed", [False, True])
 def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
-    monkeypatch: pytest.MonkeyPatch, early: bool, deciding: float
+    monkeypatch: pytest.MonkeyPatch, early: bool, deciding: float, placed: bool
 ) -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     random = Random(f"{early} {deciding}")  # noqa: S311 - repeatable
@@ -223,9 +225,9 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
     for size in [*range(1, 60), 400]:
         batch: list[KeyedFact] = []
         for number in islice(numbers, size):
-            name = random.choice(("a", "a", "b", alone.numbers["a"]))
-            key = random.choice(("1:", "1:", "\udc80", "ключ ")) + str(random.randrange(150))
-            time = number if random.random() < 0.98 else 1 << 70  # beyond 64 bits
+            name = alone.numbers[random.choice("aab")] if placed else random.choice(("a", "a", "b", alone.numbers["a"]))
+            key = random.choice(("1:", "1:", "ключ ", "1:" if placed else "\udc80")) + str(random.randrange(150))
+            time = number if placed or random.random() < 0.98 else 1 << 70  # beyond 64 bits
             one = fact(number, time, "refused" if random.random() < deciding else "heard")
             rule, of_rule, packed, when, decides, _ = alone.packed(alone.name_of(name), key, one)
             batch.append((name, of_rule, packed, when, decides, (number, 1)))
@@ -233,7 +235,7 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
         with reader("off"):
             alone.add_each(batch, reached[0].append)
         with reader("require"):
-            together.add_each(batch, reached[1].append)
+            together.add_each(facts_in_order(pack_facts([batch])) if placed else batch, reached[1].append)
         states = [
             ([(key, of_key(pending.keys[key])) for key in pending.keys], pending.size, facts._size, {**facts.parted}, facts.unknown)
             for facts in (alone, together)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from array import array
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import pytest
@@ -11,13 +13,17 @@ import pytest
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.engine import facts
-from pulsarscope.engine.row_batch import Closed
+from pulsarscope.engine.column_rows import OrderedKeys
+from pulsarscope.engine.ordering import REPORTED, RowKey
+from pulsarscope.engine.parallel.channel import facts_in_order, pack_facts
+from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
 from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.model.findings import SESSION
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import rows
+from tests.scenarios.both_readers import reader
 from tests.scenarios.dialogue import dissector_with
 
 MADE: list[str] = []
@@ -99,6 +105,43 @@ def test_a_connection_that_has_ended_leaves_nothing_to_the_collector() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+class OrderedFrames:
+    """Ordered rows with the keys of some places."""
+
+    def __init__(self, keys: list[RowKey]) -> None:
+        self._keys = keys
+
+    def keys(self, _index_of: dict[str, int], *, exchanges: bool) -> bytes:
+        assert not exchanges
+        return array("q", chain.from_iterable(self._keys)).tobytes()
+
+
+@pytest.mark.parametrize("odd", [None, "\udc80", 1 << 70])
+def test_facts_of_frames_in_columns_get_the_places_that_those_of_rows_get(odd: object) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    places: list[RowKey] = [(1 << 40 | number // 3, number % 7) for number in range(100)]
+    collected: dict[str, list[KeyedFact]] = {}
+    for mode in ("off", "require"):
+        facts: list[PackedFacts] = []
+        dissector = dissector_with(Rules({}, (Named,), (KeyRule("topics", 10, nothing),)))
+        engine = RuleEngine([dissector], {}, {}, collect=facts.append)
+        for phase in (0, REPORTED):
+            engine.phase = phase
+            for row in (7, 199, 8, 8, 0):
+                topic = odd if isinstance(odd, str) and row == 199 else f"t{row}"
+                where = Where(None, 0, row, 1, odd if isinstance(odd, int) and row == 199 else row, "0:1")
+                engine.emit_fact_of((row, row % 3), engine.facts.names[0], topic, Fact(where, "sent", {}))
+            of_rows = [place for place in places for _ in range(2)] if mode == "off" else OrderedKeys(OrderedFrames(places), {})
+            with reader(mode):
+                engine._give(of_rows, 200)
+        assert engine.key == places[-1]
+        assert any(isinstance(some, bytes) for some in facts) == (mode == "require" and odd is None)
+        with reader("off"):
+            collected[mode] = [*facts_in_order(pack_facts(facts))]
+    assert len(collected["off"]) == 10
+    assert collected["off"] == collected["require"]
 
 
 def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ class ParallelRun(Totals):
             yield result
             result = process.answer()
 
-    def _conclude(self, facts: list[KeyedFact]) -> RowBatch:
+    def _conclude(self, facts: Sequence[KeyedFact]) -> RowBatch:
         """Return the findings that facts bring about before the end of the run."""
         return self._prepared(self._engine.add_facts(facts))
 

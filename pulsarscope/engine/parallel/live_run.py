@@ -84,5 +84,5 @@ class LiveRun(ParallelRun):
         if self._settled:
             self._room.release()
 
-    def _conclude(self, facts: list[KeyedFact]) -> RowBatch:
+    def _conclude(self, facts: Sequence[KeyedFact]) -> RowBatch:
         return self._prepared(self._engine.add_facts(facts, self._settled))

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
 from typing import Any
 
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.parallel.channel import PackedKeys, unpack_facts, unpack_keys
+from pulsarscope.engine.parallel.channel import SentKeys, facts_in_order, unpack_keys
 from pulsarscope.engine.parallel.worker import Result
-from pulsarscope.engine.row_batch import KeyedFact, RowBatch
+from pulsarscope.engine.row_batch import KeyedFact, PackedFacts, RowBatch
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import each_line
-
-_place_of = itemgetter(5)
 
 Answer = Callable[[], Result]
 """Gives the next result of a process."""
 
-Conclude = Callable[[list[KeyedFact]], RowBatch]
+Conclude = Callable[[Sequence[KeyedFact]], RowBatch]
 """Gives what the facts of all processes bring about, with keys, when the part ends."""
 
 
 class _Portion:
     """Rows of a process that came together, with their keys."""
 
-    def __init__(self, keys: PackedKeys, batch: RowBatch) -> None:
+    def __init__(self, keys: SentKeys, batch: RowBatch) -> None:
         self.packed = keys
         self.keys = unpack_keys(keys)
         self.values: Any = batch.rows if batch.prepared is None else batch.prepared
@@ -47,7 +44,7 @@ _Span = tuple[_Portion, int, int]
 class _Stream:
     """The share of one process in the part: the batch at hand, of which the first rows are taken already."""
 
-    def __init__(self, answer: Answer, facts: list[KeyedFact]) -> None:
+    def __init__(self, answer: Answer, facts: list[PackedFacts]) -> None:
         self._answer = answer
         self._facts = facts
         self._receive()
@@ -57,7 +54,7 @@ class _Stream:
         result = self._answer()
         self.batch, self.ends, self.start = result.batch, result.ends, 0
         self.portion = _Portion(result.keys, result.batch)
-        self._facts += unpack_facts(result.facts)
+        self._facts += result.facts
 
     def stop(self, bound: RowKey | None) -> int:
         """Return behind which of the rows at hand the bound lies."""
@@ -78,7 +75,7 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
         conclude: called when all facts are there.
         join: makes of what rows were prepared to what they become together; None: they are rows.
     """
-    facts: list[KeyedFact] = []
+    facts: list[PackedFacts] = []
     streams = [_Stream(answer, facts) for answer in answers]
     more = True
     while more:
@@ -89,7 +86,7 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
         spans = [(stream.portion, stream.start, stop) for stream, stop in zip(streams, stops, strict=True)]
         progress = streams[0].batch
         if not more:
-            last = conclude(sorted(facts, key=_place_of))
+            last = conclude(facts_in_order(facts))
             spans.append((_Portion(last.keys, last), 0, len(last.keys)))
         values = _in_order([span for span in spans if span[1] < span[2]])
         yield RowBatch(

@@ -18,9 +18,9 @@ from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.parallel.channel import PackedFacts, PackedKeys, pack_facts, pack_keys, receive, send, unpack
+from pulsarscope.engine.parallel.channel import SentKeys, pack_facts, pack_keys, receive, send, unpack
 from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
-from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
+from pulsarscope.engine.row_batch import PackedFacts, RowBatch, Totals
 from pulsarscope.engine.stalls import stall_warnings
 from pulsarscope.model.errors import PulsarscopeError, internal_error
 from pulsarscope.model.records import FrameRow, Row
@@ -67,11 +67,11 @@ class Result(msgspec.Struct):
     """Rows of one part of a run, in order, and what they add to the run."""
 
     batch: RowBatch
-    keys: PackedKeys
+    keys: SentKeys
     """Those of the rows."""
     ends: bool
     """The part ends with them."""
-    facts: PackedFacts
+    facts: list[PackedFacts]
     packets: int
     connections: int
     severities: Counter[str]
@@ -135,7 +135,7 @@ class Decode(msgspec.Struct, frozen=True):
 
     def __call__(self) -> Iterator[Result | Finished]:
         """Give at least one answer for each part of the run."""
-        facts: list[KeyedFact] = []
+        facts: list[PackedFacts] = []
         totals = Totals()
         options = self.options
         if self.prepare is None or not self.prepare.takes_columns:
@@ -158,7 +158,7 @@ class Decode(msgspec.Struct, frozen=True):
             yield self._result(engine, totals, waiting or RowBatch([], 0, 0, 0), facts, ends=True)
         yield Finished({}, {}) if self.prepare is not None else Finished({**engine.endpoints}, {**engine.dissector_of})
 
-    def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Result:
+    def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[PackedFacts], *, ends: bool) -> Result:
         """Return a batch with what there is since the last one."""
         counts = totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented
         keys, batch.keys = pack_keys(batch.keys), ()

@@ -3,12 +3,15 @@ from __future__ import annotations
 import fcntl
 import io
 import os
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
+import msgspec
 import pytest
 
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.parallel.channel import pack_facts, pack_keys, receive, send, unpack, unpack_facts, unpack_keys, widen
+from pulsarscope.engine.parallel.channel import facts_in_order, pack_facts, pack_keys, receive, send, unpack, unpack_keys, widen
 from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.records import FrameRow, RawFrame
 
@@ -42,16 +45,42 @@ def test_rows_of_a_hex_view_travel() -> None:
 def test_facts_come_as_they_went(key: str, time: int, place: RowKey) -> None:
     facts: list[KeyedFact] = [(0, key, b"\x00packed", time, False, place), (3, "", b"", 1, True, (0, 0))]
     pipe = io.BytesIO()
-    send(pipe, pack_facts(facts))
+    send(pipe, pack_facts([facts]))
     pipe.seek(0)
-    assert unpack_facts(unpack(receive(pipe) or b"")) == facts
+    assert [*facts_in_order(unpack(receive(pipe) or b""))] == sorted(facts, key=itemgetter(5))
+
+
+@pytest.mark.parametrize("bring", [[], [2], [0, 1, 2], [2, 0, 2]])
+def test_facts_of_several_processes_come_in_the_order_of_their_places(bring: list[int]) -> None:
+    every: list[list[KeyedFact]] = [
+        [
+            (1, "of the first", b"", 300, False, (5, 2, 1)),
+            (1, "behind it", b"", -1, True, (5, 2, 1, 7)),
+            (70_000, "k" * 40, b"p" * 70_000, 1, False, (9, 2, 3)),
+        ],
+        [(300, "between", b"p" * 300, -(1 << 40), False, (5, 2, 1, 1 << 62)), (1, "before", b"", -300, False, (4, 1 << 40, -1))],
+        [(1, f"one of many {number}", b"", number << 20, not number % 3, (number // 4, 7, number)) for number in range(70_000)],
+    ]
+    chosen = [every[number] for number in bring]
+    found = facts_in_order([*chain.from_iterable(pack_facts([facts]) for facts in chosen)])
+    want = sorted(chain.from_iterable(chosen), key=itemgetter(5))
+    assert len(found) == len(want)
+    assert [*found] == want
+
+
+def test_what_are_no_packed_facts_is_not_taken_for_some() -> None:
+    (packed,) = pack_facts([[(1, "key", b"packed", 3, False, (5, 2, 1))]])
+    assert isinstance(packed, bytes)
+    for wrong in (packed[:-1], packed + b"\0", packed.replace(b"\xc2", b"\xc0"), b"\xa1"):
+        with pytest.raises(msgspec.DecodeError):
+            facts_in_order([packed, wrong])
 
 
 def test_facts_that_are_sent_are_kept_as_they_were() -> None:
     facts: list[KeyedFact] = [(0, "\udc80", b"", 1, True, (0, 0))]
-    packed = pack_facts(facts)
+    packed = pack_facts([facts])
     facts.clear()
-    assert unpack_facts(packed) == [(0, "\udc80", b"", 1, True, (0, 0))]
+    assert [*facts_in_order(packed)] == [(0, "\udc80", b"", 1, True, (0, 0))]
 
 
 @pytest.mark.parametrize(

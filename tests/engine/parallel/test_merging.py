@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +21,7 @@ from pulsarscope.model.platform import load_native
 
 
 def result(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Result:
-    return Result(RowBatch(rows, 3, 70, 9, rows), keys, ends, facts, 0, 0, Counter(), False, False)
+    return Result(RowBatch(rows, 3, 70, 9, rows), keys, ends, [facts], 0, 0, Counter(), False, False)
 
 
 def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
@@ -48,8 +49,8 @@ def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], fo
     answers = [iter(results(some, cuts, number)).__next__ for number, (some, cuts) in enumerate(own)]
     heard: list[list[KeyedFact]] = []
 
-    def conclude(facts: list[KeyedFact]) -> RowBatch:
-        heard.append(facts)
+    def conclude(facts: Sequence[KeyedFact]) -> RowBatch:
+        heard.append([*facts])
         return RowBatch([(key, 99) for key in sorted(found)], 0, 0, 0, [(key, 99) for key in sorted(found)], sorted(found))
 
     batches = list(merged(answers, conclude, list if prepared else None))

@@ -1,0 +1,233 @@
+//! Facts of several processes, packed as they came, in the order of their places: without an object of Python for each.
+
+use std::borrow::Cow;
+
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::pending::UndecidedFacts;
+use crate::segments::packed as packed_number;
+use crate::{caught, pack};
+
+/// Numbers of the longest place of a fact.
+const PLACE_MAX: usize = 4;
+
+/// Where bytes of a buffer begin and end.
+type Range = (u32, u32);
+
+struct PlacedFact {
+    place: [i64; PLACE_MAX],
+    numbers: usize,
+    rule: i64,
+    buffer: usize,
+    key: Range,
+    packed: Range,
+    time: i64,
+    decides: bool,
+}
+
+impl PlacedFact {
+    fn place(&self) -> &[i64] {
+        &self.place[..self.numbers]
+    }
+}
+
+#[pyclass(sequence, frozen, module = "pulsarscope_native")]
+pub struct PlacedFacts {
+    buffers: Vec<Py<PyBytes>>,
+    facts: Vec<PlacedFact>,
+}
+
+impl PlacedFacts {
+    fn bytes<'a>(&'a self, py: Python<'a>, buffer: usize, range: Range) -> &'a [u8] {
+        &self.buffers[buffer].as_bytes(py)[range.0 as usize..range.1 as usize]
+    }
+
+    /// Return key, packed form and time of a fact of the rule of the one at `first` that brings no finding on its own; None for others.
+    pub fn undecided<'a>(&'a self, py: Python<'a>, at: usize, first: usize) -> Option<(&'a [u8], &'a [u8], i64)> {
+        let fact = self.facts.get(at).filter(|fact| !fact.decides && fact.rule == self.facts[first].rule)?;
+        Some((self.bytes(py, fact.buffer, fact.key), self.bytes(py, fact.buffer, fact.packed), fact.time))
+    }
+}
+
+#[pymethods]
+impl PlacedFacts {
+    /// Take what `parallel.channel.pack_facts` has made. Raises ValueError if it is anything else.
+    #[new]
+    fn new(py: Python<'_>, packed: Vec<Py<PyBytes>>) -> PyResult<Self> {
+        caught(|| {
+            let mut facts = Vec::new();
+            for (buffer, bytes) in packed.iter().enumerate() {
+                let mut reader = Reader { bytes: bytes.as_bytes(py), at: 0 };
+                let read = reader.facts(buffer, &mut facts);
+                read.filter(|_| reader.at == reader.bytes.len()).ok_or_else(|| PyValueError::new_err("no packed facts"))?;
+            }
+            facts.sort_by(|one, other| one.place().cmp(other.place()));
+            Ok(PlacedFacts { buffers: packed, facts })
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Return a fact as `engine.row_batch.KeyedFact`.
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: usize,
+    ) -> PyResult<(i64, Bound<'py, PyString>, Bound<'py, PyBytes>, i64, bool, Bound<'py, PyTuple>)> {
+        let fact = self.facts.get(index).ok_or_else(|| PyIndexError::new_err("no such fact"))?;
+        let key = PyString::from_bytes(py, self.bytes(py, fact.buffer, fact.key))?;
+        let packed = PyBytes::new(py, self.bytes(py, fact.buffer, fact.packed));
+        Ok((fact.rule, key, packed, fact.time, fact.decides, PyTuple::new(py, fact.place())?))
+    }
+}
+
+/// A fact that a row has brought about: position of the row, number of the rule of its connection, then rule, key, packed form, time, and
+/// whether it may bring a finding on its own.
+type Brought<'a> = (i64, i64, i64, Cow<'a, [u8]>, Cow<'a, [u8]>, i64, bool);
+
+/// Return a fact as `engine.rule_engine` has it among effects of rows; None for any other effect, or what has no place in 64 bits.
+fn brought_fact<'a>(effect: &Bound<'_, PyAny>, numbers: &Bound<'_, PyDict>) -> PyResult<Option<Brought<'a>>> {
+    let effect = effect.cast::<PyTuple>()?;
+    if !effect.get_borrowed_item(1)?.is_none() {
+        return Ok(None);
+    }
+    let (position, number) = effect.get_borrowed_item(0)?.extract()?;
+    let values = effect.get_borrowed_item(2)?;
+    let values = values.cast::<PyTuple>()?;
+    let (Some(rule), Ok(key), Ok(time)) = (
+        numbers.get_item(values.get_borrowed_item(0)?)?,
+        values.get_borrowed_item(1)?.cast::<PyString>()?.to_str().map(|key| key.as_bytes().to_vec()),
+        values.get_borrowed_item(3)?.extract(),
+    ) else {
+        return Ok(None);
+    };
+    let packed = values.get_borrowed_item(2)?.cast::<PyBytes>()?.as_bytes().to_vec();
+    let decides = values.get_borrowed_item(4)?.is_truthy()?;
+    Ok(Some((position, number, rule.extract()?, key.into(), packed.into(), time, decides)))
+}
+
+/// Return the facts that rows have brought about, as `parallel.channel.pack_facts` packs them, and their number.
+///
+/// `brought`: effects of rows, as `engine.rule_engine` has them; `undecided`: facts with the numbers of the rules of their connections, and
+/// their rules; `keys`: of two rows each; `made`: phase and number of the first place; `numbers`: of rules.
+/// None if an effect is no fact, or one that cannot be packed so.
+#[pyfunction]
+pub fn place_facts<'py>(
+    py: Python<'py>,
+    brought: &Bound<'py, PyList>,
+    undecided: Vec<(i64, Bound<'py, PyString>, PyRef<'py, UndecidedFacts>)>,
+    keys: &[u8],
+    made: (i64, i64),
+    numbers: &Bound<'py, PyDict>,
+) -> PyResult<Option<(Bound<'py, PyBytes>, usize)>> {
+    let mut facts: Vec<Brought> = Vec::with_capacity(brought.len());
+    for effect in brought.iter() {
+        let Some(fact) = brought_fact(&effect, numbers)? else { return Ok(None) };
+        facts.push(fact);
+    }
+    for (number, rule, some) in &undecided {
+        let Some(rule) = numbers.get_item(rule)? else { return Ok(None) };
+        let rule = rule.extract()?;
+        facts.extend(some.each().map(|(position, key, packed, time)| (position, *number, rule, key.into(), packed.into(), time, false)));
+    }
+    facts.sort_by_key(|fact| (fact.0, fact.1));
+    let mut out = vec![0xdd];
+    out.extend((facts.len() as u32).to_be_bytes());
+    for (at, (position, _, rule, key, packed, time, decides)) in (made.1..).zip(&facts) {
+        let place = usize::try_from(position / 2).ok().and_then(|place| keys.chunks_exact(16).nth(place));
+        let (Some(place), Ok(key)) = (place, std::str::from_utf8(key)) else { return Ok(None) };
+        let (order, connection) = (packed_number(place, 0), packed_number(place, 1));
+        pack::array(6, &mut out);
+        pack::number(*rule, &mut out);
+        pack::text(key, &mut out);
+        pack::bytes(packed, &mut out);
+        pack::number(*time, &mut out);
+        pack::boolean(*decides, &mut out);
+        pack::array(3, &mut out);
+        for number in [order | made.0, connection, at] {
+            pack::number(number, &mut out);
+        }
+    }
+    Ok(Some((PyBytes::new(py, &out), facts.len())))
+}
+
+/// What msgspec has written in MessagePack.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        self.at += 1;
+        self.bytes.get(self.at - 1).copied()
+    }
+
+    /// Read a big-endian number of so many bytes.
+    fn unsigned(&mut self, size: usize) -> Option<u64> {
+        let bytes = self.bytes.get(self.at..self.at + size)?;
+        self.at += size;
+        Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        match self.byte()? {
+            head @ 0..=0x7f => Some(head.into()),
+            head @ 0xcc..=0xcf => self.unsigned(1 << (head - 0xcc))?.try_into().ok(),
+            head @ 0xd0..=0xd3 => {
+                let size = 1 << (head - 0xd0);
+                let above = 64 - 8 * size as u32;
+                Some((self.unsigned(size)? << above) as i64 >> above)
+            }
+            head @ 0xe0.. => Some((head as i8).into()),
+            _ => None,
+        }
+    }
+
+    /// Read the size of an array.
+    fn array(&mut self) -> Option<usize> {
+        match self.byte()? {
+            head @ 0x90..=0x9f => Some((head & 15).into()),
+            head @ 0xdc..=0xdd => Some(self.unsigned(2 << (head - 0xdc))? as usize),
+            _ => None,
+        }
+    }
+
+    /// Read a text, or bytes.
+    fn range(&mut self) -> Option<Range> {
+        let size = match self.byte()? {
+            head @ 0xa0..=0xbf => (head & 31).into(),
+            head @ 0xd9..=0xdb => self.unsigned(1 << (head - 0xd9))? as usize,
+            head @ 0xc4..=0xc6 => self.unsigned(1 << (head - 0xc4))? as usize,
+            _ => return None,
+        };
+        let start = self.at;
+        self.at = start.checked_add(size).filter(|end| *end <= self.bytes.len())?;
+        Some((start.try_into().ok()?, self.at.try_into().ok()?))
+    }
+
+    fn facts(&mut self, buffer: usize, facts: &mut Vec<PlacedFact>) -> Option<()> {
+        for _ in 0..self.array()? {
+            if self.array()? != 6 {
+                return None;
+            }
+            let (rule, key, packed, time) = (self.number()?, self.range()?, self.range()?, self.number()?);
+            let decides = match self.byte()? {
+                0xc2 => false,
+                0xc3 => true,
+                _ => return None,
+            };
+            let numbers = self.array().filter(|numbers| *numbers <= PLACE_MAX)?;
+            let mut place = [0; PLACE_MAX];
+            for number in &mut place[..numbers] {
+                *number = self.number()?;
+            }
+            facts.push(PlacedFact { place, numbers, rule, buffer, key, packed, time, decides });
+        }
+        Some(())
+    }
+}
