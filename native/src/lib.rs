@@ -52,6 +52,7 @@ mod stretches;
 mod summaries;
 mod tables;
 mod timeline;
+mod undecided;
 mod waiting_sends;
 mod wire;
 
@@ -91,7 +92,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<row_order::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;
-    module.add_class::<pending::UndecidedFacts>()?;
+    module.add_class::<undecided::UndecidedFacts>()?;
     module.add_class::<placed_facts::PlacedFacts>()?;
     module.add_function(wrap_pyfunction!(placed_facts::place_facts, module)?)?;
     module.add_class::<pending::PendingKeys>()?;

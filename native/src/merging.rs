@@ -1,5 +1,7 @@
 //! Lines of several processes, each with a key of two numbers, put in order.
 
+use std::io::Write;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -61,8 +63,9 @@ fn end_of_line(lines: &[u8], at: usize) -> Option<usize> {
     Some(at + skipped + rest + 1)
 }
 
-fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<u8>> {
-    let mut merged = Vec::with_capacity(stretches.iter().map(|stretch| stretch.lines.len() - stretch.at).sum());
+/// Return the lines in order: parts of those of the stretches.
+fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<&[u8]>> {
+    let mut merged = Vec::new();
     loop {
         let keys = stretches.iter().enumerate().filter_map(|(number, stretch)| Some((stretch.key()?, number)));
         let mut first: Option<((i64, i64), usize)> = None;
@@ -80,7 +83,7 @@ fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<u8>> {
         };
         // Of equal keys, those of the stretch that stands first come first.
         let with = second.is_some_and(|(_, other)| number < other);
-        merged.extend_from_slice(stretches[number].take(second.map(|(key, _)| key), with)?);
+        merged.push(stretches[number].take(second.map(|(key, _)| key), with)?);
     }
 }
 
@@ -94,6 +97,14 @@ pub fn merged_lines<'py>(
     crate::caught(|| {
         let made = stretches.iter().map(|(keys, lines, start, stop)| Stretch::new(keys.as_bytes(), lines.as_bytes(), *start, *stop));
         let merged = made.collect::<Option<Vec<_>>>().and_then(merge);
-        Ok(merged.map(|lines| PyBytes::new(py, &lines)))
+        let write = |parts: Vec<&[u8]>| {
+            PyBytes::new_with(py, parts.iter().map(|part| part.len()).sum(), |mut bytes| {
+                for part in &parts {
+                    bytes.write_all(part)?;
+                }
+                Ok(())
+            })
+        };
+        merged.map(write).transpose()
     })
 }

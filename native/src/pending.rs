@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyIndexError, PyKeyError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -12,75 +12,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use crate::caught;
 use crate::ordered::Ordered;
 use crate::placed_facts::PlacedFacts;
-
-/// Facts that bring no finding on their own, packed.
-#[pyclass(sequence, frozen, module = "pulsarscope_native")]
-#[derive(Default)]
-pub struct UndecidedFacts {
-    /// Of each fact its key, and what it is packed to.
-    bytes: Vec<u8>,
-    facts: Vec<Undecided>,
-}
-
-#[derive(Clone, Copy)]
-struct Undecided {
-    position: u32,
-    time: i64,
-    key: usize,
-    packed: usize,
-    end: usize,
-}
-
-impl UndecidedFacts {
-    /// Add a fact: `write` appends its packed form to the bytes.
-    pub fn add(&mut self, position: u32, time: i64, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        let key = self.bytes.len();
-        self.bytes.extend_from_slice(name.as_bytes());
-        let packed = self.bytes.len();
-        write(&mut self.bytes);
-        self.facts.push(Undecided { position, time, key, packed, end: self.bytes.len() });
-    }
-
-    /// Return position, key, packed form and time of each fact.
-    pub fn each(&self) -> impl Iterator<Item = (i64, &[u8], &[u8], i64)> {
-        self.facts.iter().map(|fact| (fact.position.into(), self.key(fact), self.packed(fact), fact.time))
-    }
-
-    fn key(&self, fact: &Undecided) -> &[u8] {
-        &self.bytes[fact.key..fact.packed]
-    }
-
-    fn packed(&self, fact: &Undecided) -> &[u8] {
-        &self.bytes[fact.packed..fact.end]
-    }
-}
-
-#[pymethods]
-impl UndecidedFacts {
-    /// Put the facts of several into the order of their positions.
-    #[staticmethod]
-    fn merged(batches: Vec<PyRef<'_, UndecidedFacts>>) -> Self {
-        let mut made = UndecidedFacts::default();
-        for batch in batches {
-            let start = made.bytes.len();
-            made.bytes.extend_from_slice(&batch.bytes);
-            let moved = |fact: &Undecided| Undecided { key: fact.key + start, packed: fact.packed + start, end: fact.end + start, ..*fact };
-            made.facts.extend(batch.facts.iter().map(moved));
-        }
-        made.facts.sort_by_key(|fact| fact.position);
-        made
-    }
-
-    fn __len__(&self) -> usize {
-        self.facts.len()
-    }
-
-    /// Return position, key, packed form and time of a fact.
-    fn __getitem__<'py>(&self, py: Python<'py>, index: usize) -> PyResult<(u32, Bound<'py, PyString>, Bound<'py, PyBytes>, i64)> {
-        let fact = self.facts.get(index).ok_or_else(|| PyIndexError::new_err("no such fact"))?;
-        Ok((fact.position, text_of(py, self.key(fact))?, PyBytes::new(py, self.packed(fact)), fact.time))
-    }
-}
+use crate::undecided::{text_of, UndecidedFacts};
 
 enum Waiting {
     /// Facts that bring no finding on their own: packed, the latest of their times, and their number.
@@ -159,14 +91,13 @@ impl PendingKeys {
     ) -> PyResult<(usize, usize, usize)> {
         caught(|| {
             let (mut count, mut added, mut known) = (0, 0, 0);
-            for fact in facts.facts.iter().skip(start) {
-                let key: Arc<[u8]> = facts.key(fact).into();
-                let takes = size + fact.end - fact.key;
-                if added + takes > room || self.facts.get(&key).is_some() {
+            for (_, key, packed, time) in facts.each(start) {
+                let takes = size + key.len() + packed.len();
+                if added + takes > room || self.facts.get(key).is_some() {
                     break;
                 }
-                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, &key)) as usize;
-                self.facts.insert(key, Waiting::Undecided(facts.packed(fact).into(), fact.time, 1));
+                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
+                self.facts.insert(key.into(), Waiting::Undecided(packed.into(), time, 1));
                 (count, added) = (count + 1, added + takes);
             }
             Ok((count, added, known))
@@ -365,13 +296,6 @@ fn bytes_of(key: &Bound<'_, PyString>) -> PyResult<Arc<[u8]>> {
     let py = key.py();
     let bytes = key.call_method1(intern!(py, "encode"), (intern!(py, "utf-8"), intern!(py, "surrogatepass")))?;
     Ok(bytes.cast::<PyBytes>()?.as_bytes().into())
-}
-
-fn text_of<'py>(py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    match std::str::from_utf8(key) {
-        Ok(text) => Ok(PyString::new(py, text)),
-        Err(_) => PyString::from_encoded_object(&PyBytes::new(py, key), Some(c"utf-8"), Some(c"surrogatepass")),
-    }
 }
 
 /// Return the number of characters of a key.

@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::pending::UndecidedFacts;
 use crate::segments::packed as packed_number;
+use crate::undecided::UndecidedFacts;
 use crate::{caught, pack};
 
 /// Numbers of the longest place of a fact.
@@ -132,7 +132,7 @@ pub fn place_facts<'py>(
     for (number, rule, some) in &undecided {
         let Some(rule) = numbers.get_item(rule)? else { return Ok(None) };
         let rule = rule.extract()?;
-        facts.extend(some.each().map(|(position, key, packed, time)| (position, *number, rule, key.into(), packed.into(), time, false)));
+        facts.extend(some.each(0).map(|(position, key, packed, time)| (position, *number, rule, key.into(), packed.into(), time, false)));
     }
     facts.sort_by_key(|fact| (fact.0, fact.1));
     let mut out = vec![0xdd];

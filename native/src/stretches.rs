@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
 use crate::pack;
-use crate::pending::UndecidedFacts;
 use crate::tables::CommandKind;
+use crate::undecided::UndecidedFacts;
 use crate::waiting_sends::{Waiting, WaitingSends};
 
 const MILLISECOND: i64 = 1_000_000;

@@ -37,14 +37,24 @@ def widen(pipe: BinaryIO) -> None:
 
 def send(pipe: BinaryIO, message: Any) -> None:
     """Write an object."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    pipe.write(len(data).to_bytes(LENGTH_BYTES, "big"))
-    pipe.write(data)
+    send_bytes(pipe, pack(message))
+
+
+def pack(message: Any) -> bytes:
+    """Return what `unpack` takes."""
+    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
+def send_bytes(pipe: BinaryIO, *messages: bytes) -> None:
+    """Write bytes as they are, each for one call of `receive`."""
+    for data in messages:
+        pipe.write(len(data).to_bytes(LENGTH_BYTES, "big"))
+        pipe.write(data)
     pipe.flush()
 
 
 def receive(pipe: BinaryIO) -> bytes | None:
-    """Receive the next object, for `unpack`; None when the other process sends no more, or died."""
+    """Receive the next object, for `unpack`, or bytes as they were; None when the other process sends no more, or died."""
     head = pipe.read(LENGTH_BYTES)
     size = int.from_bytes(head, "big")
     data = pipe.read(size)

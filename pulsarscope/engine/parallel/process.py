@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.engine.parallel.channel import receive, send, unpack, widen
 from pulsarscope.engine.parallel.fork import Fork, may_fork
 from pulsarscope.engine.parallel.spool import Spool
-from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Raised, serve
+from pulsarscope.engine.parallel.worker import LINES_FOLLOW, OUT_OF_MEMORY, Raised, Result, serve
 from pulsarscope.model.errors import InternalError, OutputError, system_reason
 
 if TYPE_CHECKING:
@@ -81,6 +81,15 @@ class Process:
             InternalError: it had not enough memory, or there is not enough for what it answers.
             PulsarscopeError: whatever ended it.
         """
+        answer = unpack(self._received())
+        if isinstance(answer, Raised):
+            raise answer.error
+        if isinstance(answer, Result) and answer.batch.prepared is LINES_FOLLOW:
+            answer.batch.prepared = self._received()
+        return answer
+
+    def _received(self) -> bytes:
+        """Return the next message. Raises OutputError and InternalError as `answer`."""
         data = self._spool.get()
         if data is None:
             code = self._process.wait()
@@ -88,10 +97,7 @@ class Process:
                 raise InternalError("not enough memory for the answer of a decoding process; the output is not complete")
             message = f"one of the decoding processes {_end(code)}; the output is not complete"
             raise InternalError(message) if code == OUT_OF_MEMORY else OutputError(message)
-        answer = unpack(data)
-        if isinstance(answer, Raised):
-            raise answer.error
-        return answer
+        return data
 
     def _read(self) -> None:
         pipe: Any = self._process.stdout

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.parallel.channel import SentKeys, pack_facts, pack_keys, receive, send, unpack
+from pulsarscope.engine.parallel.channel import SentKeys, pack, pack_facts, pack_keys, receive, send, send_bytes, unpack
 from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import PackedFacts, RowBatch, Totals
 from pulsarscope.engine.stalls import stall_warnings
@@ -30,6 +30,10 @@ FramePlace = tuple[int | None, int | None, int | None]
 
 OUT_OF_MEMORY = 77
 """Exit code of a process that had not enough memory."""
+
+
+LINES_FOLLOW = ...
+"""In the place of what rows were prepared to: that follows in a message of its own."""
 
 
 class Raised(msgspec.Struct, frozen=True):
@@ -182,6 +186,16 @@ class Decode(msgspec.Struct, frozen=True):
         return result
 
 
+def _send(answers: BinaryIO, answer: Any) -> None:
+    """Send an answer, and lines in it behind it: pickled, they would be copied twice."""
+    lines = answer.batch.prepared if isinstance(answer, Result) else None
+    if isinstance(lines, bytes):
+        answer.batch.prepared = LINES_FOLLOW
+        send_bytes(answers, pack(answer), lines)
+    else:
+        send(answers, answer)
+
+
 def _show_warning(message: Warning | str, *_: object) -> None:
     sys.stderr.write(f"pulsarscope: {message}\n")
 
@@ -196,7 +210,7 @@ def serve() -> None:
         with stall_warnings():
             while (task := receive(tasks)) is not None:
                 for answer in unpack(task)():
-                    send(answers, answer)
+                    _send(answers, answer)
     except BrokenPipeError:
         os._exit(0)
     except MemoryError:
