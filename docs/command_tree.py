@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.fields import catalogue
 from pulsarscope.cli.help import TOPICS

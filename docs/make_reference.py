@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import pulsarscope
 from pulsarscope.api import capture
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.model.records import ROWS, columns
 

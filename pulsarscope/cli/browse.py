@@ -11,8 +11,8 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.indexes import find_index, index_keeper
@@ -42,7 +42,7 @@ class BrowseRequest(CommandRequest, frozen=True, kw_only=True):
     filter: FilterOption = None
     show_secrets: SecretsOption = False
     no_color: NoColorOption = False
-    index: Annotated[bool, typer.Option("--index", help="Keep the index beside the capture, as FILE.psidx, not in the cache.")] = False
+    index: Annotated[bool, option("--index", help="Keep the index beside the capture, as FILE.psidx, not in the cache.")] = False
     reading: ReadOptions = ReadOptions()
 
 

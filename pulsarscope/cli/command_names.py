@@ -1,5 +1,8 @@
 """The commands of the command line."""
 
+from importlib import import_module
+from typing import Any
+
 COMMANDS = {
     "decode": "Show captures frame by frame.",
     "messages": "Show the messages that applications sent and received.",
@@ -24,3 +27,8 @@ COMMANDS = {
     "selftest": "Check this installation against the bundled captures.",
 }
 """Name of a command, which is also that of its module and function -> the first line of its help."""
+
+
+def function_of(name: str) -> Any:
+    """Return the function of a command; its module is imported."""
+    return getattr(import_module(f".{name}", __package__), name)

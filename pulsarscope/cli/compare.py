@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-import typer
 
 from pulsarscope.analysis.comparison import ComparedRun, Comparison
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import argument, option
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.options import CommandRequest, ReportFormatOption, ReportRequest, VerdictOption
@@ -36,12 +36,12 @@ PAGE_ROWS = 300
 class CompareRequest(ReportRequest, frozen=True, kw_only=True):
     """Options of `compare`."""
 
-    before: Annotated[str, typer.Argument(metavar="A", help="The capture, folder or pattern before the change.", show_default=False)]
-    after: Annotated[str, typer.Argument(metavar="B", help="The one after the change.", show_default=False)]
+    before: Annotated[str, argument(metavar="A", help="The capture, folder or pattern before the change.", show_default=False)]
+    after: Annotated[str, argument(metavar="B", help="The one after the change.", show_default=False)]
     format: ReportFormatOption = None
     fail_on: Annotated[
         Literal["regression", "never"],
-        typer.Option("--fail-on", help="Exit with code 1 if something got slower, or there are more errors or warnings."),
+        option("--fail-on", help="Exit with code 1 if something got slower, or there are more errors or warnings."),
     ] = "never"
     quiet: VerdictOption = False
 

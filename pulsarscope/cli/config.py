@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.configured_options import configurable, configured, read_files
+from pulsarscope.cli.declarations import argument, option
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import CommandRequest, NoColorOption, ProfileOption
+from pulsarscope.cli.options import CommandRequest, NoColorOption
 from pulsarscope.cli.reports import report_options
+from pulsarscope.cli.typer_commands import ProfileOption
 from pulsarscope.inputs.config_files import ConfigFile, Setting
 from pulsarscope.inputs.config_paths import config_paths
 from pulsarscope.model.errors import UsageError
@@ -27,8 +27,8 @@ DEFAULT = "default"
 class ConfigRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `config`."""
 
-    command: Annotated[str | None, typer.Argument(metavar="COMMAND", help="All options of this command.", show_default=False)] = None
-    show: Annotated[bool, typer.Option("--show", help="Show the options that are set, with the place that sets each.")] = False
+    command: Annotated[str | None, argument(metavar="COMMAND", help="All options of this command.", show_default=False)] = None
+    show: Annotated[bool, option("--show", help="Show the options that are set, with the place that sets each.")] = False
     no_color: NoColorOption = False
     profile: ProfileOption = None
 
@@ -76,7 +76,7 @@ def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
 
 def _lines(files: Sequence[ConfigFile], commands: Sequence[str], profile: str | None) -> Iterator[_Line]:
     """Yield the options that are set, by command. Raises UsageError for an option that no command has."""
-    from pulsarscope.cli import command_of
+    from pulsarscope.cli.typer_commands import command_of
 
     unknown: dict[str, Setting] | None = None
     known: set[str] = set()
@@ -84,17 +84,17 @@ def _lines(files: Sequence[ConfigFile], commands: Sequence[str], profile: str | 
         command = command_of(name)
         found, others = configured(command, name, files, profile)
         known.update(configurable(command))
-        unknown = others if unknown is None else {option: setting for option, setting in unknown.items() if option in others}
-        for option, parameter in configurable(command).items():
+        unknown = others if unknown is None else {name: setting for name, setting in unknown.items() if name in others}
+        for own, parameter in configurable(command).items():
             if parameter.name in found:
                 value, setting = found[parameter.name]
-                yield _Line(name, option, _text(value), setting.origin)
-    for option, setting in (unknown or {}).items():
-        raise UsageError(f'{setting.origin}: no command has the option "{escape(option)}"{hint_for(option, sorted(known), "see --help")}')
+                yield _Line(name, own, _text(value), setting.origin)
+    for other, setting in (unknown or {}).items():
+        raise UsageError(f'{setting.origin}: no command has the option "{escape(other)}"{hint_for(other, sorted(known), "see --help")}')
 
 
 def _defaults(command: str, lines: Sequence[_Line]) -> list[_Line]:
-    from pulsarscope.cli import command_of
+    from pulsarscope.cli.typer_commands import command_of
 
     given = {line.option for line in lines if line.command == command}
     options = configurable(command_of(command))

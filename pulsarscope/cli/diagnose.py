@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-import typer
 
 from pulsarscope import __version__
 from pulsarscope.analysis.baseline import Baseline
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.exit_codes import exit_code, failing_severities, findings_exit_code
 from pulsarscope.cli.growing_input import check_growing
 from pulsarscope.cli.options import (
@@ -55,16 +55,14 @@ class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
     files: Files
     format: Annotated[
         Literal["json", "ndjson", "sarif", "junit"] | None,
-        typer.Option("--format", "-f", help="Write the report for programs instead of text."),
+        option("--format", "-f", help="Write the report for programs instead of text."),
     ] = None
     filter: Annotated[str | None, filter_option("severity == error")] = None
     show_secrets: SecretsOption = False
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N kinds of findings; 10 by default.")] = (
-        None
-    )
+    limit: Annotated[int | None, option("--limit", min=1, metavar="N", help="Show at most N kinds of findings; 10 by default.")] = None
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="FILE", help="Leave out the findings in this file, a diagnosis in --format json."),
+        option("--baseline", metavar="FILE", help="Leave out the findings in this file, a diagnosis in --format json."),
     ] = None
     follow_file: FollowReportOption = False
     redact: RedactRowsOption = False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.options import (
     NEVER,
     CommandRequest,
@@ -29,21 +28,19 @@ class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
     out: OutOption = None
     kinds: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--records", metavar="KIND,...", help="Record kinds to search; by default frame with -Y, else connection.", show_default=False
         ),
     ] = None
-    context: Annotated[bool, typer.Option("--context", help="Include the packets that open and close the connections.")] = False
+    context: Annotated[bool, option("--context", help="Include the packets that open and close the connections.")] = False
     findings: Annotated[
         bool,
-        typer.Option(
-            "--findings", help="Also run the rules, and put their findings into comments; implied by --records finding and --fail-on."
-        ),
+        option("--findings", help="Also run the rules, and put their findings into comments; implied by --records finding and --fail-on."),
     ] = False
     redact: RedactOption = False
     mask_key: RedactKeyOption = None
     limit: LimitOption = None
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress, warnings and the summary.")] = False
+    quiet: Annotated[bool, option("-q", "--quiet", help="Omit progress, warnings and the summary.")] = False
     fail_on: FailOnOption = NEVER
     jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()

@@ -11,9 +11,9 @@ from textwrap import wrap
 from typing import Annotated
 
 import msgspec
-import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import argument
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, ListFormatOption, OutOption
 from pulsarscope.filter import Catalogue
@@ -39,7 +39,7 @@ VALUES_SHOWN = 8
 class FieldsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `fields`."""
 
-    prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names with this prefix.", show_default=False)] = None
+    prefix: Annotated[str | None, argument(metavar="PREFIX", help="Only names with this prefix.", show_default=False)] = None
     format: ListFormatOption = None
     out: OutOption = None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import argument, option
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, NoColorOption, OutOption, ReportFormatOption
 from pulsarscope.cli.reports import report_options
@@ -21,9 +21,9 @@ SeverityName = Literal["error", "warning", "note"]
 class FindingsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `findings`."""
 
-    code: Annotated[str | None, typer.Argument(metavar="CODE", help="Everything about this finding.", show_default=False)] = None
-    layer: Annotated[LayerName | None, typer.Option("--layer", help="Only findings of this layer.")] = None
-    severity: Annotated[SeverityName | None, typer.Option("--severity", help="Only findings of this severity.")] = None
+    code: Annotated[str | None, argument(metavar="CODE", help="Everything about this finding.", show_default=False)] = None
+    layer: Annotated[LayerName | None, option("--layer", help="Only findings of this layer.")] = None
+    severity: Annotated[SeverityName | None, option("--severity", help="Only findings of this severity.")] = None
     format: ReportFormatOption = None
     out: OutOption = None
     no_color: NoColorOption = False

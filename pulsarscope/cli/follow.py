@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-import typer
 
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.options import (
     CommandRequest,
     Files,
@@ -34,16 +34,16 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     files: Files
     connection: Annotated[
         str | None,
-        typer.Option("--connection", metavar="NAME", help="Its first packet, as in 17 for #17, or FILE:PACKET for #FILE:PACKET."),
+        option("--connection", metavar="NAME", help="Its first packet, as in 17 for #17, or FILE:PACKET for #FILE:PACKET."),
     ] = None
-    producer: Annotated[str | None, typer.Option("--producer", metavar="NAME", help="Producer name; includes its deliveries.")] = None
-    consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="Consumer id, name or subscription.")] = None
-    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Topic; its last part is enough where that is unique.")] = None
+    producer: Annotated[str | None, option("--producer", metavar="NAME", help="Producer name; includes its deliveries.")] = None
+    consumer: Annotated[str | None, option("--consumer", metavar="ID", help="Consumer id, name or subscription.")] = None
+    topic: Annotated[str | None, option("--topic", metavar="T", help="Topic; its last part is enough where that is unique.")] = None
     message: Annotated[
         str | None,
-        typer.Option("--message", metavar="ID", help="LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET."),
+        option("--message", metavar="ID", help="LEDGER:ENTRY or LEDGER:ENTRY:BATCH; of a log of Kafka 0.7, TOPIC-PARTITION@OFFSET."),
     ] = None
-    txn: Annotated[str | None, typer.Option("--txn", metavar="MOST:LEAST", help="The two numbers of a transaction id.")] = None
+    txn: Annotated[str | None, option("--txn", metavar="MOST:LEAST", help="The two numbers of a transaction id.")] = None
     filter: FilterOption = None
     format: RowFormatOption = None
     out: OutOption = None

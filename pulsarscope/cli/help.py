@@ -12,6 +12,7 @@ import typer
 
 from pulsarscope.cli.command_names import COMMANDS
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import argument
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, NoColorOption
 from pulsarscope.model.errors import UsageError
@@ -49,7 +50,7 @@ WIDTH_MAX = 110
 class HelpRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `help`."""
 
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="A topic, or a command.", show_default=False)] = None
+    topic: Annotated[str | None, argument(metavar="TOPIC", help="A topic, or a command.", show_default=False)] = None
     no_color: NoColorOption = False
 
 
@@ -94,7 +95,7 @@ def _list(folder: Path) -> str:
 
 
 def _help_of(command: str) -> str:
-    from pulsarscope.cli import app
+    from pulsarscope.cli.application import app
 
     group: Any = typer.main.get_command(app)
     _, found, _ = group.resolve_command(group.make_context("pulsarscope", [command], resilient_parsing=True), [command])

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
 from pulsarscope.cli.command_output import run_with_output
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
@@ -35,9 +35,9 @@ class IndexRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `index`."""
 
     files: Files
-    beside: Annotated[bool, typer.Option("--beside", help="Keep it beside the capture, as FILE.psidx, not in the cache.")] = False
+    beside: Annotated[bool, option("--beside", help="Keep it beside the capture, as FILE.psidx, not in the cache.")] = False
     into: Annotated[
-        str | None, typer.Option("--into", metavar="DIR", help="Keep it in this folder, the indexLocation of Spark's data source.")
+        str | None, option("--into", metavar="DIR", help="Keep it in this folder, the indexLocation of Spark's data source.")
     ] = None
     quiet: QuietOption = False
     jobs: JobsOption = 1

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 import pulsarscope
+from pulsarscope.cli.declarations import argument
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.model.errors import PulsarscopeError, UsageError
@@ -51,7 +51,7 @@ class McpRequest(CommandRequest, frozen=True, kw_only=True):
 
     folders: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FOLDER...]", help="Folders whose captures may be read; by default the current one.", show_default=False),
+        argument(metavar="[FOLDER...]", help="Folders whose captures may be read; by default the current one.", show_default=False),
     ] = None
 
 

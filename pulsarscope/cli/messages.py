@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-import typer
 
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
 from pulsarscope.cli.options import (
     Files,
@@ -36,7 +36,7 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
     records: str = MessageRow.kind
     once: bool = True
     files: Files
-    payload: Annotated[PayloadForm | None, typer.Option("--payload", help="Include the payloads.")] = None
+    payload: Annotated[PayloadForm | None, option("--payload", help="Include the payloads.")] = None
     filter: Annotated[str | None, filter_option("payload_size > 1KB")] = None
     tail: TailOption = None
     follow_file: FollowFileOption = False
@@ -44,7 +44,7 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
     hexdump: HexDumpOption = False
     export: Annotated[
         str | None,
-        typer.Option("--export", metavar="DIR", help="Write each payload to a file of this new folder, and a list of the messages."),
+        option("--export", metavar="DIR", help="Write each payload to a file of this new folder, and a list of the messages."),
     ] = None
     redact: RedactRowsOption = False
     mask_key: RedactKeyOption = None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-import typer
 
+from pulsarscope.cli.declarations import argument, option
 from pulsarscope.cli.options import NEVER, CommandRequest, FailOnOption, PayloadOption, ReadOptions, RecordsOption, SecretsOption
 from pulsarscope.cli.read_options import engine_options, record_kinds
 from pulsarscope.model.errors import UsageError
@@ -20,15 +20,15 @@ class SparkOptions(msgspec.Struct, frozen=True):
     """Options of Spark."""
 
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark master, or a Connect server (sc://); this machine by default.")
+        str | None, option("--master", metavar="URL", help="Spark master, or a Connect server (sc://); this machine by default.")
     ] = None
-    partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Number of tasks that decode.")] = None
+    partitions: Annotated[int | None, option("--partitions", min=1, metavar="N", help="Number of tasks that decode.")] = None
     split: Annotated[
-        str | None, typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
+        str | None, option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
     ] = None
-    settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")] = None
-    explain: Annotated[bool, typer.Option("--explain", help="Print the plan and its estimated cost, and exit.")] = False
-    check: Annotated[bool, typer.Option("--check", help="Check that all requirements are met, and exit.")] = False
+    settings: Annotated[list[str] | None, option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")] = None
+    explain: Annotated[bool, option("--explain", help="Print the plan and its estimated cost, and exit.")] = False
+    check: Annotated[bool, option("--check", help="Check that all requirements are met, and exit.")] = False
 
 
 class WatchOptions(msgspec.Struct, frozen=True):
@@ -36,28 +36,26 @@ class WatchOptions(msgspec.Struct, frozen=True):
 
     watch: Annotated[
         str | None,
-        typer.Option("--watch", metavar="DIR", help="Decode the rotated captures that land in a folder, until Ctrl-C."),
+        option("--watch", metavar="DIR", help="Decode the rotated captures that land in a folder, until Ctrl-C."),
     ] = None
     checkpoint: Annotated[
         str | None,
-        typer.Option("--checkpoint", metavar="DIR", help="With --watch, --incremental: folder of the state to resume from."),
+        option("--checkpoint", metavar="DIR", help="With --watch, --incremental: folder of the state to resume from."),
     ] = None
     incremental: Annotated[
         bool,
-        typer.Option("--incremental", help="Decode the captures that the tables do not have yet; needs --checkpoint."),
+        option("--incremental", help="Decode the captures that the tables do not have yet; needs --checkpoint."),
     ] = False
-    every: Annotated[
-        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between checks for new captures.")
-    ] = 60
+    every: Annotated[float, option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between checks for new captures.")] = 60
     settle: Annotated[
         float,
-        typer.Option(
+        option(
             "--settle", min=0, metavar="SECONDS", help="With --watch, --incremental: time without changes after which a file is complete."
         ),
     ] = 60
     finish: Annotated[
         bool,
-        typer.Option("--finish", help="With --watch, --incremental: decode the captures that are there, close all connections, and exit."),
+        option("--finish", help="With --watch, --incremental: decode the captures that are there, close all connections, and exit."),
     ] = False
 
 
@@ -66,31 +64,29 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
 
     files: Annotated[
         list[str],
-        typer.Argument(
+        argument(
             metavar="FILE",
             help="Captures: pcap or pcapng, plain or compressed; folders, patterns, or URIs (s3://, gs://, hdfs://).",
             show_default=False,
         ),
     ] = []  # noqa: RUF012 - each request gets a list of its own
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="New folder, or URI, for a table of each kind.")] = None
+    out: Annotated[str | None, option("-o", "--output", metavar="DIR", help="New folder, or URI, for a table of each kind.")] = None
     records: RecordsOption = "all"
     format: Annotated[
         Literal["parquet", "json", "delta", "iceberg"],
-        typer.Option("--format", "-f", help="Format of the tables; delta and iceberg need packages of Spark."),
+        option("--format", "-f", help="Format of the tables; delta and iceberg need packages of Spark."),
     ] = "parquet"
     partition_by: Annotated[
         str,
-        typer.Option(
-            "--partition-by", metavar="date,source", help="Folders of tables by day (UTC), by vantage point, or by both in this order."
-        ),
+        option("--partition-by", metavar="date,source", help="Folders of tables by day (UTC), by vantage point, or by both in this order."),
     ] = ""
     payload: PayloadOption = None
     show_secrets: SecretsOption = False
     compact: Annotated[
         str | None,
-        typer.Option("--compact", metavar="DIR", help="Merge the small files of such tables into large ones, sorted by time, and exit."),
+        option("--compact", metavar="DIR", help="Merge the small files of such tables into large ones, sorted by time, and exit."),
     ] = None
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress and the summary.")] = False
+    quiet: Annotated[bool, option("-q", "--quiet", help="Omit progress and the summary.")] = False
     fail_on: FailOnOption = NEVER
     reading: ReadOptions = ReadOptions()
     watching: WatchOptions = WatchOptions()

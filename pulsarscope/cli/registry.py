@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import argument, option
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption
 from pulsarscope.cli.read_options import choose
@@ -27,7 +26,7 @@ class RegistryRequest(CommandRequest, frozen=True, kw_only=True):
 
     files: Annotated[
         list[str],
-        typer.Argument(
+        argument(
             metavar="FILE...",
             help="PATH<tab>VALUE lines, a session of zkCli, JSON, or the server's snapshot and logs of transactions, or its folder; plain, "
             "Snappy, .gz or .zst; - for standard input.",
@@ -36,7 +35,7 @@ class RegistryRequest(CommandRequest, frozen=True, kw_only=True):
     ]
     by: Annotated[
         str | None,
-        typer.Option("--by", metavar="SECTION,...", help="Sections: brokers, topics, consumers, partitions, other, notes; all by default."),
+        option("--by", metavar="SECTION,...", help="Sections: brokers, topics, consumers, partitions, other, notes; all by default."),
     ] = None
     format: ListFormatOption = None
     out: OutOption = None

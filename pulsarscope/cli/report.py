@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.overview import FIRST_INTERVAL, Overview
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
@@ -27,11 +26,11 @@ TABLE_ROWS = 300
 """Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
 
 AnonymizeOption = Annotated[
-    bool, typer.Option("--anonymize", help="Show pseudonyms instead of addresses, topics and names of clients, different in each report.")
+    bool, option("--anonymize", help="Show pseudonyms instead of addresses, topics and names of clients, different in each report.")
 ]
 AnonymizeKeyOption = Annotated[
     str | None,
-    typer.Option("--anonymize-key", metavar="FILE", help="Like --anonymize, with the same pseudonyms in all reports with this key file."),
+    option("--anonymize-key", metavar="FILE", help="Like --anonymize, with the same pseudonyms in all reports with this key file."),
 ]
 
 
@@ -42,7 +41,7 @@ class ReportPageRequest(CommandRequest, frozen=True, kw_only=True):
     out: OutOption = None
     filter: Annotated[str | None, filter_option('topic matches "orders"')] = None
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help=f"Rows of each table, the busiest; {TABLE_ROWS} by default.")
+        int | None, option("--limit", min=1, metavar="N", help=f"Rows of each table, the busiest; {TABLE_ROWS} by default.")
     ] = None
     anonymize: AnonymizeOption = False
     mask_key: AnonymizeKeyOption = None

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import argument, option
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
@@ -53,15 +53,15 @@ class SqlRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `sql`."""
 
     files: Annotated[list[str], CAPTURES] = msgspec.field(default_factory=list)  # the query may be missing: it takes the last argument
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A query in the SQL of DuckDB.", show_default=False)]
+    query: Annotated[str, argument(metavar="QUERY", help="A query in the SQL of DuckDB.", show_default=False)]
     format: ListFormatOption = None
     out: OutOption = None
-    payload: Annotated[PayloadForm | None, typer.Option("--payload", help="Include the payloads of messages.")] = None
+    payload: Annotated[PayloadForm | None, option("--payload", help="Include the payloads of messages.")] = None
     show_secrets: SecretsOption = False
     no_color: NoColorOption = False
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help=f"Show at most N rows as text; {ROWS_SHOWN:,} by default.")
-    ] = None
+    limit: Annotated[int | None, option("--limit", min=1, metavar="N", help=f"Show at most N rows as text; {ROWS_SHOWN:,} by default.")] = (
+        None
+    )
     quiet: QuietOption = False
     jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()

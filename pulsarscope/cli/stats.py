@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
 from pulsarscope.analysis.sections import Sections
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.growing_input import check_growing
 from pulsarscope.cli.options import (
@@ -56,7 +56,7 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     files: Files
     by: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--by",
             metavar="SECTION,...",
             help="Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); "
@@ -66,13 +66,11 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     ] = None
     interval: Annotated[
         str | None,
-        typer.Option(
-            "--interval", metavar="TIME", help="Add a time series with intervals of this length, for example 1s; also for the backlog."
-        ),
+        option("--interval", metavar="TIME", help="Add a time series with intervals of this length, for example 1s; also for the backlog."),
     ] = None
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="FILE.svg", help="Also draw the latency percentiles of each request into this file."),
+        option("--plot", metavar="FILE.svg", help="Also draw the latency percentiles of each request into this file."),
     ] = None
     follow_file: FollowReportOption = False
     redact: RedactRowsOption = False

@@ -12,9 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.declarations import option
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.model.errors import OutputError, UsageError
@@ -40,9 +39,9 @@ class Folders(NamedTuple):
 class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `wireshark`."""
 
-    install: Annotated[bool, typer.Option("--install", help="Install the dissector and the capture program for this user.")] = False
-    remove: Annotated[bool, typer.Option("--remove", help="Remove both.")] = False
-    lua: Annotated[bool, typer.Option("--lua", help="Write the dissector to standard output, for tshark -X lua_script:FILE.")] = False
+    install: Annotated[bool, option("--install", help="Install the dissector and the capture program for this user.")] = False
+    remove: Annotated[bool, option("--remove", help="Remove both.")] = False
+    lua: Annotated[bool, option("--lua", help="Write the dissector to standard output, for tshark -X lua_script:FILE.")] = False
 
 
 def wireshark(request: WiresharkRequest) -> int:

@@ -10,6 +10,9 @@ from pathlib import Path
 CONFIG = "PULSARSCOPE_CONFIG"
 """Environment variable: the only configuration file to read, or `off` for none."""
 
+PROFILE = "PULSARSCOPE_PROFILE"
+"""Environment variable: the profile of the configuration to take defaults from."""
+
 LOCAL_NAME = ".pulsarscope.toml"
 
 

@@ -431,10 +431,10 @@ def test_a_signal_before_the_command_takes_signals_is_five_and_one_line(
     def interrupt(_name: str) -> None:
         raise KeyboardInterrupt
 
-    for name in ("command_of", "app"):
+    for place, option in (("application.command_of", "-h"), ("application.app", "-h"), ("plain_arguments.function_of", "-q")):
         with monkeypatch.context() as patched:
-            patched.setattr(f"pulsarscope.cli.{name}", interrupt if name == "command_of" else lambda **_: interrupt(""))
-            assert run(patched, "decode", "x.pcap") == 5
+            patched.setattr(f"pulsarscope.cli.{place}", interrupt if place != "application.app" else lambda **_: interrupt(""))
+            assert run(patched, "decode", "x.pcap", option) == 5
         assert capsys.readouterr().err == "pulsarscope: interrupted; there is no output\n"
 
 

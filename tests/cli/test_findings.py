@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.findings import LayerName, SeverityName
 from pulsarscope.dissect.finding_catalogue import finding_entries
 from pulsarscope.model.errors import UsageError

@@ -14,7 +14,7 @@ FORMATS = ("timeline", "ndjson", "json")
 def test_decoding_imports_nothing_that_was_not_imported_before(records: str, tmp_path: Path) -> None:
     program = f"""
 import sys
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli import decode
 import_late_modules()

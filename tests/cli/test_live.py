@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.model.errors import PulsarscopeError
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import producer

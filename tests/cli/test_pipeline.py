@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pulsarscope.capture import Inputs
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.pipeline import _split_bytes, _summary_lines, pipeline, write_tables
 from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions, spark_settings
 from pulsarscope.model.errors import OutputError, UsageError

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.inputs.private_keys import read_key_files, rsa_keys
 from pulsarscope.model.errors import UsageError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.model.errors import CaptureError, UsageError
 from tests.places import ROOT
 

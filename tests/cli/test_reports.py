@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.compare import CompareRequest, compare
 from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
 from pulsarscope.cli.progress import ProgressBar

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from docs.make_selftest import NAMES, content
-from pulsarscope.cli import app, selftest
+from pulsarscope.cli import selftest
+from pulsarscope.cli.application import app
 from pulsarscope.model.errors import InternalError, UsageError
 from tests.places import CAPTURES, ROOT
 

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.database import RecordDatabase

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.dissect.registry import finding_codes, threshold_table
 from pulsarscope.model.thresholds import MOST, VERDICT_THRESHOLDS
 from pulsarscope.protocols import make_dissectors

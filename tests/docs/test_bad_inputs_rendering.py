@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pulsarscope.cli import app
+from pulsarscope.cli.application import app
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.text import show_controls

@@ -1,0 +1,26 @@
+"""Options and arguments as commands declare them, without typer, which few command lines need (`plain_arguments`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Declaration(msgspec.Struct, frozen=True):
+    """An option, or an argument, of a command."""
+
+    names: tuple[str, ...]
+    """Names of an option as they are written; none of an argument."""
+    settings: dict[str, Any]
+    """What typer takes beside them."""
+
+
+def option(*names: str, **settings: Any) -> Any:
+    """Declare an option, as typer.Option does."""
+    return Declaration(names, settings)
+
+
+def argument(**settings: Any) -> Any:
+    """Declare an argument, as typer.Argument does."""
+    return Declaration((), settings)

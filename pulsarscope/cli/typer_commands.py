@@ -1,0 +1,122 @@
+"""Commands as typer takes them, which explains them, and what is wrong with a command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from inspect import Parameter, Signature, get_annotations
+from typing import Annotated, Any, get_args, get_type_hints
+
+import msgspec
+import typer
+
+from pulsarscope.cli.command_names import function_of
+from pulsarscope.cli.declarations import Declaration, option
+from pulsarscope.cli.options import AnyRequest, CommandRequest, answer_of
+from pulsarscope.cli.typed_command import TypedCommand
+from pulsarscope.inputs.config_paths import PROFILE, existing_paths
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def command_of(name: str) -> Any:
+    """Return a command with its options; its module is imported."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
+    single.command(name, cls=TypedCommand)(typer_command(function_of(name)))
+    return typer.main.get_command(single)
+
+
+def _configure(context: typer.Context, profile: str | None) -> str | None:
+    """Take defaults from configuration files, where there are any, before the options are read."""
+    if profile is not None or existing_paths(os.environ):
+        from pulsarscope.cli.configured_options import set_defaults  # most runs have no configuration
+
+        set_defaults(context, profile)
+    return profile
+
+
+ProfileOption = Annotated[
+    str | None,
+    option(
+        "--profile",
+        metavar="NAME",
+        envvar=PROFILE,
+        is_eager=True,
+        callback=_configure,
+        help="Take defaults from this profile of the configuration (see pulsarscope help configuration).",
+    ),
+]
+
+
+def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
+    """Return `function` as typer needs it: a parameter for each option of its request, and an exit with the code that it returns."""
+    request_class = get_type_hints(function)["request"]
+
+    @wraps(function)
+    def run(invocation: typer.Context, **values: Any) -> None:
+        if not invocation.default_map:
+            raise typer.Exit(answer(values))
+        from pulsarscope.cli.configured_options import giving_way, with_origins  # most runs have no configuration
+
+        with with_origins(invocation):
+            raise typer.Exit(answer(giving_way(values, invocation)))
+
+    def answer(values: dict[str, Any]) -> int:
+        request: AnyRequest = _struct_of(request_class, values)
+        return answer_of(function, request)
+
+    own = {parameter.name: parameter for parameter in _parameters(request_class)}
+    own.setdefault("profile", Parameter("profile", Parameter.KEYWORD_ONLY, default=None, annotation=_for_typer(ProfileOption)))
+    parameters = [Parameter("invocation", Parameter.KEYWORD_ONLY, annotation=typer.Context), *own.values()]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
+    """Yield a keyword parameter for each option that a class declares, and for those of the groups of options in it."""
+    fields = {field.name: field for field in msgspec.structs.fields(options)}
+    for name, hint in _hints(options).items():
+        if _is_option(hint):
+            yield Parameter(name, Parameter.KEYWORD_ONLY, default=_default(fields[name]), annotation=_for_typer(hint))
+        elif _is_group(hint):
+            yield from _parameters(hint)
+
+
+def _struct_of(options: type[Any], values: Mapping[str, Any]) -> Any:
+    """Return the options of a class and of its groups, with the values of its parameters."""
+    hints = _hints(options)
+    own = {name: values[name] for name, hint in hints.items() if _is_option(hint)}
+    return options(**own, **{name: _struct_of(hint, values) for name, hint in hints.items() if _is_group(hint)})
+
+
+def _hints(options: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the annotations of a class, and after them those of its bases below `CommandRequest`."""
+    hints: dict[str, Any] = {}
+    for declaring in options.__mro__:
+        if declaring in (CommandRequest, msgspec.Struct):
+            break
+        hints |= {name: hint for name, hint in get_annotations(declaring, eval_str=True).items() if name not in hints}
+    return hints
+
+
+def _for_typer(hint: Any) -> Any:
+    """Return the annotation of an option with what typer declares it by."""
+    kind, declaration = get_args(hint)
+    declare = typer.Option if declaration.names else typer.Argument
+    return Annotated[kind, declare(*declaration.names, **declaration.settings)]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.required:
+        return Parameter.empty
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _is_option(hint: Any) -> bool:
+    return isinstance(next(iter(getattr(hint, "__metadata__", ())), None), Declaration)
+
+
+def _is_group(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
