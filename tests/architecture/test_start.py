@@ -84,6 +84,7 @@ def test_a_plain_decode_imports_nothing_that_it_does_not_need(capture: str, nati
 def test_statistics_import_no_rules() -> None:
     assert not modules_after("stats", str(ROOT / "captures" / "acks-batchindex.pcap")) & {
         "csv",
+        "hashlib",
         "json",
         "tempfile",
         "pulsarscope.protocols.pulsar.rules",
