@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyString};
 
 use crate::frames::{Entry, Frame, Frames};
 use crate::row_order::{Of, OrderedRows};
@@ -18,7 +19,13 @@ pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usiz
         let connection = match of {
             Of::Row(index) => all.of_rows[*index as usize],
             Of::Frame(batch, _) => all.of_batches[*batch as usize],
+            Of::Messages(..) => continue, // no rule asks for them
         };
+        if let Of::Row(index) = of {
+            if is_message(all.rows[*index as usize].bind(py))? {
+                continue;
+            }
+        }
         let number = *numbers.entry(connection).or_insert(parts.len());
         if number == parts.len() {
             parts.push(Parts::new(py, connection));
@@ -45,6 +52,7 @@ pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usiz
                     part.append(py, all, frames, frame, 2 * place as u32)?;
                 }
             }
+            Of::Messages(..) => {}
         }
     }
     for part in &mut parts {
@@ -52,6 +60,11 @@ pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usiz
         part.end_rows(py)?;
     }
     Ok(parts.into_iter().map(|part| (all.names.names[part.connection as usize].as_str(), part.items)).collect())
+}
+
+fn is_message(row: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let kind = row.getattr_opt(intern!(row.py(), "kind"))?;
+    Ok(kind.is_some_and(|kind| kind.cast::<PyString>().is_ok_and(|kind| *kind == "message")))
 }
 
 /// The rows and stretches of one connection, and those that are not complete.

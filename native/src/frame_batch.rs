@@ -8,10 +8,12 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use crate::bodies;
 use crate::caught;
 use crate::frames::{no_such_frame, Entry, Frames, Rows, Run};
+use crate::opened_messages::OpenedMessages;
 use crate::opening::Opening;
 use crate::pieces::Places;
 use crate::reader::Reader;
 use crate::session::Known;
+use crate::tables::{Role, Value};
 
 /// Arguments of `Frames.read`: bytes, the position of the first frame, the stream offset of the bytes, pieces and ends.
 type Stream<'py> = (Bound<'py, PyBytes>, usize, i64, Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -20,7 +22,14 @@ type Stream<'py> = (Bound<'py, PyBytes>, usize, i64, Bound<'py, PyAny>, Bound<'p
 impl Frames {
     #[new]
     pub fn new(reader: Py<Reader>) -> Self {
-        Frames { reader, origins: Vec::new(), entries: Vec::new(), texts: Vec::new(), numbers: HashMap::new() }
+        Frames {
+            reader,
+            origins: Vec::new(),
+            entries: Vec::new(),
+            texts: Vec::new(),
+            numbers: HashMap::new(),
+            opened: OpenedMessages::default(),
+        }
     }
 
     fn __len__(&self) -> usize {
@@ -142,6 +151,36 @@ impl Frames {
         messages_max: i64,
     ) -> PyResult<(usize, i64)> {
         crate::opening::open(py, self, range, known, room, &opening, messages_max)
+    }
+
+    /// Return the rows of frames that Python has read.
+    fn of_python<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
+        let rows = |entry: &Entry| match entry {
+            Entry::Frame(_) => Vec::new(),
+            Entry::Rows(of_python) => of_python.rows.iter().map(|row| row.bind(py).clone()).collect(),
+        };
+        self.entries.iter().flat_map(rows).collect()
+    }
+
+    /// Return how many messages the metadata of the frames in columns name, and to how many bytes these decompress.
+    fn named_messages(&self, py: Python<'_>) -> (i64, i64) {
+        let tables = &self.reader.bind(py).get().tables;
+        let (mut messages, mut bytes) = (0i64, 0i64);
+        for entry in &self.entries {
+            let Entry::Frame(frame) = entry else { continue };
+            let parts = frame.parts();
+            let Some(range) = parts.metadata else { continue };
+            messages = messages.saturating_add(parts.numbers.messages.unwrap_or(1).max(1));
+            if parts.numbers.wrapped {
+                let visited = tables.visit(self.slice(py, frame, range), tables.metadata, |role, value| {
+                    if let (Role::UncompressedSize, Value::Number(number)) = (role, value) {
+                        bytes = bytes.saturating_add(number.max(0));
+                    }
+                });
+                debug_assert!(visited.is_some()); // the frame is plain
+            }
+        }
+        (messages, bytes)
     }
 
     /// Return the moments of all frames.

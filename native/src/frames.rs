@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::named::Named;
+use crate::opened_messages::OpenedMessages;
 use crate::padded::Padded;
 use crate::pieces::{Place, Places};
 use crate::reader::Reader;
@@ -74,6 +75,7 @@ pub struct Frames {
     pub texts: Vec<Text>,
     /// Numbers of the texts by their addresses, which are those of no other object as long as the texts are here.
     pub numbers: HashMap<usize, u32>,
+    pub opened: OpenedMessages,
 }
 
 /// Frames of a stream that are read one behind the other.

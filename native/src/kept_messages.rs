@@ -107,6 +107,8 @@ pub struct Run {
     pub shared: Shared,
     /// Entry of the first message.
     pub first: usize,
+    /// Its number among the entries that are opened beside frames.
+    pub number: usize,
     pub batch: Batch,
 }
 

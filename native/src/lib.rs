@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::type_complexity)] // what Python gets is tuples
 
+mod arrow_columns;
+mod arrow_table;
 mod bodies;
 mod by_connection;
 mod closed_connections;
@@ -15,6 +17,7 @@ mod csv;
 mod exchange_lines;
 mod flow_segments;
 mod frame_batch;
+mod frame_cells;
 mod frame_lines;
 mod frames;
 mod json;
@@ -22,11 +25,12 @@ mod kept_bytes;
 mod kept_messages;
 mod mask;
 mod merging;
-mod message_buffers;
+mod message_cells;
 mod message_lines;
 mod messages;
 mod named;
 mod numbers;
+mod opened_messages;
 mod opening;
 mod ordered;
 mod pack;
@@ -62,7 +66,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 28;
+const CONTRACT: u32 = 29;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -87,7 +91,6 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<messages::BatchReader>()?;
     module.add_class::<messages::MessageColumn>()?;
     module.add_class::<message_lines::MessageLines>()?;
-    module.add_function(wrap_pyfunction!(message_buffers::message_buffers, module)?)?;
     module.add_function(wrap_pyfunction!(merging::merged_lines, module)?)?;
     module.add_class::<row_order::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;

@@ -1,6 +1,8 @@
 //! Messages of entries as lines of NDJSON.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyString, PyTuple};
@@ -9,6 +11,7 @@ use crate::caught;
 use crate::json::{self, Times};
 use crate::kept_bytes;
 use crate::messages::MessageColumn;
+use crate::opened_messages::OpenedMessages;
 use crate::padded::Padded;
 
 /// Estimated size of a line beside what its entry shares.
@@ -92,7 +95,9 @@ impl MessageLines {
             let mut times = Times::default();
             let mut out = kept_bytes::take();
             for (shared, count, own) in &entries {
-                self.append(py, shared, *count, own, &mut times, &mut out)?;
+                let form = self.form(py, shared, Some(own))?;
+                out.reserve(count * (form.bytes + OWN_BYTES));
+                form.write(0..*count, &mut times, &mut out)?;
             }
             let lines = PyBytes::new(py, &out);
             kept_bytes::keep(out);
@@ -101,23 +106,69 @@ impl MessageLines {
     }
 }
 
-impl MessageLines {
-    /// Append the lines of an entry.
-    fn append<'py>(
-        &self,
-        py: Python<'py>,
-        shared: &Bound<'py, PyAny>,
-        count: usize,
-        own: &Bound<'py, PyDict>,
+/// The form of the lines of an entry.
+pub struct LineForm<'py> {
+    /// What is the same in all lines before each column, with its name; the size of that without the name; and its values.
+    parts: Vec<(Padded, usize, Column<'py>)>,
+    behind: Padded,
+    /// Of what is the same in all lines.
+    bytes: usize,
+}
+
+impl LineForm<'_> {
+    /// Append the lines of some messages.
+    pub fn write(&self, messages: Range<usize>, times: &mut Times, out: &mut Vec<u8>) -> PyResult<()> {
+        for index in messages {
+            for (before, nameless, column) in &self.parts {
+                let start = out.len();
+                before.append(out);
+                if !column.write(index, times, out)? {
+                    out.truncate(start + nameless);
+                }
+            }
+            self.behind.append(out);
+        }
+        Ok(())
+    }
+}
+
+/// Forms of the entries that were opened beside frames, by batch and number.
+#[derive(Default)]
+pub struct LineForms<'py>(HashMap<(u32, u32), LineForm<'py>>);
+
+impl<'py> LineForms<'py> {
+    /// Append the lines of messages behind a frame; `at`: the batch of frames, and the number of the messages there.
+    pub fn write(
+        &mut self,
+        lines: &PyRef<'py, MessageLines>,
+        opened: &OpenedMessages,
+        at: (u32, u32),
         times: &mut Times,
         out: &mut Vec<u8>,
     ) -> PyResult<()> {
-        // What is the same in all lines before each column, with its name; the size of that without the name; and its values.
-        let mut parts: Vec<(Padded, usize, Column<'py>)> = Vec::with_capacity(own.len());
-        let mut shared_bytes = 0;
+        let py = lines.py();
+        let (Some(behind), batch) = (opened.behind.get(at.1 as usize), at.0) else { return Ok(()) };
+        let Some(entry) = opened.entry(behind) else { return Ok(()) };
+        let form = match self.0.entry((batch, behind.entry)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let own = entry.columns.as_ref().map(|columns| columns.bind(py));
+                vacant.insert(lines.form(py, entry.shared.bind(py), own)?)
+            }
+        };
+        form.write(behind.start as usize..behind.stop as usize, times, out)
+    }
+}
+
+impl MessageLines {
+    /// Return the form of the lines of an entry: the row that its messages share, and the columns that they have for themselves.
+    pub fn form<'py>(&self, py: Python<'py>, shared: &Bound<'py, PyAny>, own: Option<&Bound<'py, PyDict>>) -> PyResult<LineForm<'py>> {
+        let mut parts: Vec<(Padded, usize, Column<'py>)> = Vec::new();
+        let mut bytes = 0;
+        let mut times = Times::default();
         let mut fixed = self.head.clone();
         let values = self.values.bind(py).call1((shared,))?.cast_into::<PyTuple>()?;
-        let mut owned: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = own.iter().collect();
+        let mut owned: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)> = own.map_or(Vec::new(), |own| own.iter().collect());
         for (name, _) in &mut owned {
             if !self.columns.iter().any(|(known, ..)| known.is(&*name)) {
                 *name = PyString::intern(py, &name.cast::<PyString>()?.to_cow()?).into_any();
@@ -137,7 +188,7 @@ impl MessageLines {
                 let nameless = fixed.len();
                 fixed.extend_from_slice(quoted);
                 parts.push((Padded::of(&fixed), nameless, column));
-                shared_bytes += fixed.len();
+                bytes += fixed.len();
                 fixed.clear();
                 continue;
             }
@@ -154,18 +205,7 @@ impl MessageLines {
             }
         }
         fixed.extend_from_slice(b"}\n");
-        out.reserve(count * (shared_bytes + fixed.len() + OWN_BYTES));
-        let behind = Padded::of(&fixed);
-        for index in 0..count {
-            for (before, nameless, column) in &parts {
-                let start = out.len();
-                before.append(out);
-                if !column.write(index, times, out)? {
-                    out.truncate(start + nameless);
-                }
-            }
-            behind.append(out);
-        }
-        Ok(())
+        bytes += fixed.len();
+        Ok(LineForm { parts, behind: Padded::of(&fixed), bytes })
     }
 }

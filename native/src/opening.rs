@@ -27,7 +27,8 @@ const NO_CODEC: &[u8] = b"\"NONE\"";
 
 /// What opens entries: the opener of Python, a reader of batches where that may be used, with the bytes that each byte of a compressed
 /// payload may give, functions that let the messages of a SEND wait and release them, the types of entries and of rows of messages, the
-/// list that takes entries, and a function that tells how many messages and bytes may wait yet.
+/// list that takes entries, a function that tells how many messages and bytes may wait yet, and whether frames are asked for, too: they are
+/// named then, and keep the entries (`opened_messages`).
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
@@ -46,9 +47,11 @@ pub struct Opening<'py> {
     pub entries: Bound<'py, PyList>,
     #[pyo3(item(7))]
     pub room: Bound<'py, PyAny>,
+    #[pyo3(item(8))]
+    pub beside: bool,
 }
 
-/// Open frames from a place on until one that Python must deal with, or until they have very many messages; see `Frames.open`.
+/// Open frames from a place on until one that Python must deal with, or, if frames are not asked for, until they have very many messages; see `Frames.open`.
 pub fn open<'py>(
     py: Python<'py>,
     frames: &mut Frames,
@@ -60,12 +63,17 @@ pub fn open<'py>(
 ) -> PyResult<(usize, i64)> {
     let reader = frames.reader.clone_ref(py);
     let mut state = State::of(py, reader.get(), known, room, true);
-    let entries = std::mem::take(&mut frames.entries);
+    let mut entries = std::mem::take(&mut frames.entries);
     let (mut place, stop) = range;
     let result = caught(|| {
         let mut messages = 0;
-        while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop && messages <= messages_max) {
+        while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop && (opening.beside || messages <= messages_max)) {
+            state.place = place;
             let Some(opened) = state.open(frames, (frame, &entries, place), opening)? else { break };
+            if let (true, Some(Entry::Frame(frame))) = (opening.beside, entries.get_mut(place)) {
+                frame.named = std::mem::take(&mut state.named);
+                state.messages.take(&opening.entries, place)?;
+            }
             messages += opened;
             place += 1;
         }
@@ -73,9 +81,14 @@ pub fn open<'py>(
     });
     let ended = caught(|| {
         state.end_run(frames, &entries, opening)?;
-        state.hand_over(frames, &entries, opening)
+        state.hand_over(frames, &entries, opening)?;
+        if opening.beside {
+            state.messages.take(&opening.entries, place.saturating_sub(1))?;
+        }
+        Ok(())
     });
     frames.entries = entries;
+    frames.opened.append(std::mem::take(&mut state.messages));
     result.and(ended).map(|()| (place, state.waiting))
 }
 
@@ -187,7 +200,10 @@ impl<'py> State<'_, 'py> {
             CommandKind::Send => self.open_send(frames, (frame, entries, place), opening),
             CommandKind::Receipt => self.release(frames, (frame, entries), opening),
             CommandKind::Message => self.open_delivery(frames, (frame, entries, place), opening),
-            CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(|_| 0)),
+            CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(|consumer| {
+                self.named = Named::consumer(consumer);
+                0
+            })),
             CommandKind::Other => Ok(None),
         }
     }
@@ -197,6 +213,9 @@ impl<'py> State<'_, 'py> {
         let numbers = &frame.parts().numbers;
         if self.waiting >= self.room || numbers.replicated || self.is_answered(numbers)? {
             return Ok(None);
+        }
+        if let Some((topic, name)) = self.producer(frames, numbers.id)?.map(|producer| (producer.topic, producer.name)) {
+            self.named = Named::send(topic, name, numbers);
         }
         if numbers.messages.is_none() {
             return self.open_single_send(frames, frame, place, opening);
@@ -228,9 +247,8 @@ impl<'py> State<'_, 'py> {
         };
         let Some(waiting) = producer.waiting.sent.front() else { return Ok(None) };
         let sent = waiting.sent(py)?;
-        if sent.sequence != answer.sequence || Named::default().answering(&sent, &answer).is_none() {
-            return Ok(None);
-        }
+        let named = Named { topic: producer.topic, producer: producer.name, ..Named::default() };
+        let Some(named) = named.answering(&sent, &answer).filter(|_| sent.sequence == answer.sequence) else { return Ok(None) };
         let (names, held) = ((PRODUCE, producer.topic, 0), if let Waiting::Held(_, place) = waiting { Some(*place) } else { None });
         let of_python = if let Waiting::Python(sent) = waiting { Some(sent.bind(py).clone()) } else { None };
         if let Some(sent) = of_python {
@@ -253,6 +271,7 @@ impl<'py> State<'_, 'py> {
             producer.waiting.sent.pop_front();
         }
         self.waiting -= 1;
+        self.named = named;
         if let Some(place) = held {
             self.release_single(entries, place);
             if !self.give_single(frames, (entries, place), opening, names, id, None)? {
@@ -269,6 +288,7 @@ impl<'py> State<'_, 'py> {
         if numbers.ack_set {
             return Ok(None);
         }
+        self.named = Named::message((topic, subscription), numbers);
         if numbers.messages.is_none() {
             return self.open_single_delivery(frames, (entries, place), opening, (topic, subscription));
         }

@@ -10,6 +10,8 @@ use crate::frames::{Entry, Frame, Frames};
 pub enum Of {
     Frame(u32, u32),
     Row(u32),
+    /// Messages behind a frame, by their number in the batch.
+    Messages(u32, u32),
 }
 
 /// Rows of Python and frames in columns, each with its order.
@@ -60,7 +62,7 @@ impl OrderedRows {
         let mut part = OrderedRows { batches, names, of_batches, exchanges, ..OrderedRows::default() };
         for (at, of) in order {
             match of {
-                Of::Frame(..) => part.order.push((*at, *of)),
+                Of::Frame(..) | Of::Messages(..) => part.order.push((*at, *of)),
                 Of::Row(index) => {
                     let row = &self.rows[*index as usize];
                     if kept(row) {
@@ -70,6 +72,22 @@ impl OrderedRows {
             }
         }
         part
+    }
+
+    /// Return the places behind which there are so many rows more, messages counted, and the last one.
+    pub fn stops(&self, batches: &[PyRef<'_, Frames>], size: usize) -> Vec<usize> {
+        let (mut stops, mut rows) = (Vec::new(), 0);
+        for (place, (_, of)) in self.order.iter().enumerate() {
+            rows += match of {
+                Of::Messages(batch, number) => batches[*batch as usize].opened.behind[*number as usize].count(),
+                Of::Frame(..) | Of::Row(_) => 1,
+            };
+            if rows >= size || place + 1 == self.order.len() {
+                stops.push(place + 1);
+                rows = 0;
+            }
+        }
+        stops
     }
 
     pub fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {

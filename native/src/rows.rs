@@ -6,6 +6,8 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
+use crate::arrow_columns::Buffers;
+use crate::arrow_table::{Given, Table};
 use crate::by_connection::by_connection;
 use crate::caught;
 use crate::counts::{key_of, Counts, Key};
@@ -14,6 +16,7 @@ use crate::frames::{Entry, Frames};
 use crate::json::Times;
 use crate::kept_bytes;
 use crate::mask::{Mask, Matcher};
+use crate::message_lines::{LineForms, MessageLines};
 use crate::places::FramePlaces;
 use crate::row_order::{Of, OrderedRows};
 use crate::tables::CommandKind;
@@ -50,7 +53,9 @@ impl OrderedRows {
     fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) {
         let batch = self.batches.len() as u32;
         let connection = self.names.number(name);
-        for (index, entry) in frames.borrow(py).entries.iter().enumerate() {
+        let borrowed = frames.borrow(py);
+        let mut behind = borrowed.opened.behind.iter().enumerate().peekable();
+        for (index, entry) in borrowed.entries.iter().enumerate() {
             let at = (file | entry.moment()).min(order);
             match entry {
                 Entry::Frame(_) => self.order.push((at, Of::Frame(batch, index as u32))),
@@ -60,7 +65,12 @@ impl OrderedRows {
                     }
                 }
             }
+            while behind.next_if(|(_, behind)| behind.place == index as u32).is_some_and(|(number, _)| {
+                self.order.push((at, Of::Messages(batch, number as u32)));
+                true
+            }) {}
         }
+        drop(borrowed);
         self.batches.push(frames);
         self.of_batches.push(connection);
     }
@@ -70,9 +80,11 @@ impl OrderedRows {
         self.order.sort_by_key(|(order, _)| *order);
     }
 
-    /// Return the rows in parts of so many at most, in their order.
-    fn parts(&self, py: Python<'_>, size: usize) -> Vec<OrderedRows> {
-        self.order.chunks(size.max(1)).map(|order| self.part(py, order, self.exchanges, |_| true)).collect()
+    /// Return the rows in parts of about so many, in their order.
+    fn parts(&self, py: Python<'_>, size: usize) -> PyResult<Vec<OrderedRows>> {
+        let stops = self.stops(&self.borrowed(py)?, size);
+        let starts = [0].into_iter().chain(stops.iter().copied());
+        Ok(starts.zip(&stops).map(|(start, stop)| self.part(py, &self.order[start..*stop], self.exchanges, |_| true)).collect())
     }
 
     /// Return the rows without those of Python of some types; receipts may stand for rows of exchanges, too, as before.
@@ -113,7 +125,7 @@ impl OrderedRows {
     fn placed<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyAny>)> {
         let placed = |(place, (_, of)): (usize, &(i64, Of))| match of {
             Of::Row(index) => Some((place, self.rows[*index as usize].bind(py).clone())),
-            Of::Frame(..) => None,
+            Of::Frame(..) | Of::Messages(..) => None,
         };
         self.order.iter().enumerate().filter_map(placed).collect()
     }
@@ -144,6 +156,7 @@ impl OrderedRows {
                         let request = frame.named.request.map(|(file, packet, sub)| format!("{file}:{packet}.{sub}"));
                         outlines.append((name, request, group, matches!(kind, CommandKind::Send | CommandKind::Ack)))?;
                     }
+                    Of::Messages(..) => {}
                 }
             }
             Ok(outlines)
@@ -173,7 +186,7 @@ impl OrderedRows {
     fn others<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let row = |(_, of): &(i64, Of)| match of {
             Of::Row(index) => Some(self.rows[*index as usize].bind(py)),
-            Of::Frame(..) => None,
+            Of::Frame(..) | Of::Messages(..) => None,
         };
         PyList::new(py, self.order.iter().filter_map(row).collect::<Vec<_>>())
     }
@@ -194,6 +207,12 @@ impl OrderedRows {
                         }
                     }
                 }
+                Of::Messages(batch, number) => {
+                    let opened = &batches[*batch as usize].opened;
+                    for row in opened.rows(py, &opened.behind[*number as usize])? {
+                        all.append(row)?;
+                    }
+                }
             }
         }
         Ok(all)
@@ -209,7 +228,7 @@ impl OrderedRows {
         for (order, of) in &self.order {
             let connection = match of {
                 Of::Row(index) => self.of_rows[*index as usize],
-                Of::Frame(batch, _) => self.of_batches[*batch as usize],
+                Of::Frame(batch, _) | Of::Messages(batch, _) => self.of_batches[*batch as usize],
             };
             let key = [*order, numbers[connection as usize]].map(i64::to_ne_bytes);
             keys.extend_from_slice(key.as_flattened());
@@ -254,6 +273,7 @@ impl OrderedRows {
                             counts.add(place, *batch, frames, frame)?;
                         }
                     }
+                    Of::Messages(..) => {}
                 }
             }
             let mut exchanges = Vec::new();
@@ -280,6 +300,7 @@ impl OrderedRows {
                     Entry::Rows(_) => Err(PyIndexError::new_err("no such row")),
                 }
             }
+            Of::Messages(..) => Err(PyIndexError::new_err("messages are no one row")),
         }
     }
 
@@ -346,6 +367,7 @@ impl OrderedRows {
                         }
                     }
                     Of::Row(index) => of_python.push(self.rows[*index as usize].bind(py)),
+                    Of::Messages(..) => {}
                 }
             }
             encode_rows(&mut of_python, encode, &mut lines.out)?;
@@ -353,15 +375,40 @@ impl OrderedRows {
         })
     }
 
-    /// Return NDJSON, in which `encode` makes the lines of rows of Python.
-    fn ndjson<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    /// Return the number of rows of a kind, and the columns of their table (`arrow_columns::Buffers`).
+    ///
+    /// `given`: the kind, names and types of its columns, of each the cells of the rows of Python, of which those that are not among these
+    /// rows stand behind them, a function that returns the texts of values of JSON, and the type of what stands for the messages of an entry.
+    fn table<'py>(&self, py: Python<'py>, given: Given<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
+        caught(|| {
+            let mut table = Table::new(given, self.exchanges)?;
+            table.append(py, self)?;
+            table.finish(py)
+        })
+    }
+
+    /// Return NDJSON, in which `encode` makes the lines of rows of Python, and `messages` those of messages in columns, if there are any.
+    #[pyo3(signature = (encode, messages=None))]
+    fn ndjson<'py>(
+        &self,
+        py: Python<'py>,
+        encode: &Bound<'py, PyAny>,
+        messages: Option<PyRef<'py, MessageLines>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
             let batches = self.borrowed(py)?;
             let mut out = kept_bytes::take();
             let mut times = Times::default();
             let mut of_python = Vec::new();
+            let mut forms = LineForms::default();
             for (_, of) in &self.order {
                 match of {
+                    Of::Messages(batch, number) => {
+                        encode_rows(&mut of_python, encode, &mut out)?;
+                        if let Some(messages) = &messages {
+                            forms.write(messages, &batches[*batch as usize].opened, (*batch, *number), &mut times, &mut out)?;
+                        }
+                    }
                     Of::Frame(batch, index) => {
                         encode_rows(&mut of_python, encode, &mut out)?;
                         let frames = &batches[*batch as usize];

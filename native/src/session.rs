@@ -12,6 +12,7 @@ use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
 use crate::kept_messages::Singles;
 use crate::named::Named;
+use crate::opened_messages::OpenedMessages;
 use crate::reader::Reader;
 use crate::sent_queue::{SentQueue, Waiting};
 use crate::tables::{CommandKind, Numbers, Tables, Text};
@@ -20,7 +21,7 @@ use crate::tables::{CommandKind, Numbers, Tables, Text};
 pub struct Producer<'py> {
     pub waiting: PyRefMut<'py, SentQueue>,
     pub topic: u32,
-    name: u32,
+    pub name: u32,
     /// Its name is that of the first metadata that has one.
     pub unnamed: bool,
 }
@@ -47,6 +48,10 @@ pub struct State<'a, 'py> {
     /// Room for a payload that is decompressed.
     pub opened: Vec<u8>,
     pub singles: Singles,
+    /// Place of the frame that is opened, what is said of it, and what was opened, where frames are asked for, too.
+    pub place: usize,
+    pub named: Named,
+    pub messages: OpenedMessages,
 }
 
 /// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
@@ -97,6 +102,9 @@ impl<'a, 'py> State<'a, 'py> {
             waiting: 0,
             opened: Vec::new(),
             singles: Singles::default(),
+            place: 0,
+            named: Named::default(),
+            messages: OpenedMessages::default(),
         }
     }
 

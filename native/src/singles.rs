@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::frames::{Entry, Frame, Frames};
 use crate::kept_messages::{Batch, Message, Own, Run, Single};
 use crate::messages::{columns_of, BatchReader, Kind};
+use crate::opened_messages::{Behind, OpenedEntry};
 use crate::opening::{message_id, nanoseconds, Opening, Place, RowValues};
 use crate::sent_queue::Waiting;
 use crate::session::State;
@@ -190,7 +191,11 @@ impl<'py> State<'_, 'py> {
         if self.singles.run.as_ref().is_some_and(|run| run.shared != shared || is_full(run)) {
             self.end_run(frames, entries, opening)?;
         }
-        let mut run = self.singles.run.take().unwrap_or_else(|| Run { shared, first: place, batch: Batch::default() });
+        let mut run = self.singles.run.take().unwrap_or_else(|| Run { shared, first: place, number: 0, batch: Batch::default() });
+        if opening.beside && run.batch.messages.is_empty() {
+            run.number = self.messages.entries.len();
+            self.messages.entries.push(None);
+        }
         let found = batches.get().single(py, metadata, payload, &mut run.batch);
         let Some(single) = found? else {
             self.singles.run = (!run.batch.messages.is_empty()).then_some(run);
@@ -216,6 +221,10 @@ impl<'py> State<'_, 'py> {
             self.end_run(frames, entries, opening)?;
             return self.give_single(frames, (entries, place), opening, names, id, redelivered);
         }
+        if opening.beside {
+            let (start, stop) = (run.batch.singles.len() as u32, run.batch.messages.len() as u32);
+            self.messages.behind.push(Behind { place: self.place as u32, entry: run.number as u32, start, stop });
+        }
         run.batch.singles.push(single);
         self.singles.run = Some(run);
         Ok(true)
@@ -231,6 +240,12 @@ impl<'py> State<'_, 'py> {
         let row = self.row(frames, frame, opening, names, values)?;
         let count = run.batch.messages.len();
         let columns = batches.get().single_columns(self.py, run.batch)?;
+        if opening.beside {
+            if let Some(entry) = self.messages.entries.get_mut(run.number) {
+                *entry = Some(OpenedEntry { shared: row.unbind(), columns: Some(columns.unbind()) });
+            }
+            return Ok(());
+        }
         opening.entries.append(opening.entry.call1((row, count, columns, 0))?)
     }
 

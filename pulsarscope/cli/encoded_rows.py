@@ -54,9 +54,8 @@ class Encoding:
         """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
         ordered, following = split(rows if selected is None else selected)
         if ordered is not None:
-            lines = self._encoder.ordered(ordered, lambda of_python: self(of_python).rows)
-            warnings = [] if self._quiet else damage(others(rows))
-            return EncodedRows(lines + self(list(following)).rows if following else lines, warnings)
+            encoded = self._encoder.ordered(ordered, following, lambda of_python: self(of_python).rows)
+            return EncodedRows(encoded, [] if self._quiet else damage(others(rows)))
         of_python = others(rows)
         findings = [row for row in of_python if type(row) is FindingRow] if FindingRow in set(map(type, of_python)) else []
         warnings = [] if self._quiet else damage(findings)

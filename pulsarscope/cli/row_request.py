@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 TRACES = ("otlp", "perfetto")
 """The outputs of journeys alone, which put the rows of an entry together."""
 
-COLUMN_OUTPUTS = ("ndjson", "csv", "timeline")
+FOLDER_OUTPUT = "parquet"
+"""The output that writes a folder when there are several kinds of records."""
+
+COLUMN_OUTPUTS = ("ndjson", "csv", "timeline", FOLDER_OUTPUT)
 """Outputs that take frames in the columns of a compiled reader."""
 
-BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind})
-"""Kinds of records that may stand among frames in columns; exchanges in NDJSON only."""
+BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind, MessageRow.kind})
+"""Kinds of records that may stand among frames in columns; exchanges and messages in NDJSON and Parquet only."""
 
 PAYLOAD_FORM = "base64"
 """Form of payloads that only a field reads."""
 
 FILES_OUTPUT = "payload_files"
 """The output that writes a file for each payload."""
-
-FOLDER_OUTPUT = "parquet"
-"""The output that writes a folder when there are several kinds of records."""
 
 
 def kinds_of(request: CommandRequest) -> tuple[str, ...]:
@@ -175,7 +175,9 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
         return False
     if others and (row_filter is not None or request.subject is not None):
         return False
-    if ExchangeRow.kind in others and output_name(request, kinds) != "ndjson":
+    if others & {ExchangeRow.kind, MessageRow.kind} and output_name(request, kinds) not in ("ndjson", FOLDER_OUTPUT):
+        return False
+    if MessageRow.kind in others and (request.payload is not None or not _takes_together(request, kinds, row_filter)):
         return False
     if row_filter is not None and not row_filter.takes_columns:
         return False

@@ -51,7 +51,7 @@ class Session:
     def observe_columns(self, columns: Any, place: int) -> int:  # noqa: ARG002 - a capability
         """Complete frames in the columns of a compiled reader, from a place on; return that of the first one that needs a row.
 
-        No event may come of them. `columns`: of the compiled reader of the dissector.
+        No event may come of them but messages, which the columns keep. `columns`: of the compiled reader of the dissector.
         """
         return place
 

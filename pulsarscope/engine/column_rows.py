@@ -13,19 +13,28 @@ from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.engine.ordering import PackedKeys, RowKey, Step, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, RowList
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
 
 
-def ordered_rows_type(options: Options, kinds: AbstractSet[str]) -> Any:
+MESSAGES_IN_COLUMNS_MAX = 65_536
+"""Messages, as the metadata of frames count them, of a part of which frames and messages stay in columns: they are in memory together."""
+
+OPENED_IN_COLUMNS_MAX_BYTES = 32 << 20
+"""Bytes to which the payloads of such a part may decompress: what is kept of them is less, but nobody knows by how much."""
+
+
+def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: AbstractSet[str] = frozenset()) -> Any:
     """Return a function that makes ordered rows of the compiled reader; None where there is none, or somebody looks into rows.
 
-    `kinds`: those of rows that are handed on, or that rules need.
+    `kinds`: those of rows that are handed on, or that rules need; `evaluated`: those that rules need.
     """
     native, _ = load_native()
-    if native is None or not options.columns or not kinds.isdisjoint({MessageRow.kind, JourneyRow.kind}):
+    if native is None or not options.columns or JourneyRow.kind in kinds:
+        return None
+    if MessageRow.kind in kinds and (MessageRow.kind in evaluated or not _keeps_messages(options)):
         return None
     return partial(native.OrderedRows, exchanges=ExchangeRow.kind in kinds)
 
@@ -36,10 +45,33 @@ def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
     `kinds` as before.
     """
     native, _ = load_native()
-    looked_into = options.message_columns is not None or options.payload is not None or options.raw or options.places
-    if native is None or not options.together or looked_into:
+    if native is None or not _keeps_messages(options):
         return False
     return MessageRow.kind in kinds and kinds <= {MessageRow.kind, FindingRow.kind, ConnectionRow.kind, ANCHOR}
+
+
+def _keeps_messages(options: Options) -> bool:
+    looked_into = options.message_columns is not None or options.payload is not None or options.raw or options.places
+    return options.together and not looked_into
+
+
+def have_many_messages(steps: Iterable[Step]) -> bool:
+    """Return True when the frames of steps have more messages than are held in memory together."""
+    messages = size = 0
+    for _, _, frames in steps:
+        if frames is None:
+            continue
+        of_python = frames.rows
+        if isinstance(frames, ColumnBatch):
+            columns = frames.settle()
+            named, opened = columns.named_messages()
+            messages, size = messages + named, size + opened
+            of_python = columns.of_python()
+        for row in of_python:
+            if (metadata := row.metadata) is not None:
+                messages += max(metadata.get("num_messages_in_batch", 1), 1)
+                size += max(metadata.get("uncompressed_size", 0), 0)
+    return messages > MESSAGES_IN_COLUMNS_MAX or size > OPENED_IN_COLUMNS_MAX_BYTES
 
 
 class OrderedKeys(Sequence[RowKey]):
@@ -76,7 +108,7 @@ def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., Non
     """Carry out steps, and return their rows: an object that `made` makes."""
     ordered = made()
     for order, name, frames in steps:
-        rows: list[Any] = []
+        rows = RowList(later=False, together=True)
         if isinstance(frames, ColumnBatch):
             observe(name, frames)
             ordered.add(name, frames.columns, order >> FILE_SHIFT << FILE_SHIFT, order)

@@ -105,15 +105,15 @@ class Engine:
         self._secrets = Secrets(options.key_logs.secrets)
         session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
-        in_order = ordered_rows_type(options, kinds) is not None
+        in_order = ordered_rows_type(options, kinds, evaluated) is not None
         columns = in_order or opens_messages(options, kinds)
         if select is not None:  # keys are there for what rules have looked at
-            columns = in_order and options.evaluates and FrameRow.kind in options.records
+            columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
         self.in_columns = columns
         """True when frames, or the messages in them, stay in the columns of a compiled reader."""
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
-        self._timelines.configure(settings, messages_evaluated=messages_evaluated)
+        self._timelines.configure(settings, evaluated)
         self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short else None
         self._rows_max = options.rows_max or sys.maxsize
         self._unheard = () if messages_evaluated else (self._timelines.message_type, EntryMessages)

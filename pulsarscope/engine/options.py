@@ -41,7 +41,8 @@ class Options(msgspec.Struct, frozen=True):
     together: bool = False
     """Hand on `records.EntryMessages` in the place of message rows; with `rows_max` only."""
     columns: bool = False
-    """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); without messages."""
+    """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); messages only
+    where they are kept `together`."""
     frames_alone: bool = False
     """With `columns`: all frames are wanted, and nothing among them but what text says of findings. Then short connections are read without
     Python (`engine.short_connections`), and those have no rows of the kind connection."""

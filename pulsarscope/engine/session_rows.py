@@ -19,7 +19,7 @@ from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, Row, finding_row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row
 from pulsarscope.tcp.connection import Connection
 
 FAILURES_MAX = 10
@@ -110,7 +110,7 @@ class SessionRows:
             count = 1 if place > before else min(2 * count, FRAMES_TOGETHER)  # such frames seldom come alone
             if place < size:
                 frames = batch.part_in_rows(place, min(place + count, size), kept)
-                rows: list[Any] = []
+                rows = RowList(later=False, together=True)  # frames stay in columns where messages stay together
                 self.observe(frames, rows)
                 place = columns.replace(place, frames.rows, rows)
 

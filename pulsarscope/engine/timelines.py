@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ import msgspec
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
-from pulsarscope.engine.column_rows import OrderedKeys, ordered_rows_type, rows_in_columns
+from pulsarscope.engine.column_rows import OrderedKeys, have_many_messages, ordered_rows_type, rows_in_columns, steps_in_rows
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
@@ -114,15 +115,15 @@ class Timelines:
         self._added_ended: list[str] = []
         """Connections that end in the part to come, and need none either."""
 
-    def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
-        """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
+    def configure(self, settings: Settings, evaluated: AbstractSet[str]) -> None:
+        """Take the settings of all connections, without their vantage point, and the kinds of rows for which rules ask."""
         self.settings = _SettingsBySource(settings)
-        self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds) if settings.columns else None
+        self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds, evaluated) if settings.columns else None
         self.reads_short = self.in_columns and self._options.frames_alone and settings.reads_whole
         """Short connections are read elsewhere (`engine.short_connections`)."""
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
-        self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)
+        self._together = self._options.together and not (some or MessageRow.kind in evaluated or self.gives_payloads)
         self._by_connection = "frame" in settings.session.kinds and not self._gives_messages
         """Rows are few for each frame, and tell where those of the next one begin."""
 
@@ -252,7 +253,10 @@ class Timelines:
 
     def rows(self, steps: list[Step], index_of: dict[str, int], *, keyed: bool) -> Iterator[tuple[list[Any], list[RowKey] | OrderedKeys]]:
         """Carry out the steps of a block, and give their rows in the order of their moments."""
-        if self.in_columns:
+        in_columns = self.in_columns
+        if in_columns and self._gives_messages and have_many_messages(steps):
+            steps, in_columns = [*steps_in_rows(steps, self.settings[None].kept())], False
+        if in_columns:
             ordered = rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)
             return (([part], OrderedKeys(part, index_of) if keyed else []) for part in ordered.parts(self._rows_max))
         several = len(index_of) > 1

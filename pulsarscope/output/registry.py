@@ -39,11 +39,14 @@ class LineEncoder(RowEncoder, Protocol):
         """Return the line of each row, with its end; all in one, if no row has a line end within. The rows are handed over."""
 
 
-class ColumnEncoder(LineEncoder, Protocol):
+class ColumnEncoder(RowEncoder, Protocol):
     """An encoder that takes frames in the columns of a compiled reader, too."""
 
-    def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
-        """Return the lines of ordered rows (`model.ordered_rows`), with all columns; `encode` makes those of rows of Python."""
+    def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> Any:
+        """Return ordered rows (`model.ordered_rows`) and the rows behind them, with all columns, as `encode` of `RowEncoder` does.
+
+        `encode` makes the lines of rows of Python.
+        """
 
 
 class EncodedOutput(Output, Protocol):

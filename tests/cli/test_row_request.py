@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -18,6 +21,8 @@ from tests.scenarios.commands import TOPIC, ack, created, flow, message, produce
 from tests.scenarios.connections import connected
 
 IN_COLUMNS = ("frame", "frame,exchange", "frame,finding", "frame,connection,finding", "frame,exchange,connection,finding")
+BESIDE = ("frame,message", "frame,exchange,message", "all")
+"""Records with messages beside frames."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,16 +73,57 @@ def test_rows_among_frames_in_columns_are_those_of_the_reference(tmp_path: Path,
         assert expected[1].count(b"\n") > 10
 
 
+@pytest.mark.parametrize("records", BESIDE)
+@pytest.mark.parametrize("more", [(), ("--fail-on", "note"), ("--jobs", "2"), ("--payload", "hex"), ("--limit", "50"), ("--tail", "9")])
+def test_messages_beside_frames_are_those_of_the_reference(tmp_path: Path, records: str, more: tuple[str, ...]) -> None:
+    for path in (published(tmp_path), CAPTURES / "quickstart.pcapng"):
+        arguments = "decode", str(path), "-f", "ndjson", "--records", records, *more
+        expected = output("off", *arguments)
+        assert output("require", *arguments) == expected
+        assert b'{"record":"message"' in expected[1]
+
+
+@pytest.mark.parametrize("records", [*IN_COLUMNS, *BESIDE])
+def test_tables_of_frames_in_columns_are_those_of_the_reference(tmp_path: Path, records: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for path in (published(tmp_path), CAPTURES / "quickstart.pcapng", CAPTURES / "mixed-pulsar-kafka.pcap", CAPTURES / "proxy-v2.pcap"):
+        for choice in ("off", "require"):
+            arguments = "decode", str(path), "--records", records, "-f", "parquet", "-o", str(tmp_path / f"{path.name}-{choice}")
+            assert output(choice, *arguments) == (0, b"", b"")
+        kinds = ("frame", "message", "exchange", "connection", "finding") if records == "all" else records.split(",")
+        for kind in kinds if len(kinds) > 1 else ("",):
+            expected, found = (
+                parquet.read_table(tmp_path / f"{path.name}-{choice}" / (kind and f"{kind}.parquet")) for choice in ("off", "require")
+            )
+            assert found.equals(expected, check_metadata=True)
+            assert found.num_rows > 0 or kind == "finding"
+
+
+def test_pandas_is_not_imported_for_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "pandas.py").write_text("raise MemoryError('pandas takes 60 MiB')\n")
+    command = [sys.executable, "-m", "pulsarscope", "decode", str(published(tmp_path)), "--records", "all", "-f", "parquet"]
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "PULSARSCOPE_NATIVE": "require"}
+    done = subprocess.run([*command, "-o", str(tmp_path / "out")], check=False, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("values", "in_columns"),
     [
+        *zip(({"format": "parquet", "records": records} for records in (*IN_COLUMNS, *BESIDE)), repeat(True), strict=False),
+        *zip(({"format": "ndjson", "records": records} for records in BESIDE), repeat(True), strict=False),
+        ({"format": "ndjson", "records": "frame,message", "payload": "hex"}, False),
+        ({"records": "frame,message"}, False),
+        ({"format": "parquet", "columns": "packet"}, False),
+        ({"format": "parquet", "limit": 5}, False),
         *zip(({"format": "ndjson", "records": records} for records in IN_COLUMNS), repeat(True), strict=False),
         ({"records": "frame,finding"}, True),
         ({"format": "ndjson", "fail_on": "error"}, True),
         ({"format": "csv"}, True),
         ({"records": "frame,exchange"}, False),
         ({"format": "ndjson", "records": "exchange"}, False),
-        ({"format": "ndjson", "records": "frame,message"}, False),
         ({"format": "ndjson", "records": "frame,finding", "limit": 5}, False),
         ({"format": "ndjson", "records": "frame,finding", "columns": "packet"}, False),
         ({"format": "ndjson", "records": "frame,finding", "once": True}, False),

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from pulsarscope.engine import column_rows, timelines
+from pulsarscope.engine.column_rows import have_many_messages
 from pulsarscope.model.platform import NATIVE
 from pulsarscope.protocols.pulsar.entry import reader as entry_reader
 from pulsarscope.protocols.pulsar.session import sends
@@ -36,8 +38,8 @@ from tests.scenarios.connections import connected
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.frames import Single, batch, compress
 
-MESSAGES = 4
-"""The options of `BothReaders` with which messages alone are asked for."""
+MESSAGES, BESIDE = 4, 6
+"""The options of `BothReaders` with which messages alone are asked for, and beside frames."""
 
 CODECS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
@@ -126,14 +128,16 @@ def traffic(random: Random, port: int, count: int, oddity: float) -> Conversatio
     return told
 
 
-def check(folder: Path, *told: Conversation) -> None:
-    """Require the messages of the Python reader of these connections."""
+def check(folder: Path, *told: Conversation, asked: tuple[int, ...] = (MESSAGES, BESIDE), block: int | None = None) -> None:
+    """Require the messages of the Python reader of these connections, and the frames and all else beside them."""
     packets = sorted((packet for each in told for packet in each.packets), key=lambda packet: packet.time_ns)
-    BothReaders(folder, corpus_options()).check(pcap(packets), other=MESSAGES)
+    for other in asked:
+        BothReaders(folder, corpus_options()).check(pcap(packets), other=other, block=block)
 
 
+@pytest.mark.parametrize("asked", [MESSAGES, BESIDE])
 @pytest.mark.parametrize("connections", [1, 3])
-def test_batches_are_opened_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int) -> None:
+def test_batches_are_opened_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int, asked: int) -> None:
     opened: list[str] = []
     by_python = PulsarSession._open_send
 
@@ -142,8 +146,8 @@ def test_batches_are_opened_in_columns(tmp_path: Path, monkeypatch: pytest.Monke
         return by_python(self, *arguments)
 
     monkeypatch.setattr(PulsarSession, "_open_send", open_send)
-    check(tmp_path, *(traffic(Random(port), 40000 + port, 500, 0.0) for port in range(connections)))  # noqa: S311 - repeatable
-    assert 0 < 2 * opened.count("require") < opened.count("off"), "those of the first block, and what is no batch"
+    check(tmp_path, *(traffic(Random(port), 40000 + port, 500, 0.0) for port in range(connections)), asked=(asked,), block=256)  # noqa: S311 - repeatable
+    assert 2 * opened.count("require") < opened.count("off"), "those before the connection is known, and what is no batch"
 
 
 @pytest.mark.parametrize("oddity", [0.02, 0.1, 0.5])
@@ -197,3 +201,17 @@ def test_bounds_are_those_of_the_reference(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(entry_reader, "DECOMPRESS_CONNECTION_FREE_BYTES", 1000)
         monkeypatch.setattr(entry_reader, "DECOMPRESS_RATIO_MAX", 1)
     check(tmp_path, traffic(Random(1), 40000, 300, 0.05))  # noqa: S311 - repeatable
+
+
+@pytest.mark.parametrize("bound", ["MESSAGES_IN_COLUMNS_MAX", "OPENED_IN_COLUMNS_MAX_BYTES"])
+def test_parts_of_very_many_messages_become_rows_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    parts: list[bool] = []
+
+    def judged(steps: list[Any]) -> bool:
+        parts.append(have_many_messages(steps))
+        return parts[-1]
+
+    monkeypatch.setattr(timelines, "have_many_messages", judged)
+    monkeypatch.setattr(column_rows, bound, 600)
+    check(tmp_path, *(traffic(Random(port), 40000 + port, 300, 0.05) for port in range(2)), asked=(BESIDE,))  # noqa: S311 - repeatable
+    assert {*parts} == {False, True}

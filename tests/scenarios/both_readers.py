@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
+from functools import cache
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -28,6 +30,8 @@ from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import NATIVE, load_native
 from pulsarscope.model.records import ConnectionRow, EntryMessages
+from pulsarscope.output.export.arrow import RecordBatches
+from pulsarscope.output.export.columns import cell_types, cells, json_texts
 from pulsarscope.output.export.ndjson import JsonLines
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -42,6 +46,12 @@ def blocks_of(size: int | None) -> Iterator[None]:
     """Let captures be read in blocks of so many bytes; None: as usual."""
     with patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size) if size else nullcontext():
         yield
+
+
+KINDS_IN_COLUMNS = ("frame", "message", "exchange", "connection", "finding")
+"""Kinds of records that stand among ordered rows."""
+
+_ENCODER = JsonLines(KINDS_IN_COLUMNS, None)
 
 
 @contextmanager
@@ -98,14 +108,15 @@ class BothReaders:
         told = frozenset({"message", "finding"})
         alone = msgspec.structs.replace(quick, records=told, raw=False, rules=False, payload=None, message_columns=None, places=False)
         messages = msgspec.structs.replace(alone, rows_max=ROWS_MAX, together=True, anchors=True)
-        self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages, shown]
+        beside = msgspec.structs.replace(in_columns, records=counted | told, payload=None, rows_max=ROWS_MAX, together=True, places=False)
+        self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages, shown, beside]
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 
     def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None, block: int | None = None) -> None:
         """Require equal rows.
 
         `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more, of 4 messages,
-        of 5 what text shows of frames. `block`: bytes
+        of 5 what text shows of frames, of 6 messages beside frames in columns. `block`: bytes
         of a block, so many that the size of the input chooses them if None.
         """
         del good_checksums_max
@@ -142,17 +153,43 @@ def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
 def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
     """Return rows, made of ordered rows of the compiled reader, too, and of messages that stay together.
 
-    Require that the compiled reader writes the lines of the rows that it has in columns.
+    Require that the compiled reader writes the lines, and makes the tables, of the rows that it has in columns.
     """
     ordered, following = ordered_rows.split(rows)
     if ordered is not None:
-        written, of_rows = ordered.ndjson(_lines), _lines(ordered.all())
+        written, of_rows = _ENCODER.ordered(ordered, (), _lines), _lines(ordered.all())
         require(written == of_rows, _difference(of_rows.decode().splitlines(), written.decode().splitlines()))
+        for kind in KINDS_IN_COLUMNS if has_pyarrow() else ():
+            require_table(kind, ordered, following)
     return [*chain.from_iterable(map(_each, rows if ordered is None else [*ordered.all(), *following]))]
 
 
+@cache
+def has_pyarrow() -> bool:
+    """Return True where tables can be made."""
+    return find_spec("pyarrow") is not None
+
+
+@cache
+def _batches(kind: str) -> Any:
+    return RecordBatches(kind)
+
+
+def require_table(kind: str, ordered: Any, following: Sequence[Any]) -> None:
+    """Require that the compiled reader makes the table of a kind that Python makes of the rows."""
+    of_kind = [*chain.from_iterable(_each(row) for row in (*ordered.all(), *following) if row.kind == kind)]
+    others = [row for row in (*ordered.others(), *following) if row.kind == kind]
+    made = _batches(kind).of_ordered(ordered, others)
+    made.validate(full=True)
+    types = cell_types(kind)
+    for name, values in zip(types, cells(of_kind, [*types]), strict=True):
+        expected = json_texts(values) if types[name] == "json" else [*values]
+        found = made.column(name).to_pylist()
+        require(expected == found, f"{kind}.{name}: {_difference([*map(repr, expected)], [*map(repr, found)])}")
+
+
 def _lines(rows: Iterable[Any]) -> bytes:
-    return JsonLines(("frame", "exchange", "connection", "finding"), None).encode([*map(copy, rows)])  # it changes rows
+    return _ENCODER.encode([*map(copy, rows)])  # it changes rows
 
 
 def _each(row: Any) -> Iterable[Any]:

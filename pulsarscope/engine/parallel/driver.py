@@ -22,7 +22,7 @@ from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Prepare, Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.limits import JOBS_MAX
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.model.text import each_line
 
 
@@ -35,12 +35,14 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
     """Decode as `local.run` does, in `jobs` processes; 0: as many as there are cores.
 
     With `prepare`, batches that come from other processes have `prepared` in the place of rows. Frames and messages that stay in columns
-    are decoded in this process, as to make objects of them takes longer, unless rules are evaluated and `prepare` takes columns.
+    are decoded in this process, as to make objects of them takes longer, unless rules are evaluated and `prepare` takes columns, of frames
+    without messages.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()
     # A pipe can be read only once, and by no other process.
-    quick = alone.engine.in_columns and not (options.rules and prepare is not None and prepare.takes_columns)
+    in_processes = options.rules and prepare is not None and prepare.takes_columns and MessageRow.kind not in options.records
+    quick = alone.engine.in_columns and not in_processes
     one = jobs < 2 or alone.inputs.sizes is None or quick
     return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)
 

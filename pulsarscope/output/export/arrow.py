@@ -64,6 +64,7 @@ class RecordBatches:
     def __init__(self, kind: str, names: Sequence[str] | None = None) -> None:
         self.schema = arrow_schema(kind, names)
         types = cell_types(kind)
+        self._kind = kind
         # Kept: pyarrow makes a new object of a name or type at each access.
         self._names = self.schema.names
         self._types = [(types[field.name], field.type) for field in self.schema]
@@ -72,10 +73,33 @@ class RecordBatches:
         """Return rows, or `EntryMessages` among them, as one batch."""
         import pyarrow as pa
 
+        native, _ = load_native()
+        if native is not None:
+            ordered = native.OrderedRows(exchanges=False)
+            ordered.extend("", rows, 0)
+            return self.of_ordered(ordered, rows)
         if any(type(row) is EntryMessages for row in rows):
             arrays = self._messages(rows)
         else:
             arrays = [_array(values, *types) for values, types in zip(cells(rows, self._names), self._types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def of_ordered(self, ordered: Any, rows: Sequence[Any]) -> pa.RecordBatch:
+        """Return the rows of the kind in ordered rows (`model.ordered_rows`), and behind these.
+
+        `rows`: those of the kind that are not in columns, among the ordered rows and behind them. No array is made of objects: pyarrow
+        would import pandas for that.
+        """
+        import pyarrow as pa
+
+        of_python = [row for row in rows if type(row) is not EntryMessages]
+        given = [
+            json_texts(values) if kind_type == "json" else [*values]
+            for values, (kind_type, _) in zip(cells(of_python, self._names), self._types, strict=True)
+        ]
+        columns = [(name, kind_type) for name, (kind_type, _) in zip(self._names, self._types, strict=True)]
+        count, made = ordered.table((self._kind, columns, given, json_texts, EntryMessages))
+        arrays = [_from_buffers(arrow_type, count, *column) for (_, arrow_type), column in zip(self._types, made, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _messages(self, rows: Sequence[Any]) -> list[pa.Array[Any]]:
@@ -87,22 +111,23 @@ class RecordBatches:
         for name, values, types in zip(self._names, cells([entry.shared for entry in entries], self._names), self._types, strict=True):
             if name in own:
                 parts = [entry.columns.get(name) or repeat(value, entry.count) for entry, value in zip(entries, values, strict=True)]
-                compiled = _compiled_array(parts, types[1])
-                arrays.append(_array([*chain.from_iterable(parts)], *types) if compiled is None else compiled)
+                arrays.append(_array([*chain.from_iterable(parts)], *types))
             else:
                 arrays.append(_array(values, *types, counts))
         return arrays
 
 
-def _compiled_array(parts: Sequence[Any], arrow_type: pa.DataType) -> pa.Array[Any] | None:
-    """Return a column of messages whose parts are all columns of the compiled reader; None for others."""
-    native, _ = load_native()
-    if native is None or any(type(part) is not native.MessageColumn for part in parts):
-        return None
+def _from_buffers(
+    arrow_type: pa.DataType, count: int, absent: int, buffers: Sequence[bytes | None], items: tuple[int, int, Sequence[bytes | None]] | None
+) -> pa.Array[Any]:
+    """Return a column of the buffers that the compiled reader has made; `items`: of lists, as (count, absent, buffers)."""
     import pyarrow as pa
 
-    count, absent, buffers = native.message_buffers(parts)
-    return pa.Array.from_buffers(arrow_type, count, [None if data is None else pa.py_buffer(data) for data in buffers], absent)
+    arrow: Any = pa
+    children = None if items is None else [_from_buffers(arrow_type.field(0).type, *items, None)]
+    given = [None if data is None else pa.py_buffer(data) for data in buffers]
+    made: pa.Array[Any] = arrow.Array.from_buffers(arrow_type, count, given, absent, children=children)
+    return made
 
 
 def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType, counts: Sequence[int] | None = None) -> pa.Array[Any]:

@@ -47,10 +47,10 @@ class CsvLines:
         """Encode each row to a line (see `LineEncoder`)."""
         return [_ended([line]) for line in self._lines(rows)] if rows else []
 
-    def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
-        """Encode ordered rows with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
+    def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> bytes:
+        """Encode ordered rows, and those behind them, with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
         lines: bytes = ordered.csv(encode, _cell)
-        return lines
+        return lines + encode([*following]) if following else lines
 
     def _lines(self, rows: list[Any]) -> list[str]:
         """Return the lines of some rows, without their ends."""

@@ -104,10 +104,10 @@ class JsonLines:
             return [self.encode([row]) for row in rows]
         return self.encode(rows)  # JSON text has no raw line end
 
-    def ordered(self, ordered: Any, encode: Callable[[list[Any]], bytes]) -> bytes:
-        """Encode ordered rows with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
-        lines: bytes = ordered.ndjson(encode)
-        return lines
+    def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> bytes:
+        """Encode ordered rows, and those behind them, with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
+        lines: bytes = ordered.ndjson(encode, self._message_lines if self._together else None)
+        return lines + encode([*following]) if following else lines
 
     def _write_times(self, rows: list[Any]) -> None:
         # The encoder owns the rows, so the text takes the place of the number: no copy, and no hook of the encoder.

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow
 from pulsarscope.output.export.arrow import RecordBatches, require_pyarrow
 from pulsarscope.output.export.columns import cell_types
 from pulsarscope.output.export.sink import Sink, write_errors
@@ -33,6 +34,10 @@ PENDING_BATCHES_MAX = 64
 """Pending batches before they are joined: a batch of a few rows takes as much memory as one of a hundred."""
 
 
+KINDS_IN_COLUMNS = frozenset({FrameRow.kind, ExchangeRow.kind, MessageRow.kind})
+"""Kinds of records that the compiled reader may have in columns."""
+
+
 class BatchesByKind:
     """An encoder of rows to record batches by kind."""
 
@@ -47,6 +52,15 @@ class BatchesByKind:
         for row_class, group in groupby(rows, type):  # messages of a batch follow one another
             by_kind.setdefault(row_class.kind, []).extend(group)
         return {kind: self.by_kind[kind].batch(kind_rows) for kind, kind_rows in by_kind.items()}
+
+    def ordered(self, ordered: Any, following: Sequence[Any], encode: Any) -> dict[str, pa.RecordBatch]:  # noqa: ARG002 - of lines
+        """Encode ordered rows, and those behind them, with all columns (see `ColumnEncoder`)."""
+        by_kind: dict[str, list[Any]] = {}
+        for row in (*ordered.others(), *following):
+            by_kind.setdefault(row.kind, []).append(row)
+        asked = (kind for kind in self.by_kind if kind in by_kind or kind in KINDS_IN_COLUMNS)
+        made = {kind: self.by_kind[kind].of_ordered(ordered, by_kind.get(kind, ())) for kind in asked}
+        return {kind: batch for kind, batch in made.items() if batch.num_rows}
 
 
 class _SinkFile:

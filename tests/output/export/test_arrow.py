@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -112,6 +112,26 @@ def test_columns_of_the_compiled_reader_become_the_columns_of_their_rows() -> No
             have = made.batch(some)
             have.validate(full=True)
             assert have.equals(want)
+
+
+@pytest.mark.parametrize("make", [rows.send, rows.receipt, rows.message, rows.finding, rows.connection, rows.exchange])
+def test_tables_of_the_compiled_reader_are_those_of_the_reference(make: Callable[..., Any]) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    full = make()
+    empty = type(full)()
+    some = [full, full, empty, full, *[full] * 9, empty]
+    if hasattr(full, "findings"):
+        some.append(msgspec.structs.replace(full, findings=["body-mismatch", "ü"], extra={"ü": 1}, topics={}))
+        some.append(msgspec.structs.replace(full, findings=[]))
+    if hasattr(full, "schema_version"):
+        some.append(msgspec.structs.replace(full, schema_version=b"\0\xff", encrypted=False, acknowledged=True, value=[1, None]))
+    for chosen in (some, [full], [empty], some[:8]):
+        with reader("off"):
+            expected = RecordBatches(full.kind).batch(chosen)
+        with reader("require"):
+            made = RecordBatches(full.kind).batch(chosen)
+        made.validate(full=True)
+        assert made.equals(expected)
 
 
 def test_a_table_takes_any_number_of_rows() -> None:

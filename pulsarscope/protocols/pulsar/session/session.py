@@ -11,14 +11,15 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX, ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.metadata_fields import METADATA_COMMON_BYTES, WRAPPED
 from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.description import shared
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
+from pulsarscope.protocols.pulsar.session.frame_columns import observe_frames, open_frames
 from pulsarscope.protocols.pulsar.session.names import NAMING_COMMANDS, NO_NAMES, TOPICS_OF, Consumer, Names
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.remarks import incomplete, report_notes
@@ -160,21 +161,17 @@ class PulsarSession(Session):
 
     def observe_columns(self, columns: Any, place: int) -> int:
         """See the contract."""
-        if self._wants_messages or self._meets_values():
+        if self._meets_values():
             return place
-        place, waiting = columns.observe(place, self._known(), PENDING_REQUESTS_MAX - self._sends.waiting, self._opens_payloads)
-        self._sends.waiting += waiting
-        return place
+        if self._wants_messages:
+            return open_frames(columns, (place, len(columns)), self._known(), self._opener, self._sends)
+        return observe_frames(columns, place, self._known(), self._sends, opens=self._opens_payloads)
 
     def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:
         """See the contract."""
-        sends = self._sends
         if not self._wants_messages or self._meets_values():
             return places[0]
-        opening = self._opener, self._opener.compiled, sends.hold, sends.release, self._opener.entry, MessageRow, entries, sends.room
-        place, waiting = columns.open(places, self._known(), PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
-        sends.waiting += waiting
-        return int(place)
+        return open_frames(columns, places, self._known(), self._opener, self._sends, entries)
 
     def _meets_values(self) -> bool:
         """Return True when messages may have values, or wait for the schema of them."""

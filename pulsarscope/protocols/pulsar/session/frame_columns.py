@@ -1,0 +1,35 @@
+"""Frames in the columns of the compiled reader, which completes them and opens their messages in the place of the session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.model.limits import PENDING_REQUESTS_MAX, ROWS_MAX
+from pulsarscope.model.records import MessageRow
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.events import Event
+    from pulsarscope.protocols.pulsar.entry.reader import EntryOpener
+    from pulsarscope.protocols.pulsar.session.sends import Sends
+
+
+def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Sends, *, opens: bool) -> int:
+    """Complete frames from a place on, and return the place of the first one that needs a row; `opens`: payloads are opened."""
+    place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, opens)
+    sends.waiting += waiting
+    return place
+
+
+def open_frames(
+    columns: Any, places: tuple[int, int], known: tuple[Any, ...], opener: EntryOpener, sends: Sends, entries: list[Event] | None = None
+) -> int:
+    """Open the messages of frames from one place up to another, and return the place of the first one that needs a row.
+
+    `entries` receives the entries, and the call returns when there are many messages. Without it, frames are completed, too, and the
+    columns keep the messages.
+    """
+    taken = [] if entries is None else entries
+    opening = opener, opener.compiled, sends.hold, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
+    place, waiting = columns.open(places, known, PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
+    sends.waiting += waiting
+    return int(place)
