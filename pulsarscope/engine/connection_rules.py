@@ -37,6 +37,9 @@ REPORTED_MAX = 52
 PLANS_MAX = 256
 """Sets of commands of a batch that are remembered with the rules that handle them."""
 
+SEQUENCES_MAX, SEQUENCE_ROWS_MAX = 1_024, 64
+"""Sequences of commands that are remembered likewise, and rows of one: many short connections have the same."""
+
 ALL = range(1 << 30)
 """All positions of rules."""
 
@@ -46,6 +49,10 @@ Calls = Sequence[tuple[int, Handler]]
 
 Plan = list[tuple[int, dict[int, Handler], frozenset[int]]]
 """Positions of rules in their order, each with its handlers by the identity of the calls, and these identities."""
+
+
+Steps = list[tuple[int, dict[int, Handler], Sequence[int]]]
+"""Positions of rules in their order, each with its handlers, and the indexes of the rows that it handles."""
 
 
 Order = tuple[int, int]
@@ -83,6 +90,7 @@ class RuleSet:
         self.frames, self.exchanges = _calls_of(rules.connection)
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
+        self._steps: dict[tuple[int, ...], Steps] = {}
 
     def numbers(self, frames: Iterable[str], exchanges: Iterable[str]) -> list[int]:
         """Return the positions of the rules that handle frames of these commands, or exchanges with these requests."""
@@ -93,9 +101,22 @@ class RuleSet:
         """Return the handlers of a row."""
         return self.exchanges[row.request or ""] if type(row) is ExchangeRow else self.frames[getattr(row, "command", "") or ""]
 
-    def plan(self, kinds: Iterable[int], calls: Sequence[Calls]) -> Plan:
-        """Return the rules that handle rows with these calls, of which `kinds` are the identities."""
-        identities = frozenset(kinds)
+    def steps(self, of_rows: Sequence[int], calls: Sequence[Calls]) -> Steps:
+        """Return what rules do with rows that have these calls, of which `of_rows` are the identities."""
+        sequence = tuple(of_rows) if len(of_rows) <= SEQUENCE_ROWS_MAX else ()
+        if (steps := self._steps.get(sequence)) is None:
+            chosen: dict[frozenset[int], Sequence[int]] = {}
+            steps = []
+            for number, handlers, kinds in self._plan(frozenset(of_rows), calls):
+                if (indexes := chosen.get(kinds)) is None:
+                    indexes = chosen[kinds] = [at for at, kind in enumerate(of_rows) if kind in kinds]
+                steps.append((number, handlers, indexes))
+            if sequence and len(self._steps) < SEQUENCES_MAX:
+                self._steps[sequence] = steps
+        return steps
+
+    def _plan(self, identities: frozenset[int], calls: Sequence[Calls]) -> Plan:
+        """Return the rules that handle rows with these calls, in whatever order."""
         if (plan := self._plans.get(identities)) is None:
             by_rule: dict[int, dict[int, Handler]] = {}
             for identity, each in {id(each): each for each in calls}.items():
@@ -319,16 +340,19 @@ class ConnectionRules:
     def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], chosen_rules: Container[int] = ALL) -> None:
         """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""
         self._rows, self._positions = rows, positions
-        of_rows = [*map(id, calls)]
-        chosen: dict[frozenset[int], Sequence[int]] = {}
-        for number, handlers, kinds in self.rule_set.plan(of_rows, calls):
-            if number not in chosen_rules:
+        rules, of_rows = self._rules, [*map(id, calls)]
+        for number, handlers, indexes in self.rule_set.steps(of_rows, calls):
+            if chosen_rules is not ALL and number not in chosen_rules:
                 continue
-            if (indexes := chosen.get(kinds)) is None:
-                indexes = chosen[kinds] = [at for at, kind in enumerate(of_rows) if kind in kinds]
             self._number, self._at = number, indexes[0]
             try:
-                self._hand_out(self._rules[number] or self._rule(number), handlers, indexes, of_rows)
+                rule = rules[number] or self._rule(number)
+                if type(rule).batch is not None:
+                    self._hand_out(rule, handlers, indexes, of_rows)
+                    continue
+                for at in indexes:
+                    self._at = at
+                    handlers[of_rows[at]](rule, rows[at])
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(number, error, where_of(rows[self._at]))
         self._at = len(rows) - 1
@@ -336,19 +360,15 @@ class ConnectionRules:
         self._rows = self._positions = ()
 
     def _hand_out(self, rule: ConnectionRule, handlers: Mapping[int, Handler], indexes: Sequence[int], of_rows: Sequence[int]) -> None:
-        """Hand the rows with these indexes to a rule: all at once if it takes batches, else one by one."""
+        """Hand the rows with these indexes to a rule that takes batches, all at once."""
         rows = self._rows
+
+        def handle(number: int) -> None:
+            self._at = at = indexes[number]
+            handlers[of_rows[at]](rule, rows[at])
+
         if (batch := type(rule).batch) is not None:
-
-            def handle(number: int) -> None:
-                self._at = at = indexes[number]
-                handlers[of_rows[at]](rule, rows[at])
-
             batch(rule, rows if len(indexes) == len(rows) else [rows[at] for at in indexes], handle)
-        else:
-            for at in indexes:
-                self._at = at
-                handlers[of_rows[at]](rule, rows[at])
 
     def _fail(self, number: int, error: Exception, where: Where) -> None:
         """Report an exception of the rule at this position, which says no more."""
@@ -362,16 +382,14 @@ class ConnectionRules:
         if COPIED in self._reported and self.last.time:
             row = msgspec.structs.replace(row, end=self.last.time)  # copies of its packets may have another clock
         self._positions, self._at = (position,), 0
-        for number in range(len(self._rules)):
+        last = self.last
+        for number, rule in enumerate(self._rules):
             self._number = number
-            self._end_rule(number, row)
+            try:
+                (rule or self._rule(number)).end(row, last)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(number, error, last)
         self._rules.clear()
-
-    def _end_rule(self, number: int, row: ConnectionRow) -> None:
-        try:
-            (self._rules[number] or self._rule(number)).end(row, self.last)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._fail(number, error, self.last)
 
     def _rule(self, number: int) -> ConnectionRule:
         """Return the rule at this position, made on first use: there may be thousands of connections, and each meets few rules."""
