@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.series import TimeSeries
-from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second
+from pulsarscope.analysis.tally import ExchangeGroup, ReportRecord, Tally, TallyTable, add_counts, add_latencies, cut, per_second
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.latency import OCTAVE_BITS, Latencies
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
@@ -32,7 +32,6 @@ INCOMPLETE = frozenset({"skipped", "truncated"})
 """Statuses of rows that are not complete frames: connections count their bytes as skipped, unfinished or missing."""
 
 _FrameGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
-_ExchangeGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _SlowExchange = tuple[int, int, ReportRecord]
 """Latency, number of the exchange, and its record: ordered without a look into the record."""
 
@@ -176,18 +175,28 @@ class Statistics:
             self.start = time
 
     def _count_frames(self, groups: dict[_FrameGroup, list[int]]) -> None:
-        """Add groups of equal frames, with frames, messages and bytes, to the tallies of all their names."""
-        for (connection, direction, command, topic, producer, subscription), counts in groups.items():
-            frames, messages, size = counts
+        """Add groups of equal frames, with frames, messages and bytes, to the tallies of all their names.
+
+        Connections are counted apart from all other names: where they are short, most groups differ in them alone.
+        """
+        by_connection: dict[tuple[str, str | None], list[int]] = {}
+        by_names: dict[tuple[str | None, ...], list[int]] = {}
+        for (connection, *names), counts in groups.items():
+            if connection is not None:
+                add_counts(by_connection, (connection, names[0]), counts)
+            add_counts(by_names, tuple(names), counts)
+        for (name, direction), (frames, messages, size) in by_connection.items():
+            self.connections.of(name).add_frames(direction, frames, messages, size)
+        for (direction, command, topic, producer, subscription), (frames, messages, size) in by_names.items():
             tallies = [self.total, self.commands.of((cut(command) or "", direction or ""))]
-            for tally in tallies + self._tallies(connection, cut(topic), producer, subscription):
+            for tally in tallies + self._tallies(cut(topic), producer, subscription):
                 tally.add_frames(direction, frames, messages, size)
             if messages and command is not None and len(self.carriers) < STATISTICS_NAMES_MAX:
                 self.carriers.add(command)
 
-    def _tallies(self, connection: str | None, topic: str | None, producer: str | None, subscription: str | None) -> list[Tally]:
+    def _tallies(self, topic: str | None, producer: str | None, subscription: str | None) -> list[Tally]:
         """Return the tallies of the names that are known."""
-        tallies = [] if connection is None else [self.connections.of(connection)]
+        tallies = []
         if topic is not None:
             tallies.append(self.topics.of(topic))
         if producer is not None:
@@ -201,33 +210,32 @@ class Statistics:
 
         Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them.
         """
-        groups: dict[_ExchangeGroup, tuple[list[int | None], Latencies]] = {}
+        by_connection: dict[tuple[str, str | None, str | None], ExchangeGroup] = {}
+        by_names: dict[tuple[str | None, ...], ExchangeGroup] = {}
         ranked = [*slowest]
         for place, row in rows:
             if isinstance(row, tuple):
-                key, latencies = row
-                groups.setdefault(key, ([], Latencies()))[1].merge(latencies)
-                continue
-            key = (row.connection, row.request, row.status, row.topic, row.producer_name, row.subscription)
-            if (group := groups.get(key)) is None:
-                group = groups[key] = [], Latencies()
-            group[0].append(row.latency_ns)
-            ranked.append((place, row))
-            if self.series is not None:
-                self.series.exchange(row)
+                (connection, *names), latencies = row
+                values: tuple[int | None, ...] = ()
+            else:
+                connection, latencies, values = row.connection, None, (row.latency_ns,)
+                names = [row.request, row.status, row.topic, row.producer_name, row.subscription]
+                ranked.append((place, row))
+                if self.series is not None:
+                    self.series.exchange(row)
+            if connection is not None:
+                add_latencies(by_connection, (connection, names[0], names[1]), values, latencies)
+            add_latencies(by_names, tuple(names), values, latencies)
         for place, row in sorted(ranked, key=itemgetter(0)) if slowest else ranked:
             if row.latency_ns is not None:
                 self._rank(row.latency_ns, self._places + place, row)
-        for (connection, command, status, topic, producer, subscription), (values, latencies_of_group) in groups.items():
-            request, count = cut(command) or "", len(values) + latencies_of_group.count
-            for latency in values:
-                if latency is not None:
-                    latencies_of_group.add(latency)
-            timed = latencies_of_group if request in self.carriers else None
-            self.total.add_exchanges(status, count, timed)
-            self.families.of(request).add_exchanges(status, count, latencies_of_group)
-            for tally in self._tallies(connection, cut(topic), producer, subscription):
-                tally.add_exchanges(status, count, timed)
+        for (name, command, status), group in by_connection.items():
+            group.add_to([self.connections.of(name)], status, with_latencies=(cut(command) or "") in self.carriers)
+        for (command, status, topic, producer, subscription), group in by_names.items():
+            request = cut(command) or ""
+            group.add_to([self.families.of(request)], status, with_latencies=True)
+            tallies = [self.total, *self._tallies(cut(topic), producer, subscription)]
+            group.add_to(tallies, status, with_latencies=request in self.carriers)
 
     def _rank(self, latency: int, number: int, row: ExchangeRow) -> None:
         """Keep the exchange, the one of this number, if it is among the slowest with its request; of equal ones the first."""

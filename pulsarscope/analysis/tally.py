@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from pulsarscope.dissect.capabilities import ReportFold
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -146,6 +148,54 @@ class TallyTable(Generic[TallyName]):
         yield from sorted(self.named.items(), key=lambda item: amounts[item[0]], reverse=True)
         if self.others is not None:
             yield None, self.others
+
+
+GroupKey = TypeVar("GroupKey", bound=Hashable)
+
+
+class ExchangeGroup(msgspec.Struct):
+    """Exchanges that are counted together."""
+
+    values: list[int | None]
+    """Latencies of some, None for those without."""
+    counted: Latencies | None = None
+    """Latencies of all others."""
+
+    def add_to(self, tallies: Iterable[Tally], status: str | None, *, with_latencies: bool) -> None:
+        """Add them to tallies, and their latencies if these count."""
+        if self.counted is None and len(self.values) == 1:  # most, where there are very many
+            latency = self.values[0]
+            for tally in tallies:
+                tally.add_exchanges(status, 1, None)
+                if with_latencies and latency is not None and status != "unrequested":
+                    tally.latencies.add(latency)
+            return
+        known = Latencies(value for value in self.values if value is not None)
+        if self.counted is not None:
+            known.merge(self.counted)
+        count = len(self.values) + (0 if self.counted is None else self.counted.count)
+        for tally in tallies:
+            tally.add_exchanges(status, count, known if with_latencies else None)
+
+
+def add_counts(groups: dict[GroupKey, list[int]], key: GroupKey, counts: Sequence[int]) -> None:
+    """Add frames, messages and bytes to those of a key."""
+    if (known := groups.get(key)) is None:
+        groups[key] = [*counts]
+    else:
+        known[0] += counts[0]
+        known[1] += counts[1]
+        known[2] += counts[2]
+
+
+def add_latencies(groups: dict[GroupKey, ExchangeGroup], key: GroupKey, values: Iterable[int | None], counted: Latencies | None) -> None:
+    """Add exchanges to those of a key."""
+    if (known := groups.get(key)) is None:
+        known = groups[key] = ExchangeGroup([])
+    known.values += values
+    if counted is not None:
+        known.counted = known.counted or Latencies()
+        known.counted.merge(counted)
 
 
 def cut(name: str | None) -> str | None:

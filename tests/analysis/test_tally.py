@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from pulsarscope.analysis.tally import Tally, cut, per_second, shorten
+import pytest
+
+from pulsarscope.analysis.tally import ExchangeGroup, Tally, add_counts, add_latencies, cut, per_second, shorten
+from pulsarscope.model.latency import Latencies
 from tests.scenarios import rows
 
 
@@ -29,3 +32,34 @@ def test_texts_lists_and_objects_are_kept_short() -> None:
     short = shorten(hostile)
     assert len(short) == len(short["a" * 1024]) == 100
     assert max(map(len, short["a" * 1024])) == 1024
+
+
+def test_frames_of_one_key_are_counted_together() -> None:
+    groups: dict[str, list[int]] = {}
+    first = [1, 2, 3]
+    for key, counts in (("a", first), ("b", [4, 5, 6]), ("a", [10, 20, 30])):
+        add_counts(groups, key, counts)
+    assert groups == {"a": [11, 22, 33], "b": [4, 5, 6]}
+    assert first == [1, 2, 3]
+
+
+@pytest.mark.parametrize("with_latencies", [True, False])
+@pytest.mark.parametrize("counted", [[], [7, 9]])
+@pytest.mark.parametrize("values", [[5], [None], [5, None, 6]])
+@pytest.mark.parametrize("status", ["ok", "error", "unanswered", "unrequested"])
+def test_exchanges_counted_together_add_what_each_adds(
+    status: str, values: list[int | None], counted: list[int], *, with_latencies: bool
+) -> None:
+    together, apart = Tally(), Tally()
+    groups: dict[str, ExchangeGroup] = {}
+    for value in values:
+        add_latencies(groups, "", (value,), None)
+    for value in counted:
+        add_latencies(groups, "", (), Latencies([value]))
+    groups[""].add_to([together], status, with_latencies=with_latencies)
+    for latency in [*values, *counted]:
+        apart.add_exchange(rows.exchange(status=status, latency_ns=latency), timed=with_latencies and status != "unrequested")
+    assert together.counts() == apart.counts()
+    assert together.unrequested == apart.unrequested
+    assert together.latencies.percentiles() == apart.latencies.percentiles()
+    assert together.latencies.count == apart.latencies.count

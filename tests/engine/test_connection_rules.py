@@ -11,6 +11,7 @@ import pytest
 
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, RuleFact, Where, where_of
+from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import Closed
@@ -165,3 +166,18 @@ def test_a_rule_that_fails_in_a_batch_says_no_more_and_the_others_go_on() -> Non
         ("rule-failed", 2, "0:1"),
         ("pinged", 4, "0:1"),
     ]
+
+
+def test_what_rules_do_with_a_sequence_of_rows_is_remembered_unless_it_is_long() -> None:
+    rule_set = make_rule_set(dissector_with(RULES, "pulsar"), {}, findings=True, journeys=False)
+    send, answer, other = rule_set.frames["SEND"], rule_set.frames["SEND_RECEIPT"], rule_set.frames["PRODUCER"]
+    sequences_of_calls = [[other, send, answer], [other, answer, send], [send] * 3, [other, send, answer] * SEQUENCE_ROWS_MAX]
+    for calls in sequences_of_calls:
+        of_rows = [*map(id, calls)]
+        first, second = (rule_set.steps(of_rows, calls) for _ in range(2))
+        assert (first is second) == (len(calls) <= SEQUENCE_ROWS_MAX)
+        assert second == first
+        for number, handlers, indexes in first:
+            assert {at: handlers[of_rows[at]] for at in indexes} == {
+                at: handler for at, each in enumerate(calls) for rule, handler in each if rule == number
+            }
