@@ -22,8 +22,8 @@ OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c", "-w", "-i", "
 OPTIONS_OF_DECODE = OPTIONS_OF_TSHARK | {"-Y", "-V", "-x", "-f"}
 """Options that are understood before any command."""
 
-INT_MAX = 10**9
-"""Numbers beyond are left to typer."""
+DIGITS_MAX = 9
+"""Longer numbers are left to typer: Python refuses to read very long ones."""
 
 SHELL_COMPLETION = "_PULSARSCOPE_COMPLETE"
 """Environment variable by which a shell asks typer for completions."""
@@ -156,6 +156,8 @@ def _value(kind: Any, value: str, settings: dict[str, Any]) -> Any:
     """Return the value of an option. Raises NotPlainError when it has no such type, or is none of those that may be given."""
     if kind is str or (get_origin(kind) is Literal and value in get_args(kind)):
         return value
-    if kind is int and value.isascii() and value.isdecimal() and settings.get("min", 0) <= int(value) <= settings.get("max", INT_MAX):
-        return int(value)
+    if kind is int and value.isascii() and value.isdecimal() and len(value) <= DIGITS_MAX:
+        number = int(value)
+        if settings.get("min", 0) <= number <= settings.get("max", number):
+            return number
     raise NotPlainError

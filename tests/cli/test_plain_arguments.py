@@ -135,6 +135,7 @@ def test_a_plain_line_is_read_as_typer_does(line: str, monkeypatch: pytest.Monke
         "decode a.pcap --limit 0",
         "decode a.pcap --limit ²",
         "decode a.pcap --limit 1_0",
+        pytest.param(f"decode a.pcap --limit {'9' * 5000}", id="decode a.pcap --limit 9…"),
         "decode a.pcap --port 65536",
         "decode a.pcap --profile p",
         "decode -r a.pcap",
