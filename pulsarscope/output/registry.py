@@ -243,6 +243,8 @@ def _unknown_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
     top, dot, _ = name.partition(".")
     if dot and top in known:
         return f'--columns takes complete columns: "{top}" instead of "{name}"'
+    if name in {"record", "kind"}:
+        return f'"{name}" is no column: every row of JSON begins with its kind, and other formats have a file for each kind'
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
     near = get_close_matches(name, sorted(known), 3, 0.6)

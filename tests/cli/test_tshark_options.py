@@ -80,9 +80,10 @@ def test_a_missing_capture_is_no_wrong_command(monkeypatch: pytest.MonkeyPatch, 
         ("frame.number == 3", "write packet"),
         ("ip.src == 10.9.0.1", "write client.ip or server.ip"),
         ("producer == 'p'", "write producer_name"),
+        ("record == 'message'", "write the kind alone, as in message &&"),
     ],
 )
-def test_fields_of_wireshark_have_a_name_here(
+def test_fields_of_other_names_have_a_name_here(
     filter_text: str, words: str, captures: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     assert run(monkeypatch, str(captures / "quickstart.pcapng"), "-Y", filter_text) == 2

@@ -39,6 +39,7 @@ def test_where_cells_are_single_values_checksum_is_three_columns() -> None:
         (("topik",), ("frame",), 'unknown column "topik" in frame records; did you mean topic'),
         (("fields.producer_id",), ("frame",), 'complete columns: "fields" instead of "fields.producer_id"'),
         (("payload_sha256",), ("frame",), "message records have it: --records message"),
+        (("record", "packet"), ("frame",), '"record" is no column: every row of JSON begins with its kind'),
         (("zzzzzz",), ("frame",), 'unknown column "zzzzzz" in frame records; known: source, '),
         (("command",), ("frame", "message"), "no column of message records"),
     ],
