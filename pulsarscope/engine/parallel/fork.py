@@ -1,4 +1,4 @@
-"""A copy of this process, which need neither start Python nor import anything."""
+"""A copy of this process, which needs neither to start Python nor to import anything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ class Fork:
 
     def __init__(self, serve: Callable[[], object]) -> None:
         """Let a copy `serve`, between pipes as its standard input and output. Raises OSError when there can be none."""
-        (tasks, asking), (answering, answers) = os.pipe(), os.pipe()
+        tasks, asking = os.pipe()
+        try:
+            answering, answers = os.pipe()
+        except OSError:
+            os.close(tasks)
+            os.close(asking)
+            raise
         self.stdin, self.stdout = os.fdopen(asking, "wb"), os.fdopen(answering, "rb")
         self._code: int | None = None
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # handlers are those of this process alone
@@ -75,12 +81,15 @@ def _carry_out(serve: Callable[[], object], pipes: tuple[int, int], signals: Ite
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for file in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
-            if file not in (*STANDARD_STREAMS, *pipes):
-                os.dup2(nothing, file)  # not closed: the number stays that of the object which closes it
         for stream, pipe in enumerate(pipes):
             os.dup2(pipe, stream)
+            os.close(pipe)  # few numbers may be left
+        files = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in files:
+            if file not in STANDARD_STREAMS:
+                _replace(file, nothing)
+        os.close(nothing)
         sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115 - open to the end
         if sys.__stderr__ is not None:
             sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
@@ -88,3 +97,11 @@ def _carry_out(serve: Callable[[], object], pipes: tuple[int, int], signals: Ite
         code = 0
     finally:
         os._exit(code)
+
+
+def _replace(file: int, nothing: int) -> None:
+    """Let a file be another one. It is not closed: its number stays that of the object which closes it."""
+    try:
+        os.dup2(nothing, file)
+    except OSError:  # its number is beyond a limit that was lowered, so no other file gets it
+        os.close(file)

@@ -122,3 +122,60 @@ def test_when_somebody_else_has_waited_for_it_there_is_no_code() -> None:
         print(copy.wait())
     """
     assert run(program) == ["0"]
+
+
+def test_files_with_numbers_beyond_a_lowered_limit_are_closed() -> None:
+    program = """
+        import resource
+        ours, theirs = socket.socketpair()
+        high = os.dup2(theirs.fileno(), 200)
+        theirs.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        copy = Fork(echo)
+        print(asked(copy, b"a"))
+        os.close(high)
+        print(ours.recv(1))
+        copy.stdin.close()
+        print(copy.wait())
+    """
+    assert run(program) == ["b'a!\\n'", "b''", "0"]
+
+
+def test_a_copy_needs_no_more_files_than_its_pipes() -> None:
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        kept = []
+        try:
+            while True:
+                kept.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            for number in [kept.pop() for _ in range(4)]:
+                os.close(number)
+        copy = Fork(echo)
+        print(asked(copy, b"a"))
+        copy.stdin.close()
+        print(copy.wait())
+    """
+    assert run(program) == ["b'a!\\n'", "0"]
+
+
+def test_without_room_for_both_pipes_none_is_left_open() -> None:
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        kept = []
+        try:
+            while True:
+                kept.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            for number in [kept.pop() for _ in range(3)]:
+                os.close(number)
+        for _ in range(2):
+            try:
+                Fork(echo)
+            except OSError as error:
+                print(error.strerror)
+        os.pipe()
+    """
+    assert run(program) == ["Too many open files"] * 2
