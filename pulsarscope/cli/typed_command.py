@@ -8,6 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from pulsarscope.model.errors import UsageError
+
 _REFUSED = r"(?P<value>.*) is not (?:a valid (?:int|float) range|in the range .*)\."
 """Message of typer about a value for a number with bounds."""
 
@@ -31,12 +33,19 @@ class TypedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; say what number an option takes, and which option is meant by the name of another program's."""
+        self._refuse_equals_sign(args)
         try:
             parsed: list[str] = super().parse_args(ctx, args)
         except Exception as error:  # the classes of typer are its own, or click's, by its version
             self._explain(error)
             raise
         return parsed
+
+    def _refuse_equals_sign(self, args: list[str]) -> None:
+        """Raise UsageError for -o=FILE, which would write a file =FILE."""
+        for before, argument in zip(["", *args], args, strict=False):
+            if argument.startswith("-o=") and not before.startswith("-") and any("-o" in parameter.opts for parameter in self.params):
+                raise UsageError(f"-o takes its value without =: write -o {argument[3:]}")
 
     def _explain(self, error: Any) -> None:
         ours = ALSO_CALLED.get(getattr(error, "option_name", ""))
