@@ -58,7 +58,7 @@ def source_port(key: bytes) -> int:
     return int.from_bytes(key[start : start + 2], "big")
 
 
-@lru_cache(1_024)
+@lru_cache(256)
 def source_endpoint(key: bytes) -> str:
     """Return the sender of a flow key as "ip:port" or "[v6]:port"."""
     if family(key) == IPV4:
