@@ -282,27 +282,21 @@ class RuleEngine:
             self._carry_out(brought)
             return
         collect, number_of = self._collect, self.facts.numbers
-        if brought and len(keys[0]) == 2 and not any(take for _, take, _ in brought):  # as below, all at once
-            phase, first = self.phase, self._keys_made + 1
-            self._keys_made += len(brought)
-            of_rows = [keys[position] for (position, _), _, _ in brought]
-            packs = [values for _, _, values in brought]
-            collect(
-                [
-                    (number_of[rule], of_rule, packed, time, deciding, (key[0] | phase, key[1], number))
-                    for number, (key, (rule, of_rule, packed, time, deciding, _)) in enumerate(zip(of_rows, packs, strict=True), first)
-                ]
-            )
-            brought = []
+        placed_facts: list[KeyedFact] = []
         for (position, _), take, values in brought:
             self.key = key = keys[position]
-            if take is not None:
-                take(*values)
-            else:
+            if take is None:
                 rule, of_rule, packed, time, deciding, _ = values
                 self._keys_made = number = self._keys_made + 1  # as `next_key`, without the call
                 place = (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
-                collect([(number_of[rule], of_rule, packed, time, deciding, place)])
+                placed_facts.append((number_of[rule], of_rule, packed, time, deciding, place))
+                continue
+            if placed_facts:
+                collect(placed_facts)
+                placed_facts = []
+            take(*values)
+        if placed_facts:
+            collect(placed_facts)
         if count:
             self.key = keys[-1]
 
