@@ -30,7 +30,7 @@ class TimeSeries:
     def exchange(self, row: ExchangeRow) -> None:
         """Count an exchange."""
         if row.time is not None:
-            self._at(row.time).add_exchange(row)
+            self._at(row.time).add_exchange(row.status, row.latency_ns)
 
     def widen(self, intervals: int) -> None:
         """Double the intervals until there are at most so many from the first to the last."""

@@ -148,7 +148,7 @@ class Statistics:
         """Count frames and exchanges of inner legs: by connection, because all else has them from the outer leg."""
         for row in rows:
             if isinstance(row, ExchangeRow):
-                self.connections.of(row.connection).add_exchange(row, timed=row.request in self.carriers)
+                self.connections.of(row.connection).add_exchange(row.status, row.latency_ns if row.request in self.carriers else None)
             elif isinstance(row, FrameRow) and row.status not in INCOMPLETE:
                 self.connections.of(row.connection).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size)
 

@@ -12,7 +12,6 @@ from pulsarscope.dissect.capabilities import ReportFold
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
-from pulsarscope.model.records import ExchangeRow
 from pulsarscope.model.units import SECOND
 
 SIDES = (CLIENT, SERVER)
@@ -46,11 +45,11 @@ class Tally:
         self.messages[side] += messages
         self.sizes[side] += size
 
-    def add_exchange(self, row: ExchangeRow, *, timed: bool = True) -> None:
-        """Add an exchange, with its latency if `timed`."""
-        self.add_exchanges(row.status, 1, None)
-        if timed and row.latency_ns is not None:
-            self.latencies.add(row.latency_ns)
+    def add_exchange(self, status: str | None, latency: int | None) -> None:
+        """Add an exchange, with its latency in nanoseconds if it has one that counts."""
+        self.add_exchanges(status, 1, None)
+        if latency is not None and status != "unrequested":
+            self.latencies.add(latency)
 
     def add_exchanges(self, status: str | None, count: int, latencies: Latencies | None) -> None:
         """Add exchanges of one status, with their latencies if these count."""
@@ -166,9 +165,7 @@ class ExchangeGroup(msgspec.Struct):
         if self.counted is None and len(self.values) == 1:  # most, where there are very many
             latency = self.values[0]
             for tally in tallies:
-                tally.add_exchanges(status, 1, None)
-                if with_latencies and latency is not None and status != "unrequested":
-                    tally.latencies.add(latency)
+                tally.add_exchange(status, latency if with_latencies else None)
             return
         known = Latencies(value for value in self.values if value is not None)
         if self.counted is not None:

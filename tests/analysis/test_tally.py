@@ -4,7 +4,6 @@ import pytest
 
 from pulsarscope.analysis.tally import ExchangeGroup, Tally, add_counts, add_latencies, cut, per_second, shorten
 from pulsarscope.model.latency import Latencies
-from tests.scenarios import rows
 
 
 def test_merging_adds_everything() -> None:
@@ -12,9 +11,9 @@ def test_merging_adds_everything() -> None:
     for tally in (item, other):
         tally.add_frames("client", 2, 3, 100)
         tally.add_frames("server", 1, 0, 40)
-        tally.add_exchange(rows.exchange(latency_ns=500))
-        tally.add_exchange(rows.exchange(status="unanswered", latency_ns=None))
-        tally.add_exchange(rows.exchange(status="unrequested", latency_ns=None))
+        tally.add_exchange("ok", 500)
+        tally.add_exchange("unanswered", None)
+        tally.add_exchange("unrequested", None)
     item.merge(other)
     assert (item.frames, item.messages, item.sizes) == ([4, 2], [6, 0], [200, 80])
     assert (item.exchanges, item.unanswered, item.unrequested, item.latencies.count) == (4, 2, 2, 2)
@@ -58,7 +57,7 @@ def test_exchanges_counted_together_add_what_each_adds(
         add_latencies(groups, "", (), Latencies([value]))
     groups[""].add_to([together], status, with_latencies=with_latencies)
     for latency in [*values, *counted]:
-        apart.add_exchange(rows.exchange(status=status, latency_ns=latency), timed=with_latencies and status != "unrequested")
+        apart.add_exchange(status, latency if with_latencies and status != "unrequested" else None)
     assert together.counts() == apart.counts()
     assert together.unrequested == apart.unrequested
     assert together.latencies.percentiles() == apart.latencies.percentiles()
