@@ -15,6 +15,7 @@ from pulsarscope.dissect.generic_codes import GENERIC_CODES, RULE_FAILED
 from pulsarscope.dissect.isolation import failure
 from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.rules import (
+    BatchHandler,
     ConnectionRule,
     Fact,
     Handler,
@@ -347,8 +348,8 @@ class ConnectionRules:
             self._number, self._at = number, indexes[0]
             try:
                 rule = rules[number] or self._rule(number)
-                if type(rule).batch is not None:
-                    self._hand_out(rule, handlers, indexes, of_rows)
+                if (batch := type(rule).batch) is not None:
+                    self._hand_out(batch, rule, handlers, indexes, of_rows)
                     continue
                 for at in indexes:
                     self._at = at
@@ -359,7 +360,9 @@ class ConnectionRules:
         self._last = self.last
         self._rows = self._positions = ()
 
-    def _hand_out(self, rule: ConnectionRule, handlers: Mapping[int, Handler], indexes: Sequence[int], of_rows: Sequence[int]) -> None:
+    def _hand_out(
+        self, batch: BatchHandler, rule: ConnectionRule, handlers: Mapping[int, Handler], indexes: Sequence[int], of_rows: Sequence[int]
+    ) -> None:
         """Hand the rows with these indexes to a rule that takes batches, all at once."""
         rows = self._rows
 
@@ -367,8 +370,7 @@ class ConnectionRules:
             self._at = at = indexes[number]
             handlers[of_rows[at]](rule, rows[at])
 
-        if (batch := type(rule).batch) is not None:
-            batch(rule, rows if len(indexes) == len(rows) else [rows[at] for at in indexes], handle)
+        batch(rule, rows if len(indexes) == len(rows) else [rows[at] for at in indexes], handle)
 
     def _fail(self, number: int, error: Exception, where: Where) -> None:
         """Report an exception of the rule at this position, which says no more."""
