@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from types import ModuleType
-from typing import Any
+
+from pulsarscope.model.platform import load_blake2b
 
 
 @cache
@@ -12,15 +13,6 @@ def _hashlib() -> ModuleType:
     import hashlib  # noqa: PLC0415 - see above
 
     return hashlib
-
-
-@cache
-def _blake2b() -> Any:
-    try:
-        from _blake2 import blake2b  # noqa: PLC0415 - that of hashlib, which loads OpenSSL
-    except ImportError:  # of another Python
-        return _hashlib().blake2b
-    return blake2b
 
 
 def sha256_hex(data: bytes) -> str:
@@ -31,5 +23,5 @@ def sha256_hex(data: bytes) -> str:
 
 def short_digest(data: bytes) -> str:
     """Return a digest of eight bytes, by which what is equal can be found, in hexadecimal digits."""
-    digits: str = _blake2b()(data, digest_size=8).hexdigest()
+    digits: str = load_blake2b()(data, digest_size=8).hexdigest()
     return digits

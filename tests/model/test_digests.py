@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pulsarscope.model import digests
+from pulsarscope.model import digests, platform
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    digests._blake2b.cache_clear()
+    platform.load_blake2b.cache_clear()
     yield
-    digests._blake2b.cache_clear()
+    platform.load_blake2b.cache_clear()
 
 
 @pytest.mark.parametrize("builtin", [True, False])
