@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, get_annotations
+from itertools import chain, takewhile
 from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
@@ -13,7 +14,7 @@ import typer
 
 from pulsarscope.cli.command_names import function_of
 from pulsarscope.cli.declarations import Declaration, option
-from pulsarscope.cli.options import AnyRequest, CommandRequest, answer_of
+from pulsarscope.cli.options import AnyRequest, CommandRequest, answer_of, fields_of
 from pulsarscope.cli.typed_command import TypedCommand
 from pulsarscope.inputs.config_paths import PROFILE, existing_paths
 
@@ -76,29 +77,25 @@ def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
 
 def _parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
     """Yield a keyword parameter for each option that a class declares, and for those of the groups of options in it."""
-    fields = {field.name: field for field in msgspec.structs.fields(options)}
-    for name, hint in _hints(options).items():
-        if _is_option(hint):
-            yield Parameter(name, Parameter.KEYWORD_ONLY, default=_default(fields[name]), annotation=_for_typer(hint))
-        elif _is_group(hint):
-            yield from _parameters(hint)
+    for field, declaration in _in_order(options):
+        if declaration is not None:
+            yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=_for_typer(field.type))
+        else:
+            yield from _parameters(field.type)
 
 
 def _struct_of(options: type[Any], values: Mapping[str, Any]) -> Any:
     """Return the options of a class and of its groups, with the values of its parameters."""
-    hints = _hints(options)
-    own = {name: values[name] for name, hint in hints.items() if _is_option(hint)}
-    return options(**own, **{name: _struct_of(hint, values) for name, hint in hints.items() if _is_group(hint)})
+    fields = _in_order(options)
+    own = {field.name: values[field.name] for field, declaration in fields if declaration is not None}
+    return options(**own, **{field.name: _struct_of(field.type, values) for field, declaration in fields if declaration is None})
 
 
-def _hints(options: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the annotations of a class, and after them those of its bases below `CommandRequest`."""
-    hints: dict[str, Any] = {}
-    for declaring in options.__mro__:
-        if declaring in (CommandRequest, msgspec.Struct):
-            break
-        hints |= {name: hint for name, hint in get_annotations(declaring, eval_str=True).items() if name not in hints}
-    return hints
+def _in_order(options: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, Declaration | None]]:
+    """Return the options of a class as `fields_of` does: its own ones, and after them those of its bases below `CommandRequest`."""
+    classes = takewhile(lambda declaring: declaring not in (CommandRequest, msgspec.Struct), options.__mro__)
+    known = {field.name: (field, declaration) for field, declaration in fields_of(options)}
+    return [known[name] for name in dict.fromkeys(chain.from_iterable(map(get_annotations, classes))) if name in known]
 
 
 def _for_typer(hint: Any) -> Any:
@@ -112,11 +109,3 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     if field.required:
         return Parameter.empty
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-
-
-def _is_option(hint: Any) -> bool:
-    return isinstance(next(iter(getattr(hint, "__metadata__", ())), None), Declaration)
-
-
-def _is_group(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
