@@ -131,7 +131,8 @@ def test_pandas_is_not_imported_for_a_table(tmp_path: Path) -> None:
 )
 def test_frames_stay_in_columns_where_nobody_looks_into_rows(values: dict[str, object], in_columns: bool) -> None:
     asked = CommandRequest(files=["a.pcap"], reading=ReadOptions(), **values)  # type: ignore[arg-type]
-    assert run_options(asked, kinds_of(asked), None).columns == in_columns
+    with reader("require"):
+        assert run_options(asked, kinds_of(asked), None).columns == in_columns
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,8 @@ def test_frames_stay_in_columns_where_nobody_looks_into_rows(values: dict[str, o
 )
 def test_blocks_are_larger_where_their_ends_show_in_no_row(values: dict[str, object], large: bool) -> None:
     asked = CommandRequest(files=("capture.pcap",), quiet=True, reading=ReadOptions(), **values)  # type: ignore[arg-type]
-    assert run_options(asked, kinds_of(asked), None).large_blocks == large
+    with reader("require"):
+        assert run_options(asked, kinds_of(asked), None).large_blocks == large
 
 
 def test_messages_of_large_blocks_are_those_of_the_reference(tmp_path: Path) -> None:
