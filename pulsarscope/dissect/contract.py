@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from pulsarscope.dissect.capabilities import (
+    SECRET_RANGE,
     FollowKinds,
     Ranges,
     ReadNames,
@@ -94,9 +95,12 @@ class Dissector:
     ports: frozenset[int]
     """Ports on which the protocol is expected: other traffic there is a finding."""
     framing: Framing
+    show_secrets: bool = False
+    """`decode` and `ranges` leave credentials readable."""
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         """Args: show_secrets: leave credentials readable."""
+        self.show_secrets = show_secrets
 
     def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate | None:
         """Return the frame that may begin at `position`, judged strictly: the framing of these bytes is not known.
@@ -227,9 +231,11 @@ class Dissector:
         return True
 
     def ranges(self, data: bytes) -> Ranges:
-        """Return the bytes of one frame with its secrets masked, and its named ranges."""
+        """Return the bytes of one frame with its secrets masked, and its named ranges; by default, all behind the length may be secret."""
         head = min(self.framing.length.size, len(data))
-        return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
+        if self.show_secrets:
+            return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
+        return data[:head] + bytes(len(data) - head), [(0, head, "length", 0), (head, len(data), f"{SECRET_RANGE} body", 0)]
 
     # ---- capabilities: commands
 

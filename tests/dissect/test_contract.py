@@ -14,7 +14,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.protocols import DISSECTORS
-from tests.dissect.third_protocol import SOURCE, write_capture
+from tests.dissect.third_protocol import SOURCE, put, write_capture
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
 from tests.places import DOCS
 from tests.scenarios.dialogue import DISSECTOR
@@ -41,6 +41,13 @@ def test_a_session_is_told_what_is_wanted() -> None:
     wanted = {"kinds", "payloads", "payload", "message_columns", "names", "private_keys", "schemas", "payload_decoders"}
     assert set(SessionSettings.__struct_fields__) == wanted
     assert DISSECTOR.framing.length.size <= DISSECTOR.framing.smallest
+
+
+def test_bytes_of_which_nobody_says_whether_they_are_secret_are_masked() -> None:
+    card = put(1, 95, b"aunts", b"password")
+    head = (0, 4, "length", 0)
+    assert PostcardDissector().ranges(card) == (card[:4] + bytes(len(card) - 4), [head, (4, len(card), "(secret) body", 0)])
+    assert PostcardDissector(show_secrets=True).ranges(card) == (card, [head, (4, len(card), "body", 0)])
 
 
 def test_the_guide_names_every_member_and_its_links_lead_somewhere() -> None:
