@@ -23,6 +23,9 @@ _NONE_KNOWN = KnownIssues()
 PLACES_MAX = 20
 """Names of frames kept for findings with the same text."""
 
+TROUBLED_CONNECTIONS_MAX = 100_000
+"""Names of connections with an error or a warning in a diagnosis, about 12 MB; beyond that their number is a lower bound."""
+
 
 class Symptom:
     """The findings of one code, in the words of one protocol."""
@@ -46,8 +49,8 @@ class Symptom:
         self.known = known
         self.suspects = Suspects(known)
 
-    def add(self, row: FindingRow) -> None:
-        """Add a finding."""
+    def add(self, row: FindingRow) -> list[str]:
+        """Add a finding, and return the names of its connections."""
         self.count += 1
         if row.time is not None:
             self.first = row.time if self.first is None else min(self.first, row.time)
@@ -61,6 +64,7 @@ class Symptom:
         topic = evidence.get("topic")
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
         self._sample(row)
+        return names
 
     def _sample(self, row: FindingRow) -> None:
         """Keep one finding of each text, with the places of all that have it."""
@@ -110,6 +114,9 @@ class Diagnosis:
         self._affected = AffectedConnections()
         self.coverage = coverage or Coverage()
         self._symptoms: dict[tuple[str, Code | None], Symptom] = {}  # as many as there are codes, for each protocol
+        self._troubled: set[str] = set()
+        self.troubled_is_least = False
+        """There are more connections in trouble than are known by name."""
         self.connections = 0
         """Number of connections of a known protocol."""
         self.unknown_connections = 0
@@ -141,7 +148,7 @@ class Diagnosis:
                     symptom = self._symptoms[row.code, code] = (
                         Symptom(row, "", known) if code is None else Symptom(row, code.meaning, known, code.explains)
                     )
-                symptom.add(row)
+                self._add_troubled(symptom, symptom.add(row))
                 self.coverage.add_finding(row)
             elif isinstance(row, ConnectionRow):
                 self.coverage.add(row)
@@ -155,6 +162,16 @@ class Diagnosis:
                 self.midstream += row.opened == "midstream"
                 self.missing_bytes += (row.client_missing or 0) + (row.server_missing or 0)
 
+    def _add_troubled(self, symptom: Symptom, names: list[str]) -> None:
+        if symptom.severity not in (ERROR, WARNING):
+            return
+        self.troubled_is_least |= len(names) >= DIAGNOSIS_NAMES_MAX  # rules cut them
+        for name in names:
+            if len(self._troubled) < TROUBLED_CONNECTIONS_MAX:
+                self._troubled.add(name)
+            elif name not in self._troubled:
+                self.troubled_is_least = True
+
     @property
     def severities(self) -> dict[str, int]:
         """Number of findings by severity, the worst first."""
@@ -165,8 +182,8 @@ class Diagnosis:
 
     @property
     def troubled(self) -> int:
-        """Number of connections with an error or a warning; a lower bound when there are very many."""
-        return len({name for symptom in self._symptoms.values() if symptom.severity in (ERROR, WARNING) for name in symptom.connections})
+        """Number of connections with an error or a warning; see `troubled_is_least`."""
+        return len(self._troubled)
 
     def symptoms(self) -> list[Symptom]:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire."""

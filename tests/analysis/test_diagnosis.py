@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.output.render.diagnosis import state
 from tests.scenarios import rows
 
 CODES = table(
@@ -83,6 +86,23 @@ def test_connections_in_trouble_are_those_with_errors_or_warnings() -> None:
         finding("lost", connection="0:3"),
     ]
     assert diagnosed(*some).troubled == 2
+
+
+def test_each_connection_in_trouble_is_counted_however_many_are_named() -> None:
+    diagnosis = diagnosed(*[finding("refused", connection=f"0:{number}") for number in range(1500)])
+    assert (diagnosis.troubled, diagnosis.troubled_is_least) == (1500, False)
+    assert len(diagnosis.records()[0]["connections"]) == 1000
+    assert diagnosis.summary()["troubled_connections"] == 1500
+
+
+def test_connections_in_trouble_beyond_the_bound_are_at_least_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.analysis.diagnosis.TROUBLED_CONNECTIONS_MAX", 2)
+    some = [finding("slow", connection=f"0:{number}") for number in range(3)]
+    assert "3 warnings in at least 2 connections" in state(diagnosed(*some), 9)
+    assert "2 warnings in 2 connections" in state(diagnosed(*some[:2]), 9)
+    listed = finding("slow", connection=None, evidence={"connections": [f"0:{number}" for number in range(1000)]})
+    monkeypatch.undo()
+    assert "in at least 1,000 connections" in state(diagnosed(listed), 9)
 
 
 def test_bytes_are_missing_of_connections_of_a_known_protocol() -> None:
