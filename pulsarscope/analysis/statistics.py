@@ -16,6 +16,7 @@ import msgspec
 
 from pulsarscope.analysis.series import TimeSeries
 from pulsarscope.analysis.tally import ExchangeGroup, ReportRecord, Tally, TallyTable, add_counts, add_latencies, cut, per_second
+from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.latency import OCTAVE_BITS, Latencies
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
@@ -49,7 +50,7 @@ class Statistics:
     ) -> None:
         """Count by intervals in ns; if `filtered`, only connections with selected rows.
 
-        `carriers` are commands known to carry messages, `outer_of` the outer leg of each connection that is an inner one.
+        `carriers` are commands known to send messages, `outer_of` the outer leg of each connection that is an inner one.
         """
         self._outer_of = outer_of
         self.total = Tally()
@@ -75,7 +76,7 @@ class Statistics:
         self._zero_windows = Counter[str]()
         """Counts by connection; findings may come before and after its row."""
         self.carriers: set[str] = set() if carriers is None else carriers
-        """Commands that carried messages."""
+        """Commands with which clients sent messages: the answers tell the latency of sending."""
         self._slowest: dict[str, list[_SlowExchange]] = {}
         self._places = 0
         """Places of rows so far: they number the exchanges."""
@@ -139,7 +140,7 @@ class Statistics:
             self._extend_span(min(known))
             self._extend_span(max(known))
         self._count_frames(groups)
-        self._count_exchanges(exchanges, slowest)  # after the frames, which tell the commands that carry messages
+        self._count_exchanges(exchanges, slowest)  # after the frames, which tell the commands that send messages
         self._places += place + 1
         for row in ended:
             self._count_connection(row)
@@ -191,7 +192,7 @@ class Statistics:
             tallies = [self.total, self.commands.of((cut(command) or "", direction or ""))]
             for tally in tallies + self._tallies(cut(topic), producer, subscription):
                 tally.add_frames(direction, frames, messages, size)
-            if messages and command is not None and len(self.carriers) < STATISTICS_NAMES_MAX:
+            if messages and command is not None and direction == CLIENT and len(self.carriers) < STATISTICS_NAMES_MAX:
                 self.carriers.add(command)
 
     def _tallies(self, topic: str | None, producer: str | None, subscription: str | None) -> list[Tally]:

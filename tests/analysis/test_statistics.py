@@ -77,6 +77,14 @@ def test_sums_are_those_of_the_rows_however_they_are_cut(captures: Path, name: s
             assert slowest == latencies[::-1][:5]
 
 
+def test_answers_of_clients_to_deliveries_are_no_latency_of_sending() -> None:
+    delivery = [rows.frame(4, command="PUBLISH", direction="server", num_messages=1), rows.exchange(request="PUBLISH", latency_ns=9)]
+    assert counted(delivery)["total"][0]["p50_ns"] is None
+    assert counted(delivery)["exchanges"][0]["p50_ns"] == 9
+    delivery[0].direction = "client"
+    assert counted(delivery)["total"][0]["p50_ns"] == 9
+
+
 @given(st.lists(st.integers(0, 10**11), min_size=1, max_size=50))
 def test_percentiles_of_a_topic_are_within_one_percent(latencies: list[int]) -> None:
     sections = counted([row for number, latency in enumerate(latencies, 1) for row in sent(number, latency_ns=latency)])
