@@ -37,13 +37,13 @@ impl Histogram {
     }
 }
 
-/// What tells groups apart: batch, side, command, topic, subscription, and the name of the producer as number or text.
-pub type Key<'a> = (u32, bool, u8, u32, u32, Result<u32, &'a [u8]>);
+/// What tells groups apart: batch, connection, side, command, topic, subscription, and the name of the producer as number or text.
+pub type Key<'a> = (u32, usize, bool, u8, u32, u32, Result<u32, &'a [u8]>);
 
 pub fn key_of<'a, 'py: 'a>(py: Python<'py>, batch: u32, frames: &'a Frames, frame: &Frame) -> Key<'a> {
     let (parts, named) = (frame.parts(), &frame.named);
     let producer = parts.numbers.name.map_or(Ok(named.producer), |range| Err(frames.slice(py, frame, range)));
-    (batch, frames.is_client(frame), parts.command, named.topic, named.subscription, producer)
+    (batch, frames.connection(frame), frames.is_client(frame), parts.command, named.topic, named.subscription, producer)
 }
 
 /// Groups of frames, and the slowest exchanges.

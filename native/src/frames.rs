@@ -66,7 +66,7 @@ pub struct Origin {
     pub of_exchanges: OnceLock<(Padded, Padded)>,
 }
 
-/// Frames of one connection: the columns that `dissect.frames.FrameBatch` has as rows.
+/// Frames of one connection, or of several short ones: the columns that `dissect.frames.FrameBatch` has as rows.
 #[pyclass(module = "pulsarscope_native")]
 pub struct Frames {
     pub reader: Py<Reader>,
@@ -198,6 +198,11 @@ impl Frames {
     /// Return source, file, connection, protocol and direction.
     pub fn names(&self, frame: &Frame) -> &[Py<PyAny>; 5] {
         &self.origins[frame.origin as usize].names
+    }
+
+    /// Return what tells the connections of these frames apart: the address of the name, of which an origin may have a copy.
+    pub fn connection(&self, frame: &Frame) -> usize {
+        self.names(frame)[2].as_ptr() as usize
     }
 
     /// Return the position of the first byte of a frame in its stream.

@@ -18,6 +18,8 @@ pub enum Mask {
     Number(Column, Order, i64),
     /// A test of names, with its number: it holds for all frames of a group or for none.
     Names(usize, Py<PyAny>),
+    /// A test of the command, with its number.
+    Command(usize, Py<PyAny>),
     Row(Py<PyAny>),
 }
 
@@ -60,9 +62,10 @@ impl Mask {
                 let (_, column, order, value): (String, String, String, i64) = mask.extract()?;
                 Mask::Number(column_of(&column)?, order_of(&order)?, value)
             }
-            "names" => {
+            kind @ ("names" | "command") => {
+                let made = if kind == "names" { Mask::Names } else { Mask::Command };
                 *tests += 1;
-                Mask::Names(*tests - 1, mask.get_item(1)?.unbind())
+                made(*tests - 1, mask.get_item(1)?.unbind())
             }
             "row" => Mask::Row(mask.get_item(1)?.unbind()),
             _ => return Err(PyValueError::new_err("unknown form of a filter")),
@@ -120,11 +123,13 @@ pub struct Matcher<'a, 'py> {
     groups: HashMap<Key<'a>, usize>,
     latest: Option<(Key<'a>, usize)>,
     known: Vec<Option<bool>>,
+    /// What tests of commands say, by test and command.
+    of_commands: HashMap<(usize, u8), bool>,
 }
 
 impl<'a, 'py> Matcher<'a, 'py> {
     pub fn new(py: Python<'py>, mask: &'a Mask, tests: usize) -> Self {
-        Matcher { py, mask, tests, groups: HashMap::new(), latest: None, known: Vec::new() }
+        Matcher { py, mask, tests, groups: HashMap::new(), latest: None, known: Vec::new(), of_commands: HashMap::new() }
     }
 
     pub fn holds(&mut self, batch: u32, frames: &'a Frames, frame: &'a Frame) -> PyResult<bool>
@@ -179,6 +184,15 @@ impl<'a, 'py> Matcher<'a, 'py> {
                     self.known[group + test] = Some(self.ask(predicate, frames, frame, row)?);
                 }
                 Ok(self.known[group + test] == Some(true))
+            }
+            Mask::Command(test, predicate) => {
+                let key = (*test, frame.parts().command);
+                if let Some(known) = self.of_commands.get(&key) {
+                    return Ok(*known);
+                }
+                let holds = self.ask(predicate, frames, frame, row)?;
+                self.of_commands.insert(key, holds);
+                Ok(holds)
             }
             Mask::Row(predicate) => self.ask(predicate, frames, frame, row),
         }

@@ -9,6 +9,8 @@ use crate::frames::{Frame, Frames};
 
 /// Frames of one stream, each number as eight bytes of this machine's order.
 pub struct FramePlaces {
+    connection: Py<PyAny>,
+    client: bool,
     ascending: bool,
     latest: i64,
     starts: Vec<u8>,
@@ -21,9 +23,11 @@ pub struct FramePlaces {
 }
 
 impl FramePlaces {
-    pub fn new() -> Self {
+    /// Begin the stream of a frame, without it.
+    pub fn of(py: Python<'_>, frames: &Frames, frame: &Frame) -> Self {
         let (starts, ends, files, names, commands) = Default::default();
-        FramePlaces { ascending: true, latest: i64::MIN, starts, ends, files, names, commands, texts: BTreeMap::new() }
+        let (connection, client) = (frames.names(frame)[2].clone_ref(py), frames.is_client(frame));
+        FramePlaces { connection, client, ascending: true, latest: i64::MIN, starts, ends, files, names, commands, texts: BTreeMap::new() }
     }
 
     /// Add a frame; `sub_bits`: of its name those of the place among the frames of its packet.
@@ -46,13 +50,13 @@ impl FramePlaces {
 
     /// Return connection, whether the client sent them, whether they stand in the order of the stream, starts, ends, files, names, numbers
     /// of commands as bytes, and the commands by these.
-    pub fn columns<'py>(&self, py: Python<'py>, connection: &str, client: bool) -> PyResult<Bound<'py, PyTuple>> {
+    pub fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let bytes = |values: &[u8]| PyBytes::new(py, values);
         let commands = PyDict::new(py);
         for (number, text) in &self.texts {
             commands.set_item(number, text)?;
         }
         let numbers = (bytes(&self.starts), bytes(&self.ends), bytes(&self.files), bytes(&self.names));
-        (connection, client, self.ascending, numbers, bytes(&self.commands), commands).into_pyobject(py)
+        (self.connection.bind(py), self.client, self.ascending, numbers, bytes(&self.commands), commands).into_pyobject(py)
     }
 }

@@ -1,8 +1,9 @@
 //! Rows of several connections in the order of their moments, some of them in columns.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use pyo3::exceptions::PyIndexError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
@@ -10,7 +11,7 @@ use crate::arrow_columns::Buffers;
 use crate::arrow_table::{Given, Table};
 use crate::by_connection::by_connection;
 use crate::caught;
-use crate::counts::{key_of, Counts, Key};
+use crate::counts::Counts;
 use crate::csv::CsvLines;
 use crate::frames::{Entry, Frames};
 use crate::json::Times;
@@ -136,12 +137,13 @@ impl OrderedRows {
         caught(|| by_connection(py, self, least))
     }
 
-    /// Return the rows of Python, and for each frame in columns its name, the name of its request, the number of the group of frames with
-    /// the same names, and whether it may be answered, in their order.
-    fn outlined<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    /// Return the rows of Python, and for each frame in columns its name, the name of its request, the number of the group of frames of the
+    /// same connection, or with the same topic, and whether it may be answered, in their order.
+    fn outlined<'py>(&self, py: Python<'py>, connections: bool) -> PyResult<Bound<'py, PyList>> {
         caught(|| {
             let batches = self.borrowed(py)?;
-            let mut groups: HashMap<Key<'_>, usize> = HashMap::new();
+            let mut groups: HashMap<(u32, usize), usize> = HashMap::new();
+            let of_topics = PyDict::new(py); // groups by topic
             let outlines = PyList::empty(py);
             for (_, of) in &self.order {
                 match of {
@@ -150,11 +152,24 @@ impl OrderedRows {
                         let frames: &Frames = &batches[*batch as usize];
                         let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
                         let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
-                        let known = groups.len();
-                        let group = *groups.entry(key_of(py, *batch, frames, frame)).or_insert(known);
+                        let topic = frame.named.topic;
+                        let key = (*batch, if connections { frames.connection(frame) } else { topic as usize });
+                        let group = match groups.get(&key) {
+                            Some(group) => *group,
+                            None => {
+                                let mut group = groups.len();
+                                if !connections {
+                                    let known = of_topics.call_method1(intern!(py, "setdefault"), (frames.known(py, topic), group))?;
+                                    group = known.extract()?;
+                                }
+                                groups.insert(key, group);
+                                group
+                            }
+                        };
                         let name = format!("{}:{}.{}", frames.file(frame), frame.packet, frame.sub());
                         let request = frame.named.request.map(|(file, packet, sub)| format!("{file}:{packet}.{sub}"));
-                        outlines.append((name, request, group, matches!(kind, CommandKind::Send | CommandKind::Ack)))?;
+                        let may_be_answered = matches!(kind, CommandKind::Send | CommandKind::Ack | CommandKind::Other);
+                        outlines.append((name, request, group, may_be_answered))?;
                     }
                     Of::Messages(..) => {}
                 }
@@ -167,18 +182,21 @@ impl OrderedRows {
     fn frame_places<'py>(&self, py: Python<'py>, sub_bits: u32) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         caught(|| {
             let batches = self.borrowed(py)?;
-            let mut streams: BTreeMap<(u32, bool), FramePlaces> = BTreeMap::new();
+            let mut numbers: HashMap<(u32, usize, bool), usize> = HashMap::new();
+            let mut streams: Vec<FramePlaces> = Vec::new();
             for (_, of) in &self.order {
                 let Of::Frame(batch, index) = of else { continue };
                 let frames: &Frames = &batches[*batch as usize];
                 if let Entry::Frame(frame) = &frames.entries[*index as usize] {
-                    let connection = self.of_batches[*batch as usize];
-                    let places = streams.entry((connection, frames.is_client(frame))).or_insert_with(FramePlaces::new);
-                    places.add(py, frames, frame, sub_bits)?;
+                    let key = (*batch, frames.connection(frame), frames.is_client(frame));
+                    let number = *numbers.entry(key).or_insert(streams.len());
+                    if number == streams.len() {
+                        streams.push(FramePlaces::of(py, frames, frame));
+                    }
+                    streams[number].add(py, frames, frame, sub_bits)?;
                 }
             }
-            let names = &self.names.names;
-            streams.iter().map(|((connection, client), places)| places.columns(py, &names[*connection as usize], *client)).collect()
+            streams.iter().map(|places| places.columns(py)).collect()
         })
     }
 
@@ -245,13 +263,16 @@ impl OrderedRows {
     /// Return the names of the connections of which frames are in columns.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         let batches = self.borrowed(py)?;
-        let mut seen = vec![false; batches.len()];
         let names = PySet::empty(py)?;
+        let mut latest = None;
         for (_, of) in &self.order {
             let Of::Frame(batch, index) = of else { continue };
-            if let (false, Entry::Frame(frame)) = (seen[*batch as usize], &batches[*batch as usize].entries[*index as usize]) {
-                names.add(&batches[*batch as usize].names(frame)[2])?;
-                seen[*batch as usize] = true;
+            let frames = &batches[*batch as usize];
+            let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
+            let connection = Some((*batch, frames.connection(frame)));
+            if latest != connection {
+                latest = connection;
+                names.add(&frames.names(frame)[2])?;
             }
         }
         Ok(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pulsarscope.model.byte_ranges import ByteRanges, Ranges
 from pulsarscope.model.flow import CLIENT
@@ -25,6 +25,9 @@ _SUB_BITS = 24
 """Bits of sub in a number of packet and sub: no packet completes 2^24 frames. Sub 0 names the packet itself."""
 
 _SUB_MAX = (1 << _SUB_BITS) - 1
+
+KEPT_RANGES_LEAST = 64
+"""Frames of a stream from which on their ranges are kept: of fewer ones, as very many streams have, they are made again for each block."""
 
 
 class FramePlaces(Protocol):
@@ -47,7 +50,7 @@ _FrameInPacket = tuple[int, int, int, int]
 class _SelectedFrames:
     """The selected frames of one stream, in the order of the stream."""
 
-    __slots__ = ("_commands", "_ends", "_files", "_names", "_starts")
+    __slots__ = ("_commands", "_ends", "_files", "_names", "_ranges", "_starts")
 
     def __init__(self) -> None:
         self._starts: Any = array("q")
@@ -55,6 +58,7 @@ class _SelectedFrames:
         self._files: Any = array("q")
         self._names: Any = array("q")  # 0: unnamed, perhaps several frames
         self._commands: Any = array("q")
+        self._ranges: ByteRanges | None = None
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
         """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
@@ -101,12 +105,16 @@ class _SelectedFrames:
 
         Escaped names of commands by their numbers, and findings on frames, are for their packets.
         """
-        packed = []
-        for name in ("_starts", "_ends", "_files", "_names", "_commands"):
-            packed.append(column := getattr(self, name).tobytes())
-            setattr(self, name, memoryview(column).cast("q"))  # in the place of the array: there may be very many frames
-        starts, ends, *named = packed
-        return ByteRanges(self._starts, self._ends, (starts, ends), (tuple(named), commands, (_SUB_BITS, findings)))
+        if self._ranges is not None:
+            return self._ranges
+        columns = "_starts", "_ends", "_files", "_names", "_commands"
+        starts, ends, *named = (getattr(self, name).tobytes() for name in columns)
+        if many := len(self._starts) > KEPT_RANGES_LEAST:
+            for name, column in zip(columns, (starts, ends, *named), strict=True):
+                setattr(self, name, memoryview(column).cast("q"))  # in the place of the array: there may be very many frames
+        ranges = ByteRanges(self._starts, self._ends, (starts, ends), (tuple(named), commands, (_SUB_BITS, findings)))
+        self._ranges = ranges if many else None
+        return ranges
 
     def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:
         """Return the frames with bytes from `start` to `end`."""
@@ -114,17 +122,30 @@ class _SelectedFrames:
         return [*zip(self._files[some], self._names[some], self._commands[some], self._ends[some], strict=True)]
 
 
-class _SelectedStreams(NamedTuple):
+class _SelectedStreams:
     """The selected frames of a connection."""
 
-    client: str
-    """Endpoint of the client."""
-    from_client: _SelectedFrames
-    from_server: _SelectedFrames
+    __slots__ = ("client", "from_client", "from_server")
 
-    def of(self, *, client: bool) -> _SelectedFrames:
-        """Return the frames that one side sent."""
+    def __init__(self, client: str) -> None:
+        self.client = client
+        """Endpoint of the client."""
+        self.from_client: _SelectedFrames | None = None
+        self.from_server: _SelectedFrames | None = None
+
+    def of(self, *, client: bool) -> _SelectedFrames | None:
+        """Return the frames that one side sent, None if there are none."""
         return self.from_client if client else self.from_server
+
+    def made(self, *, client: bool) -> _SelectedFrames:
+        """Return the frames that one side sent, to add some."""
+        if (frames := self.of(client=client)) is None:
+            frames = _SelectedFrames()
+            if client:
+                self.from_client = frames
+            else:
+                self.from_server = frames
+        return frames
 
 
 class PacketSelection:
@@ -244,12 +265,12 @@ class PacketSelection:
     ) -> _SelectedFrames:
         """Return the selected frames of one side of a connection."""
         if (streams := self._streams.get(connection)) is None:
-            streams = self._streams[connection] = _SelectedStreams(endpoints[connection][0], _SelectedFrames(), _SelectedFrames())
+            streams = self._streams[connection] = _SelectedStreams(endpoints[connection][0])
             preamble = (0, 0) if places is None else places.preamble(connection)
-            for frames, end in zip((streams.from_client, streams.from_server), preamble, strict=True):
+            for of_client, end in zip((True, False), preamble, strict=True):
                 if end:
-                    frames.add(0, end, 0, 0, 0)
-        return streams.of(client=client)
+                    streams.made(client=of_client).add(0, end, 0, 0, 0)
+        return streams.made(client=client)
 
     def _command_number(self, command: str) -> int:
         if (number := self._commands.get(command)) is None:
@@ -270,15 +291,12 @@ class PacketSelection:
         """
         if self.needs_frames:
             return None
-        kept: dict[int, ByteRanges] = {}
 
         def ranges_of(connection: str, source: str) -> ByteRanges | None:
             if (streams := self._streams.get(connection)) is None:
                 return None
             sent = streams.of(client=source == streams.client)
-            if id(sent) not in kept:
-                kept[id(sent)] = sent.ranges(self._command_names, self._findings)
-            return kept[id(sent)]
+            return None if sent is None else sent.ranges(self._command_names, self._findings)
 
         return ranges_of
 
@@ -290,7 +308,7 @@ class PacketSelection:
             selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
             if (streams := self._streams.get(connection)) is not None and start < end:
                 sent = streams.of(client=source == streams.client)
-                frames = sent.within(start, end)
+                frames = () if sent is None else sent.within(start, end)
                 selected = selected or bool(frames)
                 lines = self._lines(frames, end)
         if not selected:

@@ -90,6 +90,8 @@ def write_packets(request: ExtractRequest) -> int:
 
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It gives the findings of reading, whatever kinds are asked for: they go into packet comments."""
+    rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
+    columns = row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset({*kinds, FindingRow.kind}),
@@ -97,9 +99,10 @@ def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter |
         payloads=True,
         payload=None if row_filter is None else row_filter.payload,
         rows_max=ROWS_MAX,
-        rules=request.findings or FindingRow.kind in kinds or request.fail_on != NEVER,
+        rules=rules,
         places=True,
-        columns=row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None,
+        columns=columns,
+        frames_alone=columns and not rules,
     )
 
 

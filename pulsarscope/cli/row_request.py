@@ -160,7 +160,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         columns=_takes_columns(request, kinds, row_filter),
         frames_alone=(frames_alone := _takes_frames_alone(request, kinds, row_filter)),
         together=(together := _takes_together(request, kinds, row_filter)),
-        large_blocks=(frames_alone and request.format is not None)
+        large_blocks=(frames_alone and request.format is not None and request.subject is None)
         or (together and kinds == (MessageRow.kind,) and request.fail_on == NEVER),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
@@ -188,9 +188,8 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
 
 
 def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when all frames are written, and nothing among them but what text says of findings."""
-    everything = row_filter is None and request.subject is None and request.fail_on == NEVER
-    return everything and kinds == (FrameRow.kind,) and _takes_columns(request, kinds, row_filter)
+    """Return True when frames are written, and nothing among them but what text says of findings."""
+    return request.fail_on == NEVER and kinds == (FrameRow.kind,) and _takes_columns(request, kinds, row_filter)
 
 
 def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:

@@ -63,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def reads_whole(self) -> bool:
         """Return True when a compiled reader may read whole connections: all that is asked for are frames that content shows."""
-        plain = not (self.forced or self.raw or self.places or (self.session.payloads and self.session.gives_values))
+        plain = not (self.forced or self.raw or (self.session.payloads and self.session.gives_values))
         kinds = {FrameRow.kind, FindingRow.kind, ConnectionRow.kind}
         return plain and self.dissectors[0].compiled is not None and self.session.kinds <= kinds
 

@@ -44,7 +44,7 @@ class Options(msgspec.Struct, frozen=True):
     """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); messages only
     where they are kept `together`."""
     frames_alone: bool = False
-    """With `columns`: all frames are wanted, and nothing among them but what text says of findings. Then short connections are read without
+    """With `columns`: frames are wanted, and nothing among them but what text says of findings. Then short connections are read without
     Python (`engine.short_connections`), and those have no rows of the kind connection."""
     large_blocks: bool = False
     """Where blocks end shows in no row: they are larger where frames, or the messages in them, stay in columns."""

@@ -1,7 +1,7 @@
 """Typed tree → filter of a compiled reader over frames in columns: nested tuples of a kind and its parts.
 
-Numbers are compared in columns. Tests of names hold for all frames with the same names, and are asked once for each of these. All other
-tests are asked of rows, which are made for them where the tests before leave it open.
+Numbers are compared in columns. Tests of the command are asked once for each command, and tests of names, which hold for all frames with
+the same names, once for each of these. All other tests are asked of rows, which are made for them where the tests before leave it open.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pulsarscope.filter.predicate import ORDERS, EvaluationContext, compile_tree
 
 NAMES = frozenset(
     {
-        "source", "connection", "dissector", "direction", "command", "frame.topic", "producer_name", "subscription", "status", "client",
+        "source", "connection", "dissector", "direction", "frame.topic", "producer_name", "subscription", "status", "client",
         "server", "client.ip", "client.port", "server.ip", "server.port", "ip", "port", "checksum.status", "findings",
     }
 )  # fmt: skip
@@ -38,8 +38,9 @@ def mask_of(expression: tree.Expression, context: EvaluationContext) -> Mask:
     field = expression.field
     if isinstance(expression, tree.Compare) and (number := _number(expression, context)) is not None:
         return "number", field.column, expression.operator, number
-    of_command = field.command is not None and not field.steps and field.function is None
-    return "names" if of_command or (field.column in NAMES and not field.steps) else "row", compile_tree(expression, context)
+    of_command = field.column == "command" or (field.command is not None and field.function is None)
+    kind = "row" if field.steps else "command" if of_command else "names" if field.column in NAMES else "row"
+    return kind, compile_tree(expression, context)
 
 
 def _number(leaf: tree.Compare, context: EvaluationContext) -> int | None:

@@ -84,7 +84,7 @@ class FollowFilter:
         if ordered is None:
             self._subject.introduce(rows)
             return self._selected(rows, rows.__getitem__)
-        outlines = ordered.outlined()
+        outlines = ordered.outlined(connections=self._kind == "connection")
         rows, row_at = [*outlines, *following], partial(_row_at, ordered, len(outlines), following)
         self._subject.introduce(_one_of_each_group(rows, row_at))
         return self._selected(rows, row_at)
@@ -140,7 +140,7 @@ class FollowFilter:
 
     @property
     def takes_columns(self) -> bool:
-        """True when the frames of the subject are told by names that all frames of a group have (`OrderedRows.outlined`)."""
+        """True when the frames of the subject are told by the connection or topic that a group has (`OrderedRows.outlined`)."""
         return self.subject_column() is not None
 
     def subject_column(self) -> tuple[str, FollowTest] | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct
+
 from pulsarscope.model.byte_ranges import ByteRanges, Ranges
 from pulsarscope.model.flow import reverse_key, source_endpoint
 from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
@@ -39,11 +41,20 @@ class PacketPlace(NamedTuple):
     """Offset behind the last captured byte; equal to `start` for a packet without payload."""
 
 
+class _EndedStream(Struct, gc=False, frozen=True):
+    """What late packets need of a stream that has its FIN: there may be very many."""
+
+    name: str
+    """Name of the connection."""
+    sequence: int
+    length: int
+
+
 class Placement:
     """Places of the packets of a capture, computed block by block in order."""
 
     def __init__(self) -> None:
-        self._connections: dict[bytes, Connection] = {}
+        self._connections: dict[bytes, Connection | _EndedStream] = {}
         """Unfinished connections by the flow key of either direction."""
 
     def feed(
@@ -54,6 +65,7 @@ class Placement:
         With `ranges`, only those of packets with bytes in these; of them `copied` takes those that the compiled reader copies.
         """
         opened: dict[bytes, list[Connection]] = {}
+        connection: Connection | _EndedStream | None
         for event in events:
             if event.opened:
                 for stream in event.connection.streams:
@@ -61,14 +73,18 @@ class Placement:
         places: dict[int, PacketPlace] = {}
         for key, segments in block.flows.items():
             connection = self._connections.get(key)
-            rest = iter(opened.get(key, ()))
-            following = next(rest, None)
+            following_ones = opened.get(key, ())
             source = source_endpoint(key)
-            if following is None and ranges is not None:
-                if connection is not None and (looked_for := ranges(connection.name, source)) is not None:
-                    for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for, block.file, copied):
-                        places[packet] = PacketPlace(connection.name, source, flags, start, end)
-                continue
+            if ranges is not None and len(following_ones) < 2:
+                if following_ones and following_ones[0].packet <= segments[0][0]:
+                    connection, following_ones = following_ones[0], ()
+                if not following_ones:
+                    if connection is not None and (looked_for := ranges(connection.name, source)) is not None:
+                        for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for, block.file, copied):
+                            places[packet] = PacketPlace(connection.name, source, flags, start, end)
+                    continue
+            rest = iter(following_ones)
+            following = next(rest, None)
             for segment in segments:
                 while following is not None and following.packet <= segment[0]:
                     connection = following
@@ -80,7 +96,17 @@ class Placement:
         for key, connections in opened.items():
             self._connections[key] = connections[-1]
         self.forget(events)
+        for event in events:
+            if event.ended and not event.finished:
+                self._keep_less(event.connection)
         return places
+
+    def _keep_less(self, connection: Connection) -> None:
+        """Keep of a connection that has ended no more than positions, if these do not change any more."""
+        if all(stream.fin == stream.length and stream.sequence != UNKNOWN for stream in connection.streams):
+            for stream in connection.streams:
+                if self._connections.get(stream.key) is connection:
+                    self._connections[stream.key] = _EndedStream(connection.name, stream.sequence, stream.length)
 
     def forget(self, events: Sequence[ConnectionEvents]) -> None:
         """Drop the connections that finish among these events."""
@@ -91,13 +117,13 @@ class Placement:
                         del self._connections[key]
 
 
-def _stream(connection: Connection, key: bytes) -> Stream:
+def _stream(connection: Connection | _EndedStream, key: bytes) -> Stream | _EndedStream:
     """Return the stream that a flow brings."""
-    return connection.streams[0 if key == connection.key else 1]
+    return connection if isinstance(connection, _EndedStream) else connection.streams[0 if key == connection.key else 1]
 
 
 def _carriers(
-    segments: Sequence[Segment], stream: Stream, ranges: ByteRanges, file: int, copied: list[Copied] | None
+    segments: Sequence[Segment], stream: Stream | _EndedStream, ranges: ByteRanges, file: int, copied: list[Copied] | None
 ) -> Iterable[tuple[int, int, int, int]]:
     """Return packet, flags, start and end of the segments with bytes in some ranges of their stream, but those that are copied."""
     compiled: Any = segments
@@ -115,7 +141,7 @@ def _carriers(
     return [place for place in placed if ranges.meet(place[2], place[3])]
 
 
-def _bytes_of(segment: Segment, stream: Stream) -> tuple[int, int]:
+def _bytes_of(segment: Segment, stream: Stream | _EndedStream) -> tuple[int, int]:
     """Return start and end offset of a segment in its stream, of which the position after the block is known."""
     _, _, sequence, _, flags, _, payload, *_ = segment
     if payload and stream.sequence != UNKNOWN:

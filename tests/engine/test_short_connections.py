@@ -239,13 +239,18 @@ def on_port(talk: Conversation, port: int) -> list[Packet]:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("more", [(), ("--quiet",), ("--time", "utc"), ("twice",)])
-def test_text_of_connections_that_python_reads_and_others_is_that_of_the_reference(tmp_path: Path, more: tuple[str, ...]) -> None:
+def many(path: Path) -> str:
+    """Write a capture of connections that Python reads and others."""
     talks = [talk() for talk in chain(PLAIN.values(), OTHER.values(), UNBATCHED.values(), TO_OPEN.values())]
     talks += [whole(batch=0).close()] * 300
     found = [packet for number, talk in enumerate(talks) for packet in on_port(talk, 41000 + number)]
-    capture = str(write_pcap(tmp_path / "many.pcap", found))
+    return str(write_pcap(path / "many.pcap", found))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--quiet",), ("--time", "utc"), ("twice",)])
+def test_text_of_connections_that_python_reads_and_others_is_that_of_the_reference(tmp_path: Path, more: tuple[str, ...]) -> None:
+    capture = many(tmp_path)
     command = [sys.executable, "-m", "pulsarscope", "decode", capture, *((capture,) if more == ("twice",) else more)]
     texts = [
         subprocess.run(command, env={**os.environ, NATIVE: choice}, capture_output=True, check=True, timeout=60).stdout
@@ -253,6 +258,36 @@ def test_text_of_connections_that_python_reads_and_others_is_that_of_the_referen
     ]
     assert texts[0] == texts[1]
     assert texts[0].count(b"CONNECTED") > 300
+
+
+SELECTIONS = (
+    ("decode", "-Y", "command == SEND"),
+    ("decode", "-Y", "server.port == 6650 and lookup and time < 10s", "--format", "ndjson"),
+    ("decode", "-Y", "topic == 'none' or connection == '0:1'", "--format", "csv"),
+    ("follow", "--topic", TOPIC.rpartition("/")[2]),
+    ("follow", "--topic", TOPIC, "--format", "ndjson", "-Y", "sub == 1"),
+    ("follow", "--topic", "other"),
+    ("follow", "--connection", "1"),
+    ("follow", "--connection", "7"),
+    ("extract", "-Y", "command == SEND", "-o", "-"),
+    ("extract", "-Y", "size > 100 or send_receipt", "-o", "-"),
+    ("extract", "-Y", "connect", "-o", "-", "--context"),
+)
+"""Commands that select frames, of connections that are read without Python among others."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", SELECTIONS)
+def test_what_commands_select_is_that_of_the_reference(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pulsarscope", *arguments, many(tmp_path)]
+    results = [
+        subprocess.run(command, env={**os.environ, NATIVE: choice}, capture_output=True, check=False, timeout=60)
+        for choice in ("off", "require")
+    ]
+    assert [(result.returncode, result.stdout, result.stderr) for result in results[1:]] == [
+        (result.returncode, result.stdout, result.stderr) for result in results[:1]
+    ]
+    assert results[0].returncode == 0
 
 
 @pytest.mark.parametrize("name", ["a credential", "a credential of another", "a token"])

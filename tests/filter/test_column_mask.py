@@ -13,8 +13,9 @@ from tests.filter.samples import CATALOGUE
 START = 1_700_000_000_000_000_000
 
 CASES: list[tuple[str, Any]] = [
-    ("command == SEND", "names"),
-    ("send", "names"),
+    ("command == SEND", "command"),
+    ("send", "command"),
+    ('command matches "^SE"', "command"),
     ('topic matches "orders"', "names"),
     ("client.ip == 10.0.0.0/8 and subscription", ("and", ["names", "names"])),
     ("size > 100", ("number", "size", ">", 100)),
@@ -25,12 +26,12 @@ CASES: list[tuple[str, Any]] = [
     ("metadata.publish_time", "row"),
     ("request", "row"),
     ("len(topic) > 5", "names"),
-    ("command == SEND or latency > 5ns", ("or", ["names", ("number", "latency_ns", ">", 5)])),
+    ("command == SEND or latency > 5ns", ("or", ["command", ("number", "latency_ns", ">", 5)])),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_numbers_are_compared_in_columns_and_names_asked_once(text: str, expected: Any) -> None:
+def test_numbers_are_compared_in_columns_and_names_and_commands_asked_once(text: str, expected: Any) -> None:
     made = Filter(text, ("frame",), CATALOGUE)
     made.context.start = START
     assert shape(mask_of(made.trees["frame"], made.context)) == expected
@@ -38,7 +39,7 @@ def test_numbers_are_compared_in_columns_and_names_asked_once(text: str, expecte
 
 def shape(mask: Any) -> Any:
     kind = mask[0]
-    if kind in ("names", "row"):
+    if kind in ("names", "command", "row"):
         return kind
     if kind in ("and", "or"):
         return kind, [shape(part) for part in mask[1]]

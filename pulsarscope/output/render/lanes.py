@@ -148,6 +148,8 @@ class LanesOutput:
     def _introduce(self, row: FrameRow) -> None:
         """Introduce the connection of a frame while its endpoints are known, and hold its heading."""
         self._ends[row.connection] = self._ends.get(row.connection) or self._view.ends(row.connection)
+        if row.dissector is not None:
+            self._view.held_dissectors[row.connection] = row.dissector
         if row.connection not in self._view.introduced:
             heading: list[str] = []
             self._view.introduce(row.connection, heading, row.source)
@@ -179,6 +181,7 @@ class LanesOutput:
         for row in rows:
             self._line(row, lines)
         self._held.clear()
+        self._view.held_dissectors.clear()
 
     def _ends_of(self, connection: str) -> tuple[str, str]:
         return self._ends.get(connection) or self._view.ends(connection)

@@ -80,6 +80,8 @@ class View:
         self.severity_of = {code: row.severity for table in codes for code, row in table.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
+        self.held_dissectors: dict[str, str] = {}
+        """Names of those of connections whose rows are written later, when they may have ended."""
         self._dissector_of: dict[str | None, Any] = {}
         """Dissectors of the connections of the rows at hand that were asked for."""
         self._labels: dict[str | None, str] = {}
@@ -178,7 +180,8 @@ class View:
     def dissector(self, connection: str | None) -> Any:
         """Return the dissector of a connection, or None."""
         if (found := self._dissector_of.get(connection)) is None:
-            name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
+            name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "")
+            name = name or self.held_dissectors.get(connection or "", "")
             if (found := self.run.dissectors.get(name)) is not None:
                 self._dissector_of[connection] = found
         return found
