@@ -10,9 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::frames::{Entry, Frame, Frames, Run};
-use crate::named::Named;
+use crate::named::{Named, Sent};
 use crate::pieces::{Place, Places};
-use crate::sent_queue::Sent;
 use crate::tables::{CommandKind, Part, Role, Tables, Value};
 use crate::wire::Bytes;
 

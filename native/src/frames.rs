@@ -8,12 +8,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
-use crate::named::Named;
+use crate::named::{Named, Sent};
 use crate::opened_messages::OpenedMessages;
 use crate::padded::Padded;
 use crate::pieces::{Place, Places};
 use crate::reader::Reader;
-use crate::sent_queue::Sent;
 use crate::tables::{Command, Parts, Range, Tables, Text};
 use crate::wire::Bytes;
 

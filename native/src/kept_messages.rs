@@ -1,5 +1,6 @@
 //! What is kept of messages, those of a batch and those that are no parts of one.
 
+use crate::named::Sent;
 use crate::wire::Range;
 
 #[derive(Default)]
@@ -105,8 +106,8 @@ pub type Names = (&'static str, u32, u32);
 
 pub struct Run {
     pub shared: Shared,
-    /// Entry of the first message.
-    pub first: usize,
+    /// Frame of the first message.
+    pub first: Sent,
     /// Its number among the entries that are opened beside frames.
     pub number: usize,
     pub batch: Batch,
@@ -116,7 +117,4 @@ pub struct Run {
 #[derive(Default)]
 pub struct Singles {
     pub run: Option<Run>,
-    /// SENDs whose messages wait here for their receipts, and how many messages and bytes more may; None as long as that is not known.
-    pub held: usize,
-    pub room: Option<(i64, i64)>,
 }

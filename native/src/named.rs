@@ -1,7 +1,33 @@
 //! What sessions say of frames.
 
+use pyo3::intern;
+use pyo3::prelude::*;
+
 use crate::numbers::Numbers;
-use crate::sent_queue::Sent;
+
+/// A SEND without messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub file: i64,
+    pub packet: i64,
+    pub sub: i64,
+    pub time: i64,
+    pub sequence: i64,
+}
+
+impl Sent {
+    pub fn of(sent: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = sent.py();
+        let number = |name| sent.getattr(name)?.extract::<i64>();
+        Ok(Sent {
+            file: number(intern!(py, "file"))?,
+            packet: number(intern!(py, "packet"))?,
+            sub: number(intern!(py, "sub"))?,
+            time: number(intern!(py, "time"))?,
+            sequence: number(intern!(py, "sequence_id"))?,
+        })
+    }
+}
 
 /// What only the session knows of a frame: numbers of texts, the first of which is 1, and the frame that it answers.
 #[derive(Clone, Default)]

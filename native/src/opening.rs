@@ -6,29 +6,27 @@ use std::borrow::Cow;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use pyo3::IntoPyObjectExt;
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::caught;
 use crate::frames::{changed, Entry, Frame, Frames};
+use crate::message_rows::{row, Place, RowValues, DELIVER, PRODUCE};
 use crate::messages::BatchReader;
-use crate::named::Named;
+use crate::named::{Named, Sent};
 use crate::sent_queue::Waiting;
 use crate::session::{Known, State};
 use crate::tables::{CommandKind, Role, Tables, Value};
 
 const MILLISECOND: i64 = 1_000_000;
 const TIME_MAX: i64 = i64::MAX / MILLISECOND;
-pub const PRODUCE: &str = "produce";
-pub const DELIVER: &str = "deliver";
 /// Metadata of an entry, at most, that are not counted as large.
 const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
 /// What opens entries: the opener of Python, a reader of batches where that may be used, with the bytes that each byte of a compressed
-/// payload may give, functions that let the messages of a SEND wait and release them, the types of entries and of rows of messages, the
-/// list that takes entries, a function that tells how many messages and bytes may wait yet, and whether frames are asked for, too: they are
-/// named then, and keep the entries (`opened_messages`).
+/// payload may give, functions that count the messages of SENDs that wait and release them, the types of entries and of rows of messages,
+/// the list that takes entries, a function that tells how many messages and bytes may wait yet, and the latest ticket, and whether frames
+/// are asked for, too: they are named then, and keep the entries (`opened_messages`).
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
@@ -36,13 +34,13 @@ pub struct Opening<'py> {
     #[pyo3(item(1))]
     pub batches: Option<(Bound<'py, BatchReader>, i64)>,
     #[pyo3(item(2))]
-    pub hold: Bound<'py, PyAny>,
+    pub keep: Bound<'py, PyAny>,
     #[pyo3(item(3))]
     release: Bound<'py, PyAny>,
     #[pyo3(item(4))]
     pub entry: Bound<'py, PyAny>,
     #[pyo3(item(5))]
-    row: Bound<'py, PyAny>,
+    pub row: Bound<'py, PyAny>,
     #[pyo3(item(6))]
     pub entries: Bound<'py, PyList>,
     #[pyo3(item(7))]
@@ -69,7 +67,7 @@ pub fn open<'py>(
         let mut messages = 0;
         while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop && (opening.beside || messages <= messages_max)) {
             state.place = place;
-            let Some(opened) = state.open(frames, (frame, &entries, place), opening)? else { break };
+            let Some(opened) = state.open(frames, frame, opening)? else { break };
             if let (true, Some(Entry::Frame(frame))) = (opening.beside, entries.get_mut(place)) {
                 frame.named = std::mem::take(&mut state.named);
                 state.messages.take(&opening.entries, place)?;
@@ -80,8 +78,8 @@ pub fn open<'py>(
         Ok(())
     });
     let ended = caught(|| {
-        state.end_run(frames, &entries, opening)?;
-        state.hand_over(frames, &entries, opening)?;
+        state.end_run(frames, opening)?;
+        state.held.hand_over(&opening.keep)?;
         if opening.beside {
             state.messages.take(&opening.entries, place.saturating_sub(1))?;
         }
@@ -90,20 +88,6 @@ pub fn open<'py>(
     frames.entries = entries;
     frames.opened.append(std::mem::take(&mut state.messages));
     result.and(ended).map(|()| (place, state.waiting))
-}
-
-/// Values of a row of messages beside those of the frame and the session.
-#[derive(Default)]
-pub struct RowValues<'py> {
-    pub producer: Option<Bound<'py, PyAny>>,
-    pub sequence: Option<i64>,
-    pub id: Option<Place>,
-    pub claimed: Option<i64>,
-    pub published: Option<i64>,
-    pub broker_time: Option<i64>,
-    pub index: Option<i64>,
-    pub redelivered: Option<i64>,
-    pub codec: Option<Bound<'py, PyAny>>,
 }
 
 /// The values that the messages of a batch share, from the metadata of the entry.
@@ -165,9 +149,6 @@ impl<'py> Shared<'py> {
     }
 }
 
-/// Ledger, entry and partition of a message id; None for what it does not say.
-pub type Place = (Option<i64>, Option<i64>, Option<i64>);
-
 /// Return the message id of a command, and its redelivery_count.
 pub fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<(Option<Place>, Option<i64>)>> {
     let plan = frames.command(tables, frame)?.plan;
@@ -191,15 +172,14 @@ pub fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Fram
 
 impl<'py> State<'_, 'py> {
     /// Return how many messages were opened in a frame; None for one that Python must deal with.
-    fn open(&mut self, frames: &mut Frames, at: (&Frame, &[Entry], usize), opening: &Opening<'py>) -> PyResult<Option<i64>> {
-        let (frame, entries, place) = at;
+    fn open(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         if self.left[usize::from(frame.parts().command)] {
             return Ok(None);
         }
         match frames.command(self.tables, frame)?.kind {
-            CommandKind::Send => self.open_send(frames, (frame, entries, place), opening),
-            CommandKind::Receipt => self.release(frames, (frame, entries), opening),
-            CommandKind::Message => self.open_delivery(frames, (frame, entries, place), opening),
+            CommandKind::Send => self.open_send(frames, frame, opening),
+            CommandKind::Receipt => self.release(frames, frame, opening),
+            CommandKind::Message => self.open_delivery(frames, frame, opening),
             CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(|consumer| {
                 self.named = Named::consumer(consumer);
                 0
@@ -208,8 +188,7 @@ impl<'py> State<'_, 'py> {
         }
     }
 
-    fn open_send(&mut self, frames: &mut Frames, at: (&Frame, &[Entry], usize), opening: &Opening<'py>) -> PyResult<Option<i64>> {
-        let (frame, entries, place) = at;
+    fn open_send(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let numbers = &frame.parts().numbers;
         if self.waiting >= self.room || numbers.replicated || self.is_answered(numbers)? {
             return Ok(None);
@@ -218,71 +197,82 @@ impl<'py> State<'_, 'py> {
             self.named = Named::send(topic, name, numbers);
         }
         if numbers.messages.is_none() {
-            return self.open_single_send(frames, frame, place, opening);
+            return self.open_single_send(frames, frame, opening);
         }
         let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
         let producer = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0 && !producer.unnamed);
         let Some(topic) = producer.map(|producer| producer.topic) else { return Ok(None) };
+        let allowed = opening.opener.getattr(intern!(self.py, "allowed"))?;
         let Some(entry) = self.entry(frames, frame, &shared, opening, (PRODUCE, topic, 0), None, None)? else { return Ok(None) };
-        self.end_run(frames, entries, opening)?;
-        self.hand_over(frames, entries, opening)?;
-        let (file, sub) = (frames.file(frame), frame.sub());
-        let sent = self.sent_type.bind(self.py).call1((file, frame.packet, sub, frame.time, numbers.sequence, &entry))?;
+        let weight = entry.call_method0(intern!(self.py, "weight"))?.extract()?;
+        let Some(ticket) = self.held.room(&opening.room, shared.messages, weight)? else {
+            opening.opener.setattr(intern!(self.py, "allowed"), allowed)?; // it is opened again
+            return Ok(None);
+        };
+        self.held.hold(shared.messages, weight);
+        self.end_run(frames, opening)?;
+        let Sent { file, packet, sub, time, sequence } = frames.sent(frame);
+        let sent = self.sent_type.bind(self.py).call1((file, packet, sub, time, sequence, entry, ticket, weight))?;
         if let Some(producer) = self.producer(frames, numbers.id)? {
-            producer.waiting.sent.push_back(Waiting::Python(sent.clone().unbind()));
+            producer.waiting.sent.push_back(Waiting::Python(sent.unbind()));
         }
         self.waiting += 1;
-        opening.hold.call1((sent, entry, &opening.entries))?;
         Ok(Some(shared.messages))
     }
 
     /// Give the messages of a SEND, under the message id of its receipt.
-    fn release(&mut self, frames: &mut Frames, at: (&Frame, &[Entry]), opening: &Opening<'py>) -> PyResult<Option<i64>> {
+    fn release(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let py = self.py;
-        let (frame, entries) = at;
+        let number = frame.parts().numbers.id;
         let Some((id, _)) = message_id(py, frames, self.tables, frame)? else { return Ok(None) };
         let answer = frames.sent(frame);
-        let Some(producer) = self.producer(frames, frame.parts().numbers.id)?.filter(|producer| producer.topic > 0) else {
-            return Ok(None);
-        };
+        let Some(producer) = self.producer(frames, number)?.filter(|producer| producer.topic > 0) else { return Ok(None) };
         let Some(waiting) = producer.waiting.sent.front() else { return Ok(None) };
         let sent = waiting.sent(py)?;
         let named = Named { topic: producer.topic, producer: producer.name, ..Named::default() };
         let Some(named) = named.answering(&sent, &answer).filter(|_| sent.sequence == answer.sequence) else { return Ok(None) };
-        let (names, held) = ((PRODUCE, producer.topic, 0), if let Waiting::Held(_, place) = waiting { Some(*place) } else { None });
-        let of_python = if let Waiting::Python(sent) = waiting { Some(sent.bind(py).clone()) } else { None };
-        if let Some(sent) = of_python {
-            let entry = sent.getattr(intern!(py, "entry"))?;
-            if !entry.is_none() {
-                let row = entry.getattr(intern!(py, "base"))?;
-                if row.getattr(intern!(py, "topic"))?.is_none() {
-                    return Ok(None);
-                }
-                if let Some((ledger, entry, partition)) = id {
-                    row.setattr(intern!(py, "ledger"), ledger)?;
-                    row.setattr(intern!(py, "entry"), entry)?;
-                    row.setattr(intern!(py, "partition"), partition)?;
-                }
-                self.end_run(frames, entries, opening)?;
-                opening.release.call1((sent, py.None(), &opening.entries))?;
+        let topic = producer.topic;
+        if let Waiting::Python(sent) = waiting {
+            let sent = sent.bind(py).clone();
+            if !self.release_entry(frames, &sent, id, opening)? {
+                return Ok(None);
             }
         }
-        if let Some(producer) = self.producer(frames, frame.parts().numbers.id)? {
-            producer.waiting.sent.pop_front();
-        }
+        let received = self.producer(frames, number)?.and_then(|producer| producer.waiting.sent.pop_front());
         self.waiting -= 1;
         self.named = named;
-        if let Some(place) = held {
-            self.release_single(entries, place);
-            if !self.give_single(frames, (entries, place), opening, names, id, None)? {
+        if let Some(Waiting::Kept(kept)) = received {
+            self.held.release(1, kept.weight);
+            if !self.give_single(frames, &kept.unread(), opening, ((PRODUCE, topic, 0), number), (id, None))? {
                 return Err(changed());
             }
         }
         Ok(Some(0))
     }
 
-    fn open_delivery(&mut self, frames: &mut Frames, at: (&Frame, &[Entry], usize), opening: &Opening<'py>) -> PyResult<Option<i64>> {
-        let (frame, entries, place) = at;
+    /// Give the messages of a SEND of Python, if it has any; return false if it is for Python.
+    fn release_entry(&mut self, frames: &Frames, sent: &Bound<'py, PyAny>, id: Option<Place>, opening: &Opening<'py>) -> PyResult<bool> {
+        let py = self.py;
+        let entry = sent.getattr(intern!(py, "entry"))?;
+        if entry.is_none() {
+            return Ok(true);
+        }
+        let row = entry.getattr(intern!(py, "base"))?;
+        if row.getattr(intern!(py, "topic"))?.is_none() {
+            return Ok(false);
+        }
+        if let Some((ledger, entry, partition)) = id {
+            row.setattr(intern!(py, "ledger"), ledger)?;
+            row.setattr(intern!(py, "entry"), entry)?;
+            row.setattr(intern!(py, "partition"), partition)?;
+        }
+        self.end_run(frames, opening)?;
+        opening.release.call1((sent, py.None(), &opening.entries))?;
+        self.held.forget();
+        Ok(true)
+    }
+
+    fn open_delivery(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let numbers = &frame.parts().numbers;
         let Some((topic, subscription)) = self.consumer(frames, numbers.id)?.filter(|consumer| consumer.0 > 0) else { return Ok(None) };
         if numbers.ack_set {
@@ -290,7 +280,7 @@ impl<'py> State<'_, 'py> {
         }
         self.named = Named::message((topic, subscription), numbers);
         if numbers.messages.is_none() {
-            return self.open_single_delivery(frames, (entries, place), opening, (topic, subscription));
+            return self.open_single_delivery(frames, frame, opening, (topic, subscription));
         }
         let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
         let Some((id, redelivered)) = message_id(self.py, frames, self.tables, frame)? else { return Ok(None) };
@@ -299,7 +289,7 @@ impl<'py> State<'_, 'py> {
         if shared.messages > 1 {
             self.remember_batch(frames, frame, shared.messages)?;
         }
-        self.end_run(frames, entries, opening)?;
+        self.end_run(frames, opening)?;
         opening.entries.append(entry)?;
         Ok(Some(shared.messages))
     }
@@ -365,40 +355,9 @@ impl<'py> State<'_, 'py> {
             redelivered,
             codec: shared.codec.clone(),
         };
-        let row = self.row(frames, frame, opening, names, values)?;
-        Ok(Some(opening.entry.call1((row, claimed, columns, metadata_bytes))?))
-    }
-
-    /// Return the row with what messages share. `names`: direction, topic, subscription.
-    pub fn row(
-        &self,
-        frames: &Frames,
-        frame: &Frame,
-        opening: &Opening<'py>,
-        names: (&str, u32, u32),
-        values: RowValues<'py>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.py;
-        let codec = values.codec.unwrap_or_else(|| intern!(py, "NONE").clone().into_any());
         let (direction, topic, subscription) = names;
-        let number = frame.parts().numbers.id;
-        let (producer, consumer) = if direction == PRODUCE { (Some(number), None) } else { (None, Some(number)) };
-        let [source, file, connection, protocol, _] = frames.names(frame);
-        let (ledger, entry, partition) = values.id.unwrap_or_default();
-        let none = || py.None().into_bound(py);
-        macro_rules! values {
-            ($($value:expr),* $(,)?) => { [$($value.into_bound_py_any(py)?),*] };
-        }
-        let (topic, subscription) = (frames.known(py, topic), frames.known(py, subscription));
-        let of_frame = values![source, file, frame.packet, frame.sub(), frame.time, connection, protocol];
-        let of_session =
-            values![direction, topic, subscription, producer, consumer, values.producer, values.sequence, ledger, entry, partition];
-        let (claimed, published, broker_time, index) = (values.claimed, values.published, values.broker_time, values.index);
-        let of_batch = values![none(), claimed, none(), none(), none(), none(), published, none(), none(), broker_time, index];
-        let rest = values![values.redelivered, none(), none(), codec, false];
-        let values: Vec<_> = of_frame.into_iter().chain(of_session).chain(of_batch).chain(rest).collect(); // all others are absent
-        let row = opening.row.call1(PyTuple::new(py, values)?)?;
-        row.setattr(intern!(py, "status"), intern!(py, "ok"))?;
-        Ok(row)
+        let names = (direction, frames.known(py, topic), frames.known(py, subscription), parts.numbers.id);
+        let row = row(py, &opening.row, frames.names(frame), &frames.sent(frame), names, values)?;
+        Ok(Some(opening.entry.call1((row, claimed, columns, metadata_bytes))?))
     }
 }

@@ -7,35 +7,15 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// A SEND without messages.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    pub file: i64,
-    pub packet: i64,
-    pub sub: i64,
-    pub time: i64,
-    pub sequence: i64,
-}
-
-impl Sent {
-    fn of(sent: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = sent.py();
-        let number = |name| sent.getattr(name)?.extract::<i64>();
-        Ok(Sent {
-            file: number(intern!(py, "file"))?,
-            packet: number(intern!(py, "packet"))?,
-            sub: number(intern!(py, "sub"))?,
-            time: number(intern!(py, "time"))?,
-            sequence: number(intern!(py, "sequence_id"))?,
-        })
-    }
-}
+use crate::frames::changed;
+use crate::kept_sends::{KeptSend, Making};
+use crate::named::Sent;
 
 #[derive(Debug)]
 pub enum Waiting {
     Plain(Sent),
-    /// One whose message is in the frame of this place, as long as the frames are opened.
-    Held(Sent, usize),
+    /// One whose message waits with it.
+    Kept(Box<KeptSend>),
     /// An object of Python, which may have messages.
     Python(Py<PyAny>),
 }
@@ -52,7 +32,8 @@ impl Waiting {
     /// Return what all SENDs have.
     pub fn sent(&self, py: Python<'_>) -> PyResult<Sent> {
         match self {
-            Waiting::Plain(sent) | Waiting::Held(sent, _) => Ok(*sent),
+            Waiting::Plain(sent) => Ok(*sent),
+            Waiting::Kept(kept) => Ok(kept.sent),
             Waiting::Python(sent) => Sent::of(sent.bind(py)),
         }
     }
@@ -63,20 +44,31 @@ impl Waiting {
 pub struct SentQueue {
     sent_type: Py<PyAny>,
     pub sent: VecDeque<Waiting>,
+    /// Makes objects of those that are kept, once there are such.
+    making: Option<Box<Making>>,
 }
 
 impl SentQueue {
     /// Take over the SENDs of a deque.
     pub fn of(sent_type: &Py<PyAny>, deque: &Bound<'_, PyAny>) -> PyResult<Self> {
         let sent = deque.try_iter()?.map(|sent| Waiting::of(&sent?)).collect::<PyResult<_>>()?;
-        Ok(SentQueue { sent_type: sent_type.clone_ref(deque.py()), sent })
+        Ok(SentQueue { sent_type: sent_type.clone_ref(deque.py()), sent, making: None })
+    }
+
+    /// Append a SEND whose message waits with it.
+    pub fn keep(&mut self, kept: KeptSend, making: impl FnOnce() -> Option<Making>) {
+        if self.making.is_none() {
+            self.making = making().map(Box::new);
+        }
+        self.sent.push_back(Waiting::Kept(Box::new(kept)));
     }
 
     fn object<'py>(&self, py: Python<'py>, waiting: &Waiting) -> PyResult<Bound<'py, PyAny>> {
         match waiting {
-            Waiting::Plain(Sent { file, packet, sub, time, sequence }) | Waiting::Held(Sent { file, packet, sub, time, sequence }, _) => {
+            Waiting::Plain(Sent { file, packet, sub, time, sequence }) => {
                 self.sent_type.bind(py).call1((*file, *packet, *sub, *time, *sequence, py.None()))
             }
+            Waiting::Kept(kept) => self.making.as_ref().ok_or_else(changed)?.sent(py, self.sent_type.bind(py), kept),
             Waiting::Python(sent) => Ok(sent.bind(py).clone()),
         }
     }
@@ -88,9 +80,13 @@ impl SentQueue {
         self.sent.len()
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&mut self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let waiting = self.sent.get(index).ok_or_else(|| PyIndexError::new_err("no such SEND waits"))?;
-        self.object(py, waiting)
+        let object = self.object(py, waiting)?;
+        if let Some(kept @ Waiting::Kept(_)) = self.sent.get_mut(index) {
+            *kept = Waiting::Python(object.clone().unbind()); // it is made once
+        }
+        Ok(object)
     }
 
     fn append(&mut self, sent: &Bound<'_, PyAny>) -> PyResult<()> {

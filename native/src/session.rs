@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyString};
 use crate::caught;
 use crate::frames::{Entry, Frame, Frames};
 use crate::kept_messages::Singles;
+use crate::kept_sends::Held;
 use crate::named::Named;
 use crate::opened_messages::OpenedMessages;
 use crate::reader::Reader;
@@ -48,6 +49,7 @@ pub struct State<'a, 'py> {
     /// Room for a payload that is decompressed.
     pub opened: Vec<u8>,
     pub singles: Singles,
+    pub held: Held,
     /// Place of the frame that is opened, what is said of it, and what was opened, where frames are asked for, too.
     pub place: usize,
     pub named: Named,
@@ -102,6 +104,7 @@ impl<'a, 'py> State<'a, 'py> {
             waiting: 0,
             opened: Vec::new(),
             singles: Singles::default(),
+            held: Held::default(),
             place: 0,
             named: Named::default(),
             messages: OpenedMessages::default(),

@@ -7,14 +7,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use sha2::{Digest, Sha256};
 
-use crate::frames::{Entry, Frame, Frames};
+use crate::frames::{Frame, Frames};
 use crate::kept_messages::{Batch, Message, Own, Run, Single};
+use crate::kept_sends::{KeptSend, Making, Unread};
+use crate::message_rows::{producer_name, row, Place, RowValues, DELIVER};
 use crate::messages::{columns_of, BatchReader, Kind};
+use crate::named::Sent;
 use crate::opened_messages::{Behind, OpenedEntry};
-use crate::opening::{message_id, nanoseconds, Opening, Place, RowValues};
-use crate::sent_queue::Waiting;
+use crate::opening::{message_id, nanoseconds, Opening};
 use crate::session::State;
-use crate::tables::{Role, Value};
+use crate::tables::{Role, Tables, Value};
 use crate::wire::Bytes;
 
 /// Largest number of messages of a run, and of bytes of their metadata; the next message begins another run.
@@ -53,26 +55,45 @@ macro_rules! plain {
     };
 }
 
+impl<'a> Unread<'a> {
+    /// Return that of a frame; None if it is for Python.
+    pub fn of(frames: &'a Frames, py: Python<'a>, tables: &Tables, frame: &Frame, digest: bool) -> Option<Self> {
+        let parts = frame.parts();
+        let metadata = frames.slice(py, frame, parts.metadata.filter(|range| (range.1 - range.0) as usize <= METADATA_MAX_BYTES)?);
+        let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
+        let mut broker = (None, None);
+        if let Some(range) = parts.entry {
+            tables.visit(frames.slice(py, frame, range), tables.entry_metadata, |role, value| match (role, value) {
+                (Role::BrokerTime, Value::Number(number)) => broker.0 = nanoseconds(number),
+                (Role::Index, Value::Number(number)) => broker.1 = Some(number),
+                _ => {}
+            })?;
+        }
+        let digest = digest.then(|| Sha256::digest(payload).into());
+        Some(Unread { metadata, size: u32::try_from(payload.len()).ok()?, digest, sent: frames.sent(frame), broker })
+    }
+}
+
 impl BatchReader {
-    /// Append the message of an entry with these metadata, and nothing if it is not plain.
-    fn single(&self, py: Python<'_>, metadata: &[u8], payload: &[u8], batch: &mut Batch) -> PyResult<Option<Single>> {
+    /// Append the message of an entry, and nothing if it is not plain.
+    pub fn single(&self, py: Python<'_>, unread: &Unread, batch: &mut Batch) -> PyResult<Option<Single>> {
         let (start, first) = (batch.metadata.len(), batch.pairs.len());
-        batch.metadata.extend_from_slice(metadata);
-        let found = self.single_of(py, metadata, start, batch)?;
+        batch.metadata.extend_from_slice(unread.metadata);
+        let found = self.single_of(py, unread.metadata, start, batch)?;
         if let Some((mut message, single)) = found {
-            message.size = u32::try_from(payload.len())?;
+            message.size = unread.size;
             batch.messages.push(message);
-            if self.digests {
-                batch.digests.push(Sha256::digest(payload).into());
-            }
-            return Ok(Some(single));
+            batch.digests.extend(unread.digest);
+            let Sent { packet, sub, time, .. } = unread.sent;
+            let (broker_time, index) = unread.broker;
+            return Ok(Some(Single { packet, sub: sub as u32, time, broker_time, index, ..single }));
         }
         batch.metadata.truncate(start);
         batch.pairs.truncate(first);
         Ok(None)
     }
 
-    fn single_of(&self, py: Python<'_>, metadata: &[u8], start: usize, batch: &mut Batch) -> PyResult<Option<(Message, Single)>> {
+    pub fn single_of(&self, py: Python<'_>, metadata: &[u8], start: usize, batch: &mut Batch) -> PyResult<Option<(Message, Single)>> {
         let (end, first) = (start + metadata.len(), batch.pairs.len());
         let (mut message, mut single) = (Message::default(), Single::default());
         let mut rest = Bytes(metadata);
@@ -106,7 +127,7 @@ impl BatchReader {
     }
 
     /// Return the columns that messages without a batch have for themselves.
-    fn single_columns<'py>(&self, py: Python<'py>, mut batch: Batch) -> PyResult<Bound<'py, PyDict>> {
+    pub fn single_columns<'py>(&self, py: Python<'py>, mut batch: Batch) -> PyResult<Bound<'py, PyDict>> {
         batch.metadata.extend_from_slice(&[b' '; crate::padded::STEP]);
         let batch = Arc::new(batch);
         let has = |test: fn(&Message) -> bool| batch.messages.iter().any(test);
@@ -130,87 +151,57 @@ impl BatchReader {
     }
 }
 
-/// Return the metadata and the payload of a frame.
-fn content<'a>(py: Python<'a>, frames: &'a Frames, frame: &Frame) -> Option<(&'a [u8], &'a [u8])> {
-    let parts = frame.parts();
-    let metadata = frames.slice(py, frame, parts.metadata.filter(|range| (range.1 - range.0) as usize <= METADATA_MAX_BYTES)?);
-    Some((metadata, frames.slice(py, frame, (parts.payload_at, frame.size()))))
-}
-
 /// Weight of a message of a SEND that waits, and the size of its unusually large metadata.
 fn weight(frame: &Frame) -> (i64, i64) {
     let large = (i64::from(frame.parts().payload_at) - COMMON_BYTES).max(0);
     (ROW_BYTES + METADATA_FACTOR * large, large)
 }
 
+impl Opening<'_> {
+    /// Return what makes objects of Python of the SENDs of a producer; None without a reader of batches.
+    pub fn making(&self, frames: &Frames, topic: Option<Bound<'_, PyString>>, id: i64) -> Option<Making> {
+        let py = self.row.py();
+        let (batches, _) = self.batches.as_ref()?;
+        Some(Making {
+            entry: self.entry.clone().unbind(),
+            row: self.row.clone().unbind(),
+            batches: batches.clone().unbind(),
+            names: frames.origins.first()?.names.each_ref().map(|name| name.clone_ref(py)),
+            topic: topic.map(Bound::unbind),
+            id,
+        })
+    }
+}
+
 impl<'py> State<'_, 'py> {
-    /// Let the message of a SEND wait; return false if it is for Python.
-    pub fn hold_single(&mut self, frames: &Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<bool> {
-        let (Some((batches, _)), Some((metadata, _))) = (&opening.batches, content(self.py, frames, frame)) else { return Ok(false) };
-        let (rows, bytes) = match self.singles.room {
-            Some(room) => room,
-            None => opening.room.call0()?.extract()?,
-        };
-        let (weight, _) = weight(frame);
-        self.singles.room = Some((rows, bytes));
-        if rows < 1 || bytes < weight || batches.get().single_of(self.py, metadata, 0, &mut Batch::with(metadata))?.is_none() {
-            return Ok(false);
-        }
-        self.singles.room = Some((rows - 1, bytes - weight));
-        self.singles.held += 1;
-        Ok(true)
-    }
-
-    /// Give the message of a SEND that waits here.
-    pub fn release_single(&mut self, entries: &[Entry], place: usize) {
-        self.singles.held -= 1;
-        if let (Some(Entry::Frame(frame)), Some((rows, bytes))) = (entries.get(place), &mut self.singles.room) {
-            *rows += 1;
-            *bytes += weight(frame).0;
-        }
-    }
-
-    /// Give a message that is no part of a batch; return false if it is for Python.
-    #[allow(clippy::too_many_arguments)]
+    /// Give a message that is no part of a batch; return false if it is for Python. `number`: of its producer or consumer.
     pub fn give_single(
         &mut self,
         frames: &Frames,
-        (entries, place): (&[Entry], usize),
+        unread: &Unread,
         opening: &Opening<'py>,
-        names: crate::kept_messages::Names,
-        id: Option<Place>,
-        redelivered: Option<i64>,
+        (names, number): (crate::kept_messages::Names, i64),
+        (id, redelivered): (Option<Place>, Option<i64>),
     ) -> PyResult<bool> {
         let py = self.py;
-        let (Some(Entry::Frame(frame)), Some((batches, _))) = (entries.get(place), &opening.batches) else { return Ok(false) };
-        let Some((metadata, payload)) = content(py, frames, frame) else { return Ok(false) };
+        let Some((batches, _)) = &opening.batches else { return Ok(false) };
         let (ledger, entry, partition) = id.unwrap_or_default();
-        let number = frame.parts().numbers.id;
-        let shared = (names, (frames.file(frame), number, partition, redelivered, frame.time.div_euclid(DAY)));
+        let shared = (names, (unread.sent.file, number, partition, redelivered, unread.sent.time.div_euclid(DAY)));
         let is_full = |run: &Run| run.batch.messages.len() >= RUN_MAX || run.batch.metadata.len() > RUN_MAX_BYTES;
         if self.singles.run.as_ref().is_some_and(|run| run.shared != shared || is_full(run)) {
-            self.end_run(frames, entries, opening)?;
+            self.end_run(frames, opening)?;
         }
-        let mut run = self.singles.run.take().unwrap_or_else(|| Run { shared, first: place, number: 0, batch: Batch::default() });
+        let mut run = self.singles.run.take().unwrap_or_else(|| Run { shared, first: unread.sent, number: 0, batch: Batch::default() });
         if opening.beside && run.batch.messages.is_empty() {
             run.number = self.messages.entries.len();
             self.messages.entries.push(None);
         }
-        let found = batches.get().single(py, metadata, payload, &mut run.batch);
+        let found = batches.get().single(py, unread, &mut run.batch);
         let Some(single) = found? else {
             self.singles.run = (!run.batch.messages.is_empty()).then_some(run);
             return Ok(false);
         };
-        let mut single = Single { packet: frame.packet, sub: frame.sub(), time: frame.time, ledger, entry, ..single };
-        if let Some(range) = frame.parts().entry {
-            let tables = self.tables;
-            let visited = tables.visit(frames.slice(py, frame, range), tables.entry_metadata, |role, value| match (role, value) {
-                (Role::BrokerTime, Value::Number(number)) => single.broker_time = nanoseconds(number),
-                (Role::Index, Value::Number(number)) => single.index = Some(number),
-                _ => {}
-            });
-            debug_assert!(visited.is_some()); // the frame is plain
-        }
+        let single = Single { ledger, entry, ..single };
         let differs = run.batch.singles.last().is_some_and(|last| match (last.name, single.name) {
             (Some(last), Some(own)) => run.batch.bytes(last) != run.batch.bytes(own),
             (last, own) => last.is_some() != own.is_some(),
@@ -218,8 +209,8 @@ impl<'py> State<'_, 'py> {
         if differs {
             run.batch.drop_last();
             self.singles.run = Some(run);
-            self.end_run(frames, entries, opening)?;
-            return self.give_single(frames, (entries, place), opening, names, id, redelivered);
+            self.end_run(frames, opening)?;
+            return self.give_single(frames, unread, opening, (names, number), (id, redelivered));
         }
         if opening.beside {
             let (start, stop) = (run.batch.singles.len() as u32, run.batch.messages.len() as u32);
@@ -231,13 +222,14 @@ impl<'py> State<'_, 'py> {
     }
 
     /// Hand on the messages without a batch so far.
-    pub fn end_run(&mut self, frames: &Frames, entries: &[Entry], opening: &Opening<'py>) -> PyResult<()> {
+    pub fn end_run(&mut self, frames: &Frames, opening: &Opening<'py>) -> PyResult<()> {
         let Some(run) = self.singles.run.take() else { return Ok(()) };
-        let (Some(Entry::Frame(frame)), Some((batches, _))) = (entries.get(run.first), &opening.batches) else { return Ok(()) };
-        let (names, (_, _, partition, redelivered, _)) = run.shared;
-        let values =
-            RowValues { producer: self.name_of(&run.batch), id: Some((None, None, partition)), redelivered, ..RowValues::default() };
-        let row = self.row(frames, frame, opening, names, values)?;
+        let (Some(origin), Some((batches, _))) = (frames.origins.first(), &opening.batches) else { return Ok(()) };
+        let (names, (_, number, partition, redelivered, _)) = run.shared;
+        let producer = producer_name(self.py, Some(self.tables), &run.batch, run.batch.singles.first().and_then(|single| single.name));
+        let values = RowValues { producer, id: Some((None, None, partition)), redelivered, ..RowValues::default() };
+        let names = (names.0, frames.known(self.py, names.1), frames.known(self.py, names.2), number);
+        let row = row(self.py, &opening.row, &origin.names, &run.first, names, values)?;
         let count = run.batch.messages.len();
         let columns = batches.get().single_columns(self.py, run.batch)?;
         if opening.beside {
@@ -249,62 +241,27 @@ impl<'py> State<'_, 'py> {
         opening.entries.append(opening.entry.call1((row, count, columns, 0))?)
     }
 
-    fn name_of(&self, batch: &Batch) -> Option<Bound<'py, PyAny>> {
-        let range = batch.singles.first()?.name?;
-        Some(self.tables.text(self.py, batch.bytes(range)).unwrap_or_else(|| PyString::new(self.py, batch.text(range))).into_any())
-    }
-
-    /// Let Python hold the messages of SENDs that wait here, in their order.
-    pub fn hand_over(&mut self, frames: &Frames, entries: &[Entry], opening: &Opening<'py>) -> PyResult<()> {
-        self.singles.room = None;
-        if self.singles.held == 0 {
-            return Ok(());
-        }
-        self.singles.held = 0;
-        let mut held = Vec::new();
-        for (id, producer) in &mut self.known_producers {
-            let Some(producer) = producer else { continue };
-            for (index, waiting) in producer.waiting.sent.iter().enumerate().rev() {
-                let Waiting::Held(_, place) = waiting else { break };
-                held.push((*place, *id, index, producer.topic));
-            }
-        }
-        held.sort_unstable();
-        self.end_run(frames, entries, opening)?;
-        for (place, id, index, topic) in held {
-            let (Some(Entry::Frame(frame)), Some((batches, _))) = (entries.get(place), &opening.batches) else { continue };
-            let Some((metadata, payload)) = content(self.py, frames, frame) else { continue };
-            let mut batch = Batch::default();
-            let Some(single) = batches.get().single(self.py, metadata, payload, &mut batch)? else { continue };
-            batch.singles.push(Single { packet: frame.packet, sub: frame.sub(), time: frame.time, ..single });
-            let values = RowValues { producer: self.name_of(&batch), ..RowValues::default() };
-            let row = self.row(frames, frame, opening, (crate::opening::PRODUCE, topic, 0), values)?;
-            for (name, column) in batches.get().single_columns(self.py, batch)? {
-                row.setattr(name.cast::<PyString>()?, column.get_item(0)?)?;
-            }
-            let entry = opening.entry.call1((row, 1, self.py.None(), weight(frame).1))?;
-            let sent = frames.sent(frame);
-            let sent = self.sent_type.bind(self.py).call1((sent.file, sent.packet, sent.sub, sent.time, sent.sequence, &entry))?;
-            if let Some(Some(producer)) = self.known_producers.get_mut(&id) {
-                producer.waiting.sent[index] = Waiting::Python(sent.clone().unbind());
-            }
-            opening.hold.call1((sent, entry, &opening.entries))?;
-        }
-        Ok(())
-    }
-
-    /// Open the SEND of one message; None if it is for Python.
-    pub fn open_single_send(&mut self, frames: &mut Frames, frame: &Frame, place: usize, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+    /// Open the SEND of one message, which waits for its receipt; None if it is for Python.
+    pub fn open_single_send(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
+        let py = self.py;
         let id = frame.parts().numbers.id;
         if self.producer(frames, id)?.is_none_or(|producer| producer.topic == 0 || producer.unnamed) {
             return Ok(None);
         }
-        if !self.hold_single(frames, frame, opening)? {
+        let Some((batches, _)) = &opening.batches else { return Ok(None) };
+        let unread = plain!(Unread::of(frames, py, self.tables, frame, batches.get().digests));
+        let (weight, large) = weight(frame);
+        let ticket = plain!(self.held.room(&opening.room, 1, weight)?);
+        if batches.get().single_of(py, unread.metadata, 0, &mut Batch::with(unread.metadata))?.is_none() {
             return Ok(None);
         }
-        let sent = frames.sent(frame);
+        self.held.hold(1, weight);
+        let Unread { size, digest, sent, broker, .. } = unread;
+        let kept = KeptSend { sent, ticket, weight, large, metadata: unread.metadata.into(), size, digest, broker };
+        let Some(topic) = self.producer(frames, id)?.map(|producer| producer.topic) else { return Ok(None) };
+        let topic = frames.known(py, topic);
         if let Some(producer) = self.producer(frames, id)? {
-            producer.waiting.sent.push_back(Waiting::Held(sent, place));
+            producer.waiting.keep(kept, || opening.making(frames, topic, id));
         }
         self.waiting += 1;
         Ok(Some(1))
@@ -314,13 +271,14 @@ impl<'py> State<'_, 'py> {
     pub fn open_single_delivery(
         &mut self,
         frames: &Frames,
-        (entries, place): (&[Entry], usize),
+        frame: &Frame,
         opening: &Opening<'py>,
         (topic, subscription): (u32, u32),
     ) -> PyResult<Option<i64>> {
-        let Some(Entry::Frame(frame)) = entries.get(place) else { return Ok(None) };
+        let Some((batches, _)) = &opening.batches else { return Ok(None) };
+        let unread = plain!(Unread::of(frames, self.py, self.tables, frame, batches.get().digests));
         let (id, redelivered) = plain!(message_id(self.py, frames, self.tables, frame)?);
-        let names = (crate::opening::DELIVER, topic, subscription);
-        Ok(self.give_single(frames, (entries, place), opening, names, id, redelivered)?.then_some(1))
+        let of = ((DELIVER, topic, subscription), frame.parts().numbers.id);
+        Ok(self.give_single(frames, &unread, opening, of, (id, redelivered))?.then_some(1))
     }
 }

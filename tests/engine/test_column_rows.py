@@ -215,3 +215,61 @@ def test_parts_of_very_many_messages_become_rows_of_python(tmp_path: Path, monke
     monkeypatch.setattr(column_rows, bound, 600)
     check(tmp_path, *(traffic(Random(port), 40000 + port, 300, 0.05) for port in range(2)), asked=(BESIDE,))  # noqa: S311 - repeatable
     assert {*parts} == {False, True}
+
+
+def long_waiting(random: Random, port: int, count: int, window: int) -> Conversation:
+    """A connection whose receipts come `window` SENDs later, in other blocks: messages without a batch, and batches now and then.
+
+    Some receipts are lost, some SENDs refused, and once the producer's id is given to another one.
+    """
+    told = connected(port).client(producer(1, "p", 1), producer(2, "q", 2)).server(created("p", 1), created("q", 2))
+    waiting: list[tuple[int, int]] = []
+    for number in range(count):
+        fields: dict[str, Any] = {"partition_key": f"k{number}"} if random.random() < 0.5 else {}
+        payload = random.randbytes(random.randrange(90))
+        if random.random() < 0.1:
+            payload, fields = batch([Single(payload, fields)] * 3), {"num_messages_in_batch": 3}
+        elif random.random() < 0.05:
+            fields |= {"properties": [{"key": "long", "value": "x" * 300}]}
+        told.client(send(who := random.choice((1, 1, 2)), number, payload, {"compression": "NONE", **fields}))
+        waiting.append((who, number))
+        if len(waiting) > window:
+            who, sequence_id = waiting.pop(0)
+            chance = random.random()
+            if chance < 0.02:
+                told.server(send_error("UnknownError", "no", who, sequence_id))
+            elif chance < 0.98:
+                told.server(receipt(who, sequence_id, entry=number))
+        if number == count // 2 and random.random() < 0.5:
+            told.client(close_producer(1, 90), producer(1, "again", 91)).server(success(90), created("again", 91))
+            waiting = [(who, sequence_id) for who, sequence_id in waiting if who != 1]
+    return told
+
+
+@pytest.mark.parametrize("bound", ["none", "messages", "bytes"])
+@pytest.mark.parametrize("window", [3, 40, 150])
+def test_messages_wait_for_the_receipts_of_later_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, window: int) -> None:
+    if bound == "messages":
+        monkeypatch.setattr(sends, "PENDING_MESSAGES_MAX", 35)
+    elif bound == "bytes":
+        monkeypatch.setattr(sends, "PENDING_MESSAGES_MAX_BYTES", 20_000)
+    check(tmp_path, *(long_waiting(Random(window + port), 40000 + port, 300, window) for port in range(2)), block=4096)  # noqa: S311 - repeatable
+
+
+def test_messages_that_wait_need_no_object_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+    by_python = sends.Sends.hold
+
+    def hold(self: sends.Sends, *arguments: Any) -> None:
+        held.append(os.environ[NATIVE])
+        by_python(self, *arguments)
+
+    monkeypatch.setattr(sends.Sends, "hold", hold)
+    told = connected(40000).client(producer(1, "p", 1)).server(created("p", 1))
+    for number in range(400):
+        told.client(send(1, number, b"data"))
+        if number >= 100:
+            told.server(receipt(1, number - 100, entry=number))
+    check(tmp_path, told, asked=(MESSAGES,), block=4096)
+    assert held.count("off") == 400
+    assert held.count("require") < 100, "those before the connection is known"

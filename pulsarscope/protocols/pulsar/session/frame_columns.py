@@ -29,7 +29,7 @@ def open_frames(
     columns keep the messages.
     """
     taken = [] if entries is None else entries
-    opening = opener, opener.compiled, sends.hold, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
+    opening = opener, opener.compiled, sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
     place, waiting = columns.open(places, known, PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
     sends.waiting += waiting
     return int(place)

@@ -52,7 +52,7 @@ class Sent(msgspec.Struct, gc=False):
     sequence_id: int
     entry: Entry | None
     ticket: int = 0
-    """Key of its messages among those that wait."""
+    """Key of its messages among those that wait, from 1 on; 0 for one whose messages did not."""
     weight: int = 0
     """Size of these, as they are counted."""
 
@@ -60,14 +60,15 @@ class Sent(msgspec.Struct, gc=False):
 class Sends:
     """Producers by id, and what waits for receipts; bounded."""
 
-    __slots__ = ("_held_bytes", "_held_rows", "_holding", "_oldest", "_requests", "_tickets", "producers", "waiting")
+    __slots__ = ("_held", "_held_bytes", "_held_rows", "_holding", "_oldest", "_requests", "_tickets", "producers", "waiting")
 
     def __init__(self, requests: OpenRequests) -> None:
         self.producers: dict[int, Producer] = {}
         self.waiting = 0
         """SENDs that wait, of all producers."""
         self._requests = requests
-        self._holding: dict[int, Sent] = NOTHING  # SENDs whose messages wait, by ticket, the longest-waiting first
+        self._holding: dict[int, Sent] = NOTHING  # SENDs whose messages wait, by ticket; not those that the compiled reader keeps
+        self._held = 0  # all of them
         self._tickets = 0
         self._oldest = 1  # ticket before which none waits
         self._held_rows = 0
@@ -141,29 +142,38 @@ class Sends:
         sent.weight = weight = entry.weight()
         self._holding = self._holding or {}
         self._holding[sent.ticket] = sent
-        self._held_rows += entry.count
-        self._held_bytes += weight
+        self.keep(1, entry.count, weight, 0)
         while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
+            if len(self._holding) < self._held:
+                every = (sent for producer in self.producers.values() for sent in producer.waiting)
+                self._holding = {sent.ticket: sent for sent in every if sent.entry is not None}
             while self._oldest not in self._holding:  # as in `Pairing.ask`
                 self._oldest += 1
             self.release(self._holding[self._oldest], None, events)
+
+    def keep(self, sends: int, rows: int, size: int, tickets: int) -> None:
+        """Count SENDs whose messages wait from here on: their number, that of the messages, the bytes of these, and new tickets."""
+        self._held += sends
+        self._held_rows += rows
+        self._held_bytes += size
+        self._tickets += tickets
 
     def release(self, sent: Sent, message_id: dict[str, Any] | None, events: list[Event]) -> None:
         """Report the messages of a SEND, under the message id of its receipt if there is one."""
         entry = sent.entry
         if entry is None:
             return
-        if self._holding.pop(sent.ticket, None) is not None:
-            self._held_rows -= entry.count
-            self._held_bytes -= sent.weight
+        if sent.ticket:
+            self._holding.pop(sent.ticket, None)
+            self.keep(-1, -entry.count, -sent.weight, 0)
         if message_id is not None:
             entry.set_id(message_id)
         events.append(entry)
         sent.entry = None
 
-    def room(self) -> tuple[int, int]:
-        """Return how many more messages, and bytes of them, may wait."""
-        return PENDING_MESSAGES_MAX - self._held_rows, PENDING_MESSAGES_MAX_BYTES - self._held_bytes
+    def room(self) -> tuple[int, int, int]:
+        """Return how many more messages, and bytes of them, may wait, and the latest ticket."""
+        return PENDING_MESSAGES_MAX - self._held_rows, PENDING_MESSAGES_MAX_BYTES - self._held_bytes, self._tickets
 
     def waits(self) -> int:
         """Return the approximate size of what waits, in bytes."""
