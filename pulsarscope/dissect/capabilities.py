@@ -18,12 +18,15 @@ Name = TypeVar("Name")
 Item = TypeVar("Item")
 
 
+FIELD_TYPES = ("int64", "double", "bool", "string", "bytes", "object")
+
+
 class FieldType(msgspec.Struct, frozen=True):
     """Field inside a column of objects, as the protocol defines it."""
 
     name: str
     type: str
-    """int64, double, bool, string, bytes or object."""
+    """One of `FIELD_TYPES`."""
     text: str
     """The definition's words for it: its message, its number."""
     repeated: bool = False

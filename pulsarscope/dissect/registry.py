@@ -79,8 +79,17 @@ def rules_of(dissector: Dissector) -> Rules:
 
 
 def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
-    """Return the vocabularies of the dissectors; none, with a PluginWarning, of one that fails to give it."""
-    return [_member(dissector, "vocabulary", Vocabulary()) for dissector in dissectors]
+    """Return the vocabularies of the dissectors; none, with a PluginWarning, of one that fails to give it or that is wrong."""
+    return [contained(dissector, "vocabulary", _vocabulary, Vocabulary(), dissector) for dissector in dissectors]
+
+
+def _vocabulary(dissector: Dissector) -> Vocabulary:
+    vocabulary = of_type((Vocabulary,), getattr, dissector, "vocabulary")
+    if dissector.package != Dissector.package:  # tests check those of the package itself
+        from pulsarscope.dissect.vocabulary_check import check_vocabulary  # noqa: PLC0415 - few runs need it
+
+        check_vocabulary(vocabulary)
+    return vocabulary
 
 
 def known_issues_of(dissector: Dissector) -> KnownIssues:
