@@ -18,6 +18,7 @@ from pulsarscope.dissect.capabilities import (
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Event, Exchange, Remark, SingleMessage, message_row
+from pulsarscope.dissect.frame_size import FrameSize
 from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, where_of
@@ -45,6 +46,7 @@ __all__ = [
     "FieldType",
     "FollowKinds",
     "Frame",
+    "FrameSize",
     "FrameSplitter",
     "Framing",
     "Handlers",

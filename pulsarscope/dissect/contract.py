@@ -29,6 +29,7 @@ from pulsarscope.dissect.capabilities import (
 )
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import MessageEntry
+from pulsarscope.dissect.frame_size import FrameSize
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
@@ -78,8 +79,8 @@ class Framing(msgspec.Struct, frozen=True):
     """Bytes of the largest frame before one announces another bound."""
     lookahead: int
     """Bytes that `Dissector.recognise` must see to know a position."""
-    length: Struct = Struct(">I")
-    """Packing of the length field at the start of each frame."""
+    length: Struct | FrameSize = Struct(">I")
+    """Packing of the length field at the start of each frame; or a function."""
     adds: int = 4
     """Size of the whole frame minus the value of its length field."""
 

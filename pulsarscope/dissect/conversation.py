@@ -243,11 +243,11 @@ class Conversation:
             return -1
         dissector = splitter.dissector
         data = item.pieces[0][0]
-        with suppress(Exception):  # the splitter meets it, too, and reports it
-            if dissector.opens(data, 0, len(data)) != CLIENT:
-                return -1
         framing = dissector.framing
-        return stream if framing.length.unpack_from(data)[0] + framing.adds == len(data) else -1
+        with suppress(Exception):  # the splitter meets it, too, and reports it
+            if dissector.opens(data, 0, len(data)) == CLIENT and framing.length.unpack_from(data)[0] + framing.adds == len(data):
+                return stream
+        return -1
 
     def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Feed streams whose next piece, from the client, shows the protocol; the frames are those of feeding piece by piece."""

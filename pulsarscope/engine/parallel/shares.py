@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from operator import add
+from struct import Struct
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.capture.block import Blocks
@@ -122,7 +124,9 @@ class ProcessShare:
     def _frames(self, segments: Sequence[Segment]) -> float:
         """Return about how many frames some segments with data have."""
         for framing in self._framings:
-            read, frames = count_frames(segments, framing)
+            read, frames = 0, 0
+            with suppress(Exception):  # other people's code, which is reported where it is used
+                read, frames = count_frames(segments, framing)
             if frames and read * 2 >= min(len(segments), SAMPLE_PACKETS):
                 return frames / read * len(segments)
         return sum([bool(segment[4] & PSH) for segment in segments])  # what was written at once: often a frame
@@ -134,7 +138,8 @@ def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
     for dissector in dissectors:
         try:
             framing = dissector.framing
-            framings.setdefault((framing.length.format, framing.adds), framing)
+            length = framing.length
+            framings.setdefault((length.format if type(length) is Struct else length, framing.adds), framing)
         except Exception:  # noqa: BLE001, PERF203, S112 - other people's code, which is reported where it is used
             continue
     return [*framings.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
 from pulsarscope.dissect.contract import Framing
+from pulsarscope.dissect.frame_size import FrameSize
 from pulsarscope.engine.parallel.shares import PSH, ProcessShare, count_frames, framings_of
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.protocols import make_dissectors
@@ -212,4 +214,18 @@ def test_a_dissector_that_raises_has_no_framing() -> None:
             raise ZeroDivisionError
 
     dissectors: list[Any] = [Failing(), *make_dissectors(show_secrets=False)]
-    assert {framing.length.format for framing in framings_of(dissectors)} == {">I"}
+    assert {framing.length.unpack_from(b"\0\0\1\2")[0] for framing in framings_of(dissectors)} == {258}
+
+
+def test_each_function_is_a_framing_of_its_own_and_may_raise() -> None:
+    class Made:
+        def __init__(self, length: Struct | FrameSize) -> None:
+            self.framing = Framing(4, 1 << 20, 4, length, 0)
+
+    sizes = [FrameSize(lambda data, position: data[position]), FrameSize(lambda data, position: data[position + len(data)])]
+    dissectors: list[Any] = [Made(length) for length in (Struct(">H"), *sizes, Struct(">H"))]
+    framings = framings_of(dissectors)
+    assert [framing.length for framing in framings] == [dissectors[0].framing.length, *sizes]
+    assert count_frames(cut(b"\4abc\5abcd", [9]), framings[1]) == (1, 2)
+    share = ProcessShare(0, 2, framings[::-1])
+    assert share._frames(cut(b"\4abc\5abcd", [9])) == 2
