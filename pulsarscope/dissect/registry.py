@@ -84,7 +84,7 @@ def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
 
 
 def _vocabulary(dissector: Dissector) -> Vocabulary:
-    vocabulary = of_type((Vocabulary,), getattr, dissector, "vocabulary")
+    vocabulary: Vocabulary = of_type((Vocabulary,), getattr, dissector, "vocabulary")
     if dissector.package != Dissector.package:  # tests check those of the package itself
         from pulsarscope.dissect.vocabulary_check import check_vocabulary  # noqa: PLC0415 - few runs need it
 

@@ -78,7 +78,10 @@ def test_sums_are_those_of_the_rows_however_they_are_cut(captures: Path, name: s
 
 
 def test_answers_of_clients_to_deliveries_are_no_latency_of_sending() -> None:
-    delivery = [rows.frame(4, command="PUBLISH", direction="server", num_messages=1), rows.exchange(request="PUBLISH", latency_ns=9)]
+    delivery: list[Any] = [
+        rows.frame(4, command="PUBLISH", direction="server", num_messages=1),
+        rows.exchange(request="PUBLISH", latency_ns=9),
+    ]
     assert counted(delivery)["total"][0]["p50_ns"] is None
     assert counted(delivery)["exchanges"][0]["p50_ns"] == 9
     delivery[0].direction = "client"

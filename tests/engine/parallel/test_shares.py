@@ -223,9 +223,10 @@ def test_each_function_is_a_framing_of_its_own_and_may_raise() -> None:
             self.framing = Framing(4, 1 << 20, 4, length, 0)
 
     sizes = [FrameSize(lambda data, position: data[position]), FrameSize(lambda data, position: data[position + len(data)])]
-    dissectors: list[Any] = [Made(length) for length in (Struct(">H"), *sizes, Struct(">H"))]
+    lengths: list[Struct | FrameSize] = [Struct(">H"), *sizes, Struct(">H")]
+    dissectors: list[Any] = [*map(Made, lengths)]
     framings = framings_of(dissectors)
-    assert [framing.length for framing in framings] == [dissectors[0].framing.length, *sizes]
+    assert [framing.length for framing in framings] == lengths[:3]
     assert count_frames(cut(b"\4abc\5abcd", [9]), framings[1]) == (1, 2)
     share = ProcessShare(0, 2, framings[::-1])
     assert share._frames(cut(b"\4abc\5abcd", [9])) == 2
