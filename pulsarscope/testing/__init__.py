@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsarscope.testing.fuzzing import damaged, fuzz, streams
-from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_splitting
+from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_names, check_splitting
 from pulsarscope.testing.scripted_connection import ScriptedConnection, pcap_bytes
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "check_candidates",
     "check_decoding",
     "check_frame",
+    "check_names",
     "check_splitting",
     "damaged",
     "fuzz",

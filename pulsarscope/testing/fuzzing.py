@@ -1,32 +1,25 @@
-"""A fuzz driver: frames of an author, damaged at random, and every property of the contract tried on them."""
+"""A fuzz driver: frames of an author, damaged at random, and the properties of the contract tried on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pulsarscope.dissect import Dissector
-from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, RULE_FAILED
-from pulsarscope.engine.local import ALL_RECORDS, Options, run
-from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
-from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_splitting
-from pulsarscope.testing.scripted_connection import ScriptedConnection
+from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_names, check_splitting
+from pulsarscope.testing.row_properties import check_rows
 
 CANDIDATE_BYTES = 400
 """Bytes of a stream in which each position is tried: a check of one position may read all behind it."""
 
-DEFAULT_PORT = 7
-"""Port of the server of a protocol that names none."""
-
 
 def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, seed: int = 0) -> None:
-    """Try every property of the contract on damaged streams of whole frames, best one of each kind; a seed repeats the same streams.
+    """Try what can be tried of the contract on damaged streams of whole frames, best one of each kind; a seed repeats the same streams.
 
     Raises AssertionError, with the bytes, when a property does not hold or the dissector raises.
     """
+    check_names(dissector)
     for number in range(rounds):
         random = Random(f"{seed} {number}")  # noqa: S311 - one seed, the same streams
         data = damaged(random, frames) if number else b"".join(frames)
@@ -40,7 +33,7 @@ def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, se
 
 
 def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
-    """Try every property on one stream, cut into random pieces."""
+    """Try the properties on one stream, cut into random pieces."""
     check_candidates(dissector, data[:CANDIDATE_BYTES])
     check_decoding(dissector, data, [random.randint(1, len(data)) for _ in range(8)] if data else ())
     cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 8)))
@@ -49,30 +42,6 @@ def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
         check_account(dissector, data, synced=synced)
         check_splitting(dissector, pieces, synced=synced)
     check_rows(dissector, data, damaged(random, [data[:CANDIDATE_BYTES]]))
-
-
-def check_rows(dissector: Dissector, client: bytes, server: bytes) -> None:
-    """Assert that sessions, rules, `ranges` and texts take any frames: those of a connection with these bytes of the two sides."""
-    port = min(dissector.ports, default=DEFAULT_PORT)
-    options = Options(ALL_RECORDS, raw=True, rules=True, decode_as={port: dissector.name}, dissectors=lambda **_: (dissector,))
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "fuzz.pcap")
-        path.write_bytes(ScriptedConnection(port).client(client).server(server).close().pcap())
-        for batch in run([str(path)], options):
-            for row in batch.rows:
-                assert not (isinstance(row, FindingRow) and row.code in (DISSECTOR_FAILED, RULE_FAILED)), row.text
-                check_texts(dissector, row)
-
-
-def check_texts(dissector: Dissector, row: Any) -> None:
-    """Assert that what the dissector says of a row is text."""
-    if isinstance(row, FrameRow):
-        texts = [dissector.summary(row), *(dissector.explain(name, value) or "" for name, value in (row.fields or {}).items())]
-        dissector.completes(row)
-        dissector.sender(row.command or "")
-    else:
-        texts = [dissector.message_summary(row)] if isinstance(row, MessageRow) else []
-    assert all(isinstance(text, str) for text in texts), f"summary, explain or message_summary gives {texts}"
 
 
 def damaged(random: Random, frames: Sequence[bytes]) -> bytes:

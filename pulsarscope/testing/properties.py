@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pulsarscope.dissect import Dissector, FrameSplitter
+from pulsarscope.dissect.capabilities import FAMILIES, FOLLOW_SUBJECTS
 from pulsarscope.dissect.generic_codes import GENERIC_CODES
+from pulsarscope.dissect.vocabulary_check import check_vocabulary
+from pulsarscope.model.flow import CLIENT, SERVER
 
 PLENTY = 1 << 30
 """Budget that no candidate exceeds."""
@@ -30,9 +33,28 @@ def check_frame(dissector: Dissector, frame: bytes) -> None:
     assert status == "ok", f"decode gives the status {status!r} for a whole frame: {notes}"
 
 
+def check_names(dissector: Dissector) -> None:
+    """Assert that the names in `families`, `follow_kinds` and `vocabulary` are those that commands know: others are ignored."""
+    for member, given, known in (
+        ("families", dissector.families.values(), FAMILIES),
+        ("follow_kinds", dissector.follow_kinds, FOLLOW_SUBJECTS),
+    ):
+        unknown = [name for name in given if name not in known]
+        assert not unknown, f"{member} has {unknown[0]!r}, which is none of {', '.join(known)}"
+    try:
+        check_vocabulary(dissector.vocabulary)
+    except ValueError as error:
+        message = f"vocabulary: {error}"
+        raise AssertionError(message) from error
+
+
 def check_candidates(dissector: Dissector, data: bytes) -> None:
-    """Assert that `recognise` reads only the bytes that it reports, at each position, and that `find_candidate` goes forward."""
+    """Assert that `recognise` reads only the bytes that it reports, at each position, and that `find_candidate` goes forward.
+
+    And that what `opens` says first of a stream does not change when more of it comes.
+    """
     end = len(data)
+    _check_opens(dissector, data)
     for position in range(end):
         start = dissector.find_candidate(data, position, end)
         assert start == -1 or position <= start < end, f"find_candidate gives {start} from {position} of {end} bytes"
@@ -46,6 +68,18 @@ def check_candidates(dissector: Dissector, data: bytes) -> None:
             for other in (data[: found.seen], data[: found.seen] + b"\xff" * 64):
                 again = dissector.recognise(other, position, len(other), PLENTY, checksums=checksums)
                 assert again == found, f"recognise at {position}: {found}, and with other bytes behind byte {found.seen}: {again}"
+
+
+def _check_opens(dissector: Dissector, data: bytes) -> None:
+    for end in range(1, len(data) + 1):
+        if (sender := dissector.opens(data[:end], 0, end)) is None:
+            continue
+        assert sender in (CLIENT, SERVER), f"opens gives {sender!r}, which is none of client, server and None"
+        for other in (data, data[:end] + b"\xff" * 64, data[:end] + bytes(64)):
+            again = dissector.opens(other, 0, len(other))
+            words = f"opens gives {sender!r} for the first {end} bytes, and {again!r} with others behind them: None while bytes are missing"
+            assert again == sender, words
+        return
 
 
 def check_decoding(dissector: Dissector, data: bytes, ends: Iterable[int]) -> None:
@@ -86,7 +120,10 @@ def check_splitting(dissector: Dissector, pieces: Sequence[bytes], *, synced: bo
     """Assert that the frames of a stream do not depend on the pieces in which it comes."""
     joined = frames_of(dissector, [b"".join(pieces)], synced=synced)
     parted = frames_of(dissector, pieces, synced=synced)
-    assert parted == joined, f"{len(pieces)} pieces give {parted}, all at once {joined}"
+    assert parted == joined, (
+        f"pieces of {', '.join(str(len(piece)) for piece in pieces)} bytes give {parted}, all at once {joined}: "
+        f"does recognise or opens answer otherwise while bytes are missing?"
+    )
 
 
 def frames_of(dissector: Dissector, pieces: Iterable[bytes], *, synced: bool) -> list[tuple[Any, ...]]:

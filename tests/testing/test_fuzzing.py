@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
+from pulsarscope.dissect.capabilities import Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector
 from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.rules import ConnectionRule, Handlers
+from pulsarscope.dissect.session import SessionContext, SessionFrames
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.testing import check_account, check_splitting, damaged, fuzz, streams
@@ -90,6 +93,33 @@ class FailingSession(PostcardSession):
     observe = fail  # type: ignore[assignment]
 
 
+class OddSession(PostcardSession):
+    """Does what no session may do."""
+
+    def __init__(self, context: SessionContext, mistake: str) -> None:
+        super().__init__(context)
+        self._mistake = mistake
+        self.unpicklable = (lambda: None) if mistake == "unpicklable" else None
+
+    def observe(self, frames: SessionFrames, events: list[Event]) -> None:
+        """Give a number for a topic."""
+        del events
+        for frame in frames:
+            if self._mistake == "number":
+                frame.topic = 7  # type: ignore[assignment]
+
+
+def odd(mistake: str) -> dict[str, Any]:
+    return {"session": lambda _, context: OddSession(context, mistake)}
+
+
+def opens(self: PostcardDissector, data: bytes, position: int, end: int) -> str | None:
+    """As soon as the magic is there."""
+    if self.recognise(data, position, end, 0, checksums=False) is None:
+        return None
+    return "client" if data[position + 4 : position + 6] == b"PC" else None
+
+
 class FailingRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"PUT": fail}
 
@@ -108,7 +138,22 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "decode names the finding code 'relay-odd', which `codes` lacks",
     ),
     "exception": ({"decode": fail}, "IndexError"),
-    "exception of opens": ({"opens": fail}, "failed in fail: IndexError"),
+    "exception of opens": ({"opens": fail}, "IndexError"),
+    "opens": (
+        {"opens": opens},
+        "opens gives 'client' for the first 6 bytes, and None with others behind them: None while bytes are missing",
+    ),
+    "sender of opens": ({"opens": lambda *_: "broker"}, "opens gives 'broker', which is none of client, server and None"),
+    "sender": (
+        {"sender": lambda *_: "broker", "opens": Dissector.opens},
+        "sender gives 'broker', which is none of client, server and None",
+    ),
+    "families": ({"families": {"PUT": "send"}}, "families has 'send', which is none of publish, consume"),
+    "follow_kinds": ({"follow_kinds": {"card": fail}}, "follow_kinds has 'card', which is none of connection, producer"),
+    "vocabulary": ({"vocabulary": Vocabulary({"a.b": ()})}, "vocabulary: the command 'a.b' is not one word"),
+    "redaction": ({"redaction": lambda *_: lambda _frame, data: (data[1:], True)}, "redaction gives 21 bytes for the 22 of a PUT"),
+    "unpicklable session": (odd("unpicklable"), "a session cannot be pickled, to go on in another process: "),
+    "number for a topic": (odd("number"), "failed in session: ValidationError: Expected `str | null`, got `int` - at `$.topic`"),
     "proof": ({"recognise": lambda *_, **__: Candidate(22, 0, "maybe", 0)}, "recognise gives the proof 'maybe', which is none of sure"),
     "session": ({"session": lambda _, context: FailingSession(context)}, "failed in session.observe: IndexError"),
     "rule": ({"rules": Rules({}, (FailingRule,))}, "failed in the rule FailingRule: IndexError"),

@@ -48,7 +48,7 @@ class PostcardDissector(wire.Dissector):
     def opens(self, data: bytes, position: int, end: int) -> str | None:
         """Tell who sends the first frame of a stream: it proves the protocol by itself."""
         found = self.recognise(data, position, end, 0, checksums=False)
-        return self.sender(COMMANDS[data[position + 6]]) if found is not None and found.size else None
+        return self.sender(COMMANDS[data[position + 6]]) if found is not None and found.proof == "likely" else None
 
     def sender(self, command: str) -> str | None:
         """Tell client from server in captures that begin in the middle."""
