@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 EXCEPTION_MAX_CHARACTERS = 300
 """Characters of an exception's text that are repeated: it may hold bytes of the traffic."""
 
+OWN_MODULES = f"{__name__.partition('.')[0]}."
+PROTOCOL_MODULES = f"{OWN_MODULES}protocols."
+"""Beginnings of the names of modules of this package, and of the dissectors among them."""
+
 Value = TypeVar("Value")
 
 
@@ -37,7 +41,7 @@ class Failure(NamedTuple):
 
 def failure(dissector: Dissector, member: str, error: Exception) -> Failure:
     """Describe an exception."""
-    return Failure(dissector.package, dissector.name, member, exception_text(error))
+    return Failure(dissector.package, dissector.name, member, exception_text(error) + raising_line(error))
 
 
 def raising_function(error: Exception, default: str) -> str:
@@ -48,6 +52,21 @@ def raising_function(error: Exception, default: str) -> str:
             return trace.tb_frame.f_code.co_name
         trace = trace.tb_next
     return default
+
+
+def raising_line(error: BaseException) -> str:
+    """Return the last line of a dissector's own code that an exception came through, as " (name.py:12)"; "" for one raised elsewhere."""
+    line, package = "", ""
+    trace = error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if not module.startswith(OWN_MODULES) or module.startswith(PROTOCOL_MODULES):
+            package = package or module.partition(".")[0]
+            if module.partition(".")[0] == package:
+                file = trace.tb_frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
+                line = f" ({file}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return line
 
 
 def exception_text(error: BaseException) -> str:

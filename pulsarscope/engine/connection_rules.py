@@ -166,9 +166,10 @@ def make_rule_set(dissector: Dissector, thresholds: Mapping[str, float], *, find
     try:
         return RuleSet(dissector, dissector.rules.chosen(findings=findings, journeys=journeys), thresholds)
     except Exception as error:  # noqa: BLE001 - other people's code
+        where = error.__traceback__
 
         def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
-            raise error.with_traceback(None)  # else it would hold the frames of every connection
+            raise error.with_traceback(where)  # else it would hold the frames of every connection
 
         return RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)), {})
 

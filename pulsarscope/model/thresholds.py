@@ -47,13 +47,19 @@ class Threshold(NamedTuple):
         return int(number) if number.is_integer() else number
 
 
+class _Values(dict[str, float]):
+    def __missing__(self, name: str) -> float:
+        message = f"no such threshold: {name}"
+        raise KeyError(message)
+
+
 class Thresholds:
     """Values of a table of thresholds in a run."""
 
     def __init__(self, table: Iterable[Threshold] = (), given: Mapping[str, float] | None = None) -> None:
         """Take the table, and the values that replace those in it, by name."""
         given = given or {}
-        self._values = {threshold.name: given.get(threshold.name, threshold.value) for threshold in table}
+        self._values = _Values({threshold.name: given.get(threshold.name, threshold.value) for threshold in table})
         self._ns: dict[str, int] = {}
         """Times asked for before: rules of all connections share them."""
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from pulsarscope.dissect import Dissector
+from pulsarscope.dissect.isolation import raising_line
 from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_names, check_splitting
 from pulsarscope.testing.row_properties import check_rows
 
@@ -28,7 +29,7 @@ def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, se
                 check_frame(dissector, frame)
             check_stream(dissector, data, random)
         except Exception as error:
-            message = f"round {number} of seed {seed}, bytes.fromhex('{data.hex()}'): {type(error).__name__}: {error}"
+            message = f"round {number} of seed {seed}, bytes.fromhex('{data.hex()}'): {type(error).__name__}{raising_line(error)}: {error}"
             raise AssertionError(message) from error
 
 

@@ -16,7 +16,7 @@ from pulsarscope.cli.application import app
 from pulsarscope.dissect.capabilities import ReportColumn, ReportTable, TopicNames
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Remark
-from pulsarscope.dissect.isolation import Failure, PluginWarning, exception_text, raising_function
+from pulsarscope.dissect.isolation import Failure, PluginWarning, exception_text, of_type, raising_function, raising_line
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, where_of
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import DISSECTORS
@@ -33,6 +33,9 @@ PULSAR = ScriptedConnection(6650).client(CONNECT).server(CONNECTED).client(SEND,
 def fail(*_arguments: Any, **_options: Any) -> Any:
     message = "by design"
     raise ZeroDivisionError(message)
+
+
+FAILING_LINE = fail.__code__.co_firstlineno + 2
 
 
 class Session(PostcardSession):
@@ -311,7 +314,8 @@ def test_text_says_once_that_words_are_missing(folder: Path, breaking: Any, tmp_
     breaking(**{member: fail})
     options = ("--topic", "aunts") if command == "follow" else ()
     text = run(command, *options, str(folder / "cards.pcap"), out=tmp_path)
-    assert text.count(f"The dissector postcard of other failed in {member}: ZeroDivisionError: by design.") == 1
+    told = f"The dissector postcard of other failed in {member}: ZeroDivisionError: by design (test_isolation.py:{FAILING_LINE})."
+    assert " ".join(text.split()).count(told) == 1
 
 
 def test_frames_before_the_one_that_cannot_be_decoded_are_given(folder: Path, breaking: Any, tmp_path: Path) -> None:
@@ -347,6 +351,19 @@ class TestTexts:
             fail()
         assert raising_function(raised.value, "decode") == "test_the_member_that_raised_is_the_first_function_outside_the_room"
         assert raising_function(ValueError(), "decode") == "decode"
+
+    def test_the_line_that_raised_is_the_last_one_of_the_dissectors_own_code(self) -> None:
+        def give(text: str) -> Any:
+            return json.loads(text)  # which raises in code of others
+
+        with pytest.raises(ValueError, match="Expecting") as raised:
+            give("{")
+        assert raising_line(raised.value) == f" (test_isolation.py:{give.__code__.co_firstlineno + 1})"
+        with pytest.raises(TypeError) as other:
+            of_type((str,), int)
+        other.value.__traceback__ = other.value.__traceback__ and other.value.__traceback__.tb_next
+        assert raising_line(other.value) == ""
+        assert raising_line(ValueError()) == ""
 
     def test_a_failure_is_the_end_of_a_sentence(self) -> None:
         assert Failure("p", "d", "m", "E: t").text == "the dissector d of p failed in m: E: t"

@@ -190,6 +190,11 @@ def raise_at_once(_key: str, _facts: Sequence[Fact], _report: ReportFinding, _th
     raise ZeroDivisionError
 
 
+def line_of(function: Any) -> int:
+    """The last line of a function."""
+    return max(line for *_, line in function.__code__.co_lines() if line is not None)
+
+
 def raising_engine(*rules: Rules) -> RuleEngine:
     MADE.clear()
     names = [f"d{number}" for number in range(len(rules))]
@@ -203,13 +208,14 @@ def test_a_rule_that_raises_is_a_finding_once_and_the_others_go_on() -> None:
     engine.feed([frame(1, "SEND"), frame(2, "SEND"), frame(3, "FLOW"), Closed(ConnectionRow(connection="0:1"))])
     assert MADE == ["other", "other ends with ['SEND', 'SEND', 'FLOW'] at 3"]
     ((_, row),) = engine.take()
+    exception = f"KeyError: 'SEND' (test_rule_engine.py:{line_of(Raising._send)})"
     assert (row.code, row.severity, row.packet, row.text) == (
         "rule-failed",
         "warning",
         1,
-        "The dissector d0 of pulsarscope failed in the rule Raising: KeyError: 'SEND'.",
+        f"The dissector d0 of pulsarscope failed in the rule Raising: {exception}.",
     )
-    assert row.evidence == {"package": "pulsarscope", "dissector": "d0", "member": "the rule Raising", "exception": "KeyError: 'SEND'"}
+    assert row.evidence == {"package": "pulsarscope", "dissector": "d0", "member": "the rule Raising", "exception": exception}
 
 
 def test_a_rule_across_connections_that_raises_is_a_finding_at_its_last_fact() -> None:
@@ -218,7 +224,7 @@ def test_a_rule_across_connections_that_raises_is_a_finding_at_its_last_fact() -
     engine.finish()
     ((_, row),) = engine.take()
     assert (row.code, row.packet) == ("rule-failed", 2)
-    assert (row.evidence or {})["exception"] == "ZeroDivisionError"
+    assert (row.evidence or {})["exception"] == f"ZeroDivisionError (test_rule_engine.py:{line_of(raise_at_once)})"
 
 
 def test_two_dissectors_may_use_one_name_for_rules_across_connections() -> None:
@@ -243,7 +249,8 @@ def test_rules_that_cannot_be_had_are_a_finding_of_each_connection() -> None:
     engine = RuleEngine([Ruleless()], dict.fromkeys(connections, ("client", "server")), dict.fromkeys(connections, "pulsar"))
     engine.feed([frame(packet, "SEND", connection=name) for name in connections for packet in (1, 2)])
     engine.finish()
-    text = "The dissector pulsar of pulsarscope failed in rules: OSError."
+    line = line_of(Ruleless.rules.fget)
+    text = f"The dissector pulsar of pulsarscope failed in rules: OSError (test_rule_engine.py:{line})."
     assert [(row.connection, row.code, row.text) for _, row in engine.take()] == [(name, "rule-failed", text) for name in connections]
 
 

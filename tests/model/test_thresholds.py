@@ -16,6 +16,13 @@ def test_values_are_those_of_the_table_unless_others_are_given() -> None:
     assert thresholds.evidence("slow-seconds") == {"threshold": {"slow-seconds": 0.25}}
 
 
+def test_a_rule_that_asks_for_another_name_is_told_so() -> None:
+    thresholds = Thresholds(TABLE.values())
+    for ask in (thresholds.ns, thresholds.__getitem__, thresholds.evidence):
+        with pytest.raises(KeyError, match="no such threshold: slow-second"):
+            ask("slow-second")
+
+
 @pytest.mark.parametrize(
     ("given", "value"), [("2", 2), ("2.50", 2.5), ("0", 0), (" 7 ", 7), ("1e3", 1_000), (3.0, 3), (str(MOST), 1_000_000_000)]
 )
