@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -141,6 +142,27 @@ def test_entries_that_no_longer_fit_are_counted_before_the_others(monkeypatch: p
     rows = [row for entry in range(10) for row in (added("a", entry, 2, 5), receipt(entry, 1, 7))]
     topic, bookie = records(*rows)
     assert (topic["entries"], topic["joined"], bookie["entries"]) == (10, 10, 10)
+
+
+def test_times_that_need_more_than_64_bits_have_their_legs() -> None:
+    rows = [added("a", 0, 2, 5), receipt(0, 1, 7)]
+    (plain, *_) = records(*rows)
+    for row in rows:
+        row.time = (row.time or 0) + (1 << 70)
+    (late, *_) = records(*rows)
+    assert late["slowest"][0].pop("time") == plain["slowest"][0].pop("time") + (1 << 70)
+    assert late == plain
+
+
+def test_an_entry_that_waits_takes_little_memory() -> None:
+    fold = given("legs").make()
+    tracemalloc.start()
+    try:
+        fold.feed((receipt(entry, entry, entry + 5) for entry in range(1_000, 5_000)), BOOKIES)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used < 350 * 4_000
 
 
 def test_bookies_have_their_refusals_and_ledgers_their_topic() -> None:

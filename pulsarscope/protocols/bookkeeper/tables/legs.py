@@ -7,7 +7,7 @@ up to its time from publish to receipt.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from heapq import heappush, heappushpop
@@ -48,9 +48,38 @@ class _Receipt(msgspec.Struct, frozen=True):
     """Times at which the last proxy on the way handed it on, and got its receipt."""
 
 
-class _Entry(msgspec.Struct):
-    receipt: _Receipt | None = None
-    writes: list[_Write] = []
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(tuple[int, int, str, tuple[int, int] | None]).decode
+
+
+class _Entry(msgspec.Struct, gc=False):
+    """An entry that waits for what else there is of it: very many do, and most have no more than a receipt."""
+
+    topic: str | None = None
+    packed: bytes | _Receipt | None = None
+    """The receipt without its topic; as it is when it has a time that MessagePack cannot hold."""
+    writes: Sequence[_Write] = ()
+
+    @property
+    def receipt(self) -> _Receipt | None:
+        """The receipt, None before it came."""
+        return _Receipt(self.topic, *_unpack(self.packed)) if isinstance(self.packed, bytes) else self.packed
+
+    @receipt.setter
+    def receipt(self, receipt: _Receipt) -> None:
+        self.topic = receipt.topic
+        try:
+            self.packed = _pack((receipt.sent, receipt.received, receipt.frame, receipt.inner))
+        except OverflowError:
+            self.packed = receipt
+
+    def add(self, asked: int, answered: int, bookie: str) -> None:
+        """Add an ADD and its answer."""
+        write = asked, answered, bookie
+        if isinstance(self.writes, list):
+            self.writes.append(write)
+        else:
+            self.writes = [write]
 
 
 class _Topic:
@@ -79,7 +108,9 @@ class LegsFold(BoundedFold):
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
         self._read_receipts = receipts
-        self._entries: OrderedDict[tuple[int, int], _Entry] = OrderedDict()
+        self._entries: dict[tuple[int, int], _Entry] = {}
+        self._oldest: deque[tuple[int, int]] = deque()
+        """Their places, in order: with an `OrderedDict`, each would take 50 bytes more."""
         self._topics: dict[str | None, _Topic] = {}
         self._quorums: dict[int, int] = {}
         """Least number of answers before a receipt, by ledger: its ack quorum."""
@@ -93,7 +124,7 @@ class LegsFold(BoundedFold):
                 fields = row.fields or {}
                 if fields.get("status") == EOK and {"ledger", "entry"} <= fields.keys():
                     bookie = endpoints.get(row.connection, ("", "?"))[1]
-                    self._entry((fields["ledger"], fields["entry"])).writes.append((row.time - row.latency_ns, row.time, bookie))
+                    self._entry((fields["ledger"], fields["entry"])).add(row.time - row.latency_ns, row.time, bookie)
                 continue
             for read in self._read_receipts:
                 if (place := read(row)) is not None:
@@ -103,8 +134,9 @@ class LegsFold(BoundedFold):
         entry = self._entries.get(place)
         if entry is None:
             if len(self._entries) >= TABLE_ENTRIES_MAX:
-                self._count(*self._entries.popitem(last=False))
+                self._count_oldest()
             entry = self._entries[place] = _Entry()
+            self._oldest.append(place)
         return entry
 
     def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -114,10 +146,14 @@ class LegsFold(BoundedFold):
     def _receive(self, place: tuple[int, int], row: FrameRow, latency: int) -> None:
         entry = self._entry(place)
         receipt = _Receipt(row.topic, row.time - latency, row.time, row.request or "")
-        entry.receipt = receipt if entry.receipt is None else _joined(entry.receipt, receipt)
+        entry.receipt = receipt if (before := entry.receipt) is None else _joined(before, receipt)
         answers = sum(answered <= row.time for _, answered, _ in entry.writes)
         if answers:
             remember(self._quorums, place[0], min(answers, self._quorums.get(place[0], answers)), LEDGERS_MAX)
+
+    def _count_oldest(self) -> None:
+        place = self._oldest.popleft()
+        self._count(place, self._entries.pop(place))
 
     def _count(self, place: tuple[int, int], entry: _Entry) -> None:
         receipt = entry.receipt
@@ -159,7 +195,7 @@ class LegsFold(BoundedFold):
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each topic, and behind it for each of its bookies; the slowest topics first."""
         while self._entries:
-            self._count(*self._entries.popitem(last=False))
+            self._count_oldest()
         records = []
         for name, topic in sorted(self._topics.items(), key=lambda item: -(item[1].times[_ALL].percentile(99) or 0)):
             numbers = {"entries": topic.receipts, "joined": topic.joined, "hidden": topic.hidden, "slowest_of_joined": None}

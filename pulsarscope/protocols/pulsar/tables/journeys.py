@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappush, heapreplace, nsmallest
 from typing import Any
 
@@ -25,12 +25,43 @@ _Journey = tuple[str | None, str | None]
 """Topic, and subscription; None for that of its receipts."""
 
 
-class _Entry(msgspec.Struct):
+_Name = tuple[str | None, int, int]
+"""Topic, ledger and entry."""
+
+
+class _Entry(msgspec.Struct, gc=False):
+    """An entry that may go on: very many do."""
+
     sent: int | None = None
     stored: int | None = None
     """Time of its receipt."""
-    delivered: dict[str | None, int] = {}
-    """Time of the first delivery by subscription."""
+    first: tuple[str | None, int] | None = None
+    """The subscription to which it was delivered first, and when."""
+    further: dict[str | None, int] | None = None
+    """Time of the first delivery to each other one: a dictionary for the first alone takes twice the memory of all else."""
+
+    @property
+    def deliveries(self) -> Iterator[tuple[str | None, int]]:
+        """The subscriptions to which it was delivered, each with the time of the first delivery."""
+        if self.first is not None:
+            yield self.first
+            yield from (self.further or {}).items()
+
+    def deliver(self, subscription: str | None, time: int) -> bool | None:
+        """Note the first delivery to a subscription; return False if it is not the first one, None if there are too many subscriptions."""
+        if self.first is None:
+            self.first = subscription, time
+        elif subscription == self.first[0]:
+            return False
+        elif self.further is None:
+            self.further = {subscription: time}
+        elif subscription in self.further:
+            return False
+        elif len(self.further) >= STATISTICS_NAMES_MAX - 1:
+            return None
+        else:
+            self.further[subscription] = time
+        return True
 
 
 _NONE = _Entry()
@@ -54,7 +85,9 @@ class Journeys(BoundedFold):
     """Fold over SEND_RECEIPT, MESSAGE and ACK. Times are those of the capture, so that no two clocks are compared."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[tuple[str | None, Position], _Entry] = OrderedDict()
+        self._entries: dict[_Name, _Entry] = {}
+        self._oldest: deque[_Name] = deque()
+        """Their names, in order: with an `OrderedDict`, each would take 50 bytes more."""
         self._waiting: dict[_Journey, Waiting[int]] = {}
         """Times of the first deliveries of entries that are not acknowledged."""
         self._latencies: dict[_Journey, dict[str, Latencies]] = {}
@@ -78,20 +111,22 @@ class Journeys(BoundedFold):
                 self._acknowledge(row, waiting, row.fields)
 
     def _entry(self, topic: str | None, position: Position) -> _Entry:
-        key = topic, position
-        entry = self._entries.get(key)
+        name = topic, *position
+        entry = self._entries.get(name)
         if entry is None:
             if len(self._entries) >= TABLE_ENTRIES_MAX:
-                self._forget(*self._entries.popitem(last=False))
-            entry = self._entries[key] = _Entry()
+                oldest = self._oldest.popleft()
+                self._forget(oldest, self._entries.pop(oldest))
+            entry = self._entries[name] = _Entry()
+            self._oldest.append(name)
         return entry
 
-    def _forget(self, name: tuple[str | None, Position], entry: _Entry) -> None:
-        topic, position = name
-        for subscription in entry.delivered:
+    def _forget(self, name: _Name, entry: _Entry) -> None:
+        topic, ledger, number = name
+        for subscription, _ in entry.deliveries:
             waiting = self._waiting.get((topic, subscription))
             if waiting is not None:
-                waiting.entries.pop(position, None)
+                waiting.entries.pop((ledger, number), None)
                 if not waiting.entries:
                     del self._waiting[topic, subscription]
 
@@ -103,17 +138,15 @@ class Journeys(BoundedFold):
         self._add(row.topic, None, "receipt", latency)
         entry = self._entry(row.topic, position)
         entry.sent, entry.stored = row.time - latency, row.time
-        for subscription, time in entry.delivered.items():  # an entry is often delivered before its receipt
+        for subscription, time in entry.deliveries:  # an entry is often delivered before its receipt
             self._add(row.topic, subscription, "delivery", time - entry.sent)
 
     def _deliver(self, row: FrameRow, position: Position) -> None:
         entry = self._entry(row.topic, position)
-        if row.subscription in entry.delivered:
-            return
-        if len(entry.delivered) >= STATISTICS_NAMES_MAX:
+        is_first = entry.deliver(row.subscription, row.time)
+        if is_first is None:
             self.left_out += 1
-        else:
-            entry.delivered[row.subscription] = row.time
+        elif is_first:
             self._waiting.setdefault((row.topic, row.subscription), Waiting()).add(position, row.time)
             if entry.sent is not None:
                 self._add(row.topic, row.subscription, "delivery", row.time - entry.sent)
@@ -126,7 +159,7 @@ class Journeys(BoundedFold):
 
     def _rank(self, row: FrameRow, position: Position, delivered: int) -> None:
         """Remember the journey of an entry that is acknowledged now if it is among the slowest."""
-        entry = self._entries.get((row.topic, position), _NONE)
+        entry = self._entries.get((row.topic, *position), _NONE)
         total = row.time - (delivered if entry.sent is None else entry.sent)
         self._acknowledged += 1
         if len(self._slowest) >= LANES_MAX and total <= self._slowest[0][0]:
@@ -139,14 +172,14 @@ class Journeys(BoundedFold):
         """Return entries that were not delivered, those not acknowledged for longest, and the slowest others, see `LaneFold`."""
         consumed = {topic for topic, subscription in self._latencies if subscription is not None} | {topic for topic, _ in self._waiting}
         found: list[Lane] = []
-        for (topic, position), entry in self._entries.items():
-            if entry.sent is not None and not entry.delivered and topic in consumed and len(found) < LANES_MAX:
-                found.append(_lane(topic, None, position, entry, None, None))
+        for (topic, ledger, number), entry in self._entries.items():
+            if entry.sent is not None and entry.first is None and topic in consumed and len(found) < LANES_MAX:
+                found.append(_lane(topic, None, (ledger, number), entry, None, None))
         unacknowledged = (
             (time, position, journey) for journey, waiting in self._waiting.items() for position, time in waiting.entries.items()
         )
         for time, position, (topic, subscription) in nsmallest(LANES_MAX, unacknowledged, key=lambda each: each[0]):
-            found.append(_lane(topic, subscription, position, self._entries.get((topic, position), _NONE), time, None))
+            found.append(_lane(topic, subscription, position, self._entries.get((topic, *position), _NONE), time, None))
         return found + [lane for _, _, lane in sorted(self._slowest, key=lambda each: each[:2], reverse=True)]
 
     def records(self) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from types import ModuleType
 from typing import Any
 
@@ -105,6 +106,43 @@ def test_messages_of_non_persistent_topics_are_not_taken_for_one(nowhere: dict[s
 def test_entries_that_are_followed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journeys, "TABLE_ENTRIES_MAX", 2)
     assert delivered_and_acknowledged(cumulative(9)) == (2, 4 * MILLISECOND)
+
+
+def test_each_subscription_has_the_first_delivery_of_an_entry_before_and_behind_its_receipt(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = Frames()
+
+    def delivery(subscription: str | None) -> Any:
+        return frame("MESSAGE", {"consumer_id": 1, "message_id": message_id(0)}, subscription=subscription)
+
+    early = [delivery(name) for name in ("a", None, "b", "a", "b", None)]  # at 1, 2, 3 ms, and again
+    receipt = frame("SEND_RECEIPT", {"message_id": message_id(0)}, latency_ns=7 * MILLISECOND)  # sent at 0
+    late = [delivery(name) for name in ("c", "a", "c", "d")]  # at 8 and 11 ms
+    found = {record["subscription"]: record for record in records(journeys.TABLE, *early, receipt, *late)}
+    assert {name: (record["delivery_count"], record["delivery_max_ns"]) for name, record in found.items()} == {
+        "a": (1, MILLISECOND),
+        None: (1, 2 * MILLISECOND),
+        "b": (1, 3 * MILLISECOND),
+        "c": (1, 8 * MILLISECOND),
+        "d": (1, 11 * MILLISECOND),
+    }
+    monkeypatch.setattr(journeys, "STATISTICS_NAMES_MAX", 3)
+    fold = journeys.TABLE.make()
+    fold.feed([*early, receipt, *late], ENDPOINTS)
+    assert fold.left_out == 3
+    assert {record["subscription"] for record in fold.records()} == {"a", "b", None}
+
+
+def test_an_entry_that_is_followed_takes_little_memory() -> None:
+    frame = Frames()
+    receipts = (frame("SEND_RECEIPT", {"message_id": message_id(1_000 + entry)}, latency_ns=1) for entry in range(4_000))
+    fold = journeys.TABLE.make()
+    tracemalloc.start()
+    try:
+        fold.feed(receipts, ENDPOINTS)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used < 350 * 4_000
 
 
 def test_ledgers_of_different_topics_are_not_taken_for_one() -> None:
