@@ -30,7 +30,7 @@ class Remark(msgspec.Struct):
     code: str
     place: FrameRow | MessageRow | Request | Response
     text: str
-    """Rest of the sentence that begins with the frame's command and name, without its end."""
+    """What stands behind "COMMAND NAME: ", as in "PUT 0:4.1: card 3 is not taken.": a clause of its own, without its full stop."""
     evidence: dict[str, Any] = {}
     """Evidence beside the frame's name."""
     whole: bool = False

@@ -12,8 +12,12 @@ FAILED_CODES = frozenset({DISSECTOR_FAILED, RULE_FAILED})
 
 GENERIC_CODES = table(
     FRAME.error("frame-malformed", "A frame does not decode, or has an impossible size.", "Look at it with decode -x."),
-    FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
-    FRAME.warning("frame-truncated", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."),
+    FRAME.error(
+        "frame-too-large",
+        "A frame announces more bytes than one may have.",
+        "Servers close such a connection: compare the size with the largest one that they take.",
+    ),
+    FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
     FRAME.note(
         "frame-unfinished",
         "The capture ends within a frame of an open connection.",

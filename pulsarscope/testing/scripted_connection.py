@@ -25,6 +25,7 @@ class ScriptedConnection:
         """(time in nanoseconds since the epoch, bytes of an Ethernet frame)."""
         self._ends = [(IPv4Address(client).packed, client_port), (IPv4Address(server).packed, port)]
         self._sequence = [1000, 5000]
+        self._waited_ns = 0
         self._send(0, _SYN)
         self._send(1, _SYN | _ACK)
         self._send(0, _ACK)
@@ -40,6 +41,11 @@ class ScriptedConnection:
     def lose(self, side: int, size: int) -> ScriptedConnection:
         """Let the client (0) or the server (1) send bytes that the capture lacks."""
         self._sequence[side] += size
+        return self
+
+    def wait(self, seconds: float) -> ScriptedConnection:
+        """Let time pass before the next packet."""
+        self._waited_ns += round(seconds * 1_000_000_000)
         return self
 
     def close(self) -> ScriptedConnection:
@@ -64,7 +70,7 @@ class ScriptedConnection:
         tcp = struct.pack(">HHIIBBHHH", source_port, destination_port, self._sequence[side], acknowledged, 0x50, flags, 65_535, 0, 0)
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), len(self.packets) & 0xFFFF, 0, 64, 6, 0, source, destination)
         ethernet = bytes(12) + b"\x08\x00"
-        self.packets.append((_START_NS + _STEP_NS * len(self.packets), ethernet + ip + tcp + payload))
+        self.packets.append((_START_NS + _STEP_NS * len(self.packets) + self._waited_ns, ethernet + ip + tcp + payload))
         self._sequence[side] += len(payload) + bool(flags & (_SYN | _FIN))
 
 

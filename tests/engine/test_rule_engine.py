@@ -192,7 +192,8 @@ def raise_at_once(_key: str, _facts: Sequence[Fact], _report: ReportFinding, _th
 
 def line_of(function: Any) -> int:
     """The last line of a function."""
-    return max(line for *_, line in function.__code__.co_lines() if line is not None)
+    lines: list[int] = [line for *_, line in function.__code__.co_lines() if line is not None]
+    return max(lines)
 
 
 def raising_engine(*rules: Rules) -> RuleEngine:
@@ -249,7 +250,7 @@ def test_rules_that_cannot_be_had_are_a_finding_of_each_connection() -> None:
     engine = RuleEngine([Ruleless()], dict.fromkeys(connections, ("client", "server")), dict.fromkeys(connections, "pulsar"))
     engine.feed([frame(packet, "SEND", connection=name) for name in connections for packet in (1, 2)])
     engine.finish()
-    line = line_of(Ruleless.rules.fget)
+    line = line_of(vars(Ruleless)["rules"].fget)
     text = f"The dissector pulsar of pulsarscope failed in rules: OSError (test_rule_engine.py:{line})."
     assert [(row.connection, row.code, row.text) for _, row in engine.take()] == [(name, "rule-failed", text) for name in connections]
 
