@@ -58,8 +58,20 @@ def _show_version(value: bool) -> None:
         from pulsarscope import __version__  # the package loads this module on its own
         from pulsarscope.model.platform import load_native  # of little use before
 
-        typer.echo(f"pulsarscope {__version__}\nreader: {load_native()[1]}")
+        typer.echo(f"pulsarscope {__version__}\nreader: {load_native()[1]}{_other_dissectors()}")
         raise typer.Exit
+
+
+def _other_dissectors() -> str:
+    """Return a line about the dissectors of other packages that take part; "" for none."""
+    from pulsarscope.model.errors import UsageError
+    from pulsarscope.protocols import DISSECTORS, make_dissectors
+
+    try:
+        others = ", ".join(f"{made.name} of {made.package}" for made in make_dissectors()[len(DISSECTORS) :])
+    except UsageError as error:
+        others = str(error)
+    return others and f"\nother dissectors: {others}"
 
 
 @app.callback(invoke_without_command=True)

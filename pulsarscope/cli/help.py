@@ -40,6 +40,7 @@ TOPICS = (
     "records",
     "findings",
     "library",
+    "adding-a-protocol",
 )
 """Pages for users, in the order in which one reads them."""
 

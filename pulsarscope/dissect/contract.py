@@ -51,6 +51,9 @@ MakeStoredOpener = Callable[[SessionSettings], OpenStored | None]
 CONTRACT = 1
 """Version of the contract that this package keeps. New capabilities have defaults and do not change it."""
 
+SUMMARY_ITEMS = 5
+"""Values of a list in the words of a frame."""
+
 Layout = Callable[[bytes, int, int], Decoded | None]
 """Reads the whole frame data[start:end] as `Dissector.decode` would, when it is laid out as one before; else None. Such a frame has a
 command, is not malformed, and announces nothing."""
@@ -318,7 +321,19 @@ def _decode_nothing(data: bytes, start: int, end: int) -> Decoded:
 
 
 def _summary(row: FrameRow) -> str:
-    return "  ".join(f"{name} {value}" for name, value in (row.fields or {}).items() if not isinstance(value, (dict, list, bytes)))
+    texts = ((name, _text(value)) for name, value in (row.fields or {}).items())
+    return "  ".join(f"{name} {text}" for name, text in texts if text is not None)
+
+
+def _text(value: Any) -> str | None:
+    """Return a value as -V writes it; None for bytes and what has named parts."""
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, list):
+        texts = [_text(item) for item in value[:SUMMARY_ITEMS]]
+        more = f" and {len(value) - SUMMARY_ITEMS:,} more" if len(value) > SUMMARY_ITEMS else ""
+        return None if None in texts or not texts else ", ".join(map(str, texts)) + more
+    return None if isinstance(value, (dict, bytes)) else str(value)
 
 
 def _message_summary(row: MessageRow) -> str:

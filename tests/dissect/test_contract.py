@@ -18,6 +18,7 @@ from tests.dissect.third_protocol import SOURCE, put, write_capture
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
 from tests.places import DOCS
 from tests.scenarios.dialogue import DISSECTOR
+from tests.scenarios.rows import frame
 
 GUIDE = DOCS / "adding-a-protocol.md"
 
@@ -48,6 +49,20 @@ def test_bytes_of_which_nobody_says_whether_they_are_secret_are_masked() -> None
     head = (0, 4, "length", 0)
     assert PostcardDissector().ranges(card) == (card[:4] + bytes(len(card) - 4), [head, (4, len(card), "(secret) body", 0)])
     assert PostcardDissector(show_secrets=True).ranges(card) == (card, [head, (4, len(card), "body", 0)])
+
+
+def test_the_usual_words_of_a_frame_are_its_plain_fields() -> None:
+    fields = {
+        "retain": False,
+        "qos": 1,
+        "topics": ["a", "b"],
+        "codes": [*range(7)],
+        "none": [],
+        "will": {"a": 1},
+        "wills": [{}],
+        "raw": b"x",
+    }
+    assert PostcardDissector().summary(frame(fields=fields)) == "retain false  qos 1  topics a, b  codes 0, 1, 2, 3, 4 and 2 more"
 
 
 def test_the_guide_names_every_member_and_its_links_lead_somewhere() -> None:

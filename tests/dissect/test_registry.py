@@ -73,6 +73,12 @@ def test_without_the_package_its_connections_are_of_no_known_protocol(run: Run, 
 
 
 @pytest.mark.slow
+def test_the_version_names_it(run: Run) -> None:
+    assert "\nother dissectors: postcard of pulsarscope-postcard\n" in run("--version").stdout
+    assert "dissectors" not in run("--version", path=()).stdout
+
+
+@pytest.mark.slow
 def test_decode_recognises_it_on_any_port(run: Run, cards: Path) -> None:
     for capture in (cards, cards.with_name("elsewhere.pcap")):
         made = rows(run("decode", capture, "--format", "ndjson", "--records", "frame,exchange,connection"))
@@ -136,7 +142,7 @@ def test_what_is_odd_in_its_frames_is_a_finding_with_advice(run: Run, tmp_path: 
     assert [row["status"] for row in made if row["record"] == "frame"][-2:] == ["malformed", "truncated"]
     found = {row["code"]: row["hint"] for row in made if row["record"] == "finding"}
     assert found["frame-malformed"] == "Look at it with decode -x."
-    assert found["frame-truncated"] == "The capture lacks the rest: see the gaps of its connection."
+    assert found["frame-truncated"] == "The connection ended within it, or packets are missing."
 
 
 @pytest.mark.slow

@@ -438,8 +438,8 @@ function __pulsarscope_list
                 unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
-                findings library decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry \
-                live pipeline findings fields help config selftest
+                findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \
+                wireshark registry live pipeline findings fields help config selftest
         case triggers
             printf '%s\n' any-error ack-after-close ack-cumulative-shared ack-each ack-failed ack-hole ack-unanswered ack-unknown-id \
                 acked-redelivered advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing \
