@@ -29,6 +29,7 @@ mod merging;
 mod message_cells;
 mod message_lines;
 mod message_rows;
+mod message_text;
 mod messages;
 mod named;
 mod numbers;
@@ -68,7 +69,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 30;
+const CONTRACT: u32 = 31;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -93,6 +94,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<messages::BatchReader>()?;
     module.add_class::<messages::MessageColumn>()?;
     module.add_class::<message_lines::MessageLines>()?;
+    module.add_function(wrap_pyfunction!(message_text::message_text, module)?)?;
     module.add_function(wrap_pyfunction!(merging::merged_lines, module)?)?;
     module.add_class::<row_order::OrderedRows>()?;
     module.add_class::<stretches::Stretch>()?;

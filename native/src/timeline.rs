@@ -308,7 +308,7 @@ fn payload(tables: &Tables, metadata: &[u8], frame: &Frame) -> Option<String> {
 }
 
 /// Return a number with thousands separators.
-fn thousands(number: i64) -> String {
+pub fn thousands(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::from(if number < 0 { "-" } else { "" });
     for (place, digit) in digits.chars().enumerate() {

@@ -41,6 +41,9 @@ BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kin
 PAYLOAD_FORM = "base64"
 """Form of payloads that only a field reads."""
 
+MESSAGES_OUTPUT = "messages"
+"""The output of messages as text."""
+
 FILES_OUTPUT = "payload_files"
 """The output that writes a file for each payload."""
 
@@ -83,7 +86,7 @@ def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
         return "table"
     if "frame" in kinds:
         return "timeline"
-    return "messages" if kinds == (MessageRow.kind,) else "table"
+    return MESSAGES_OUTPUT if kinds == (MessageRow.kind,) else "table"
 
 
 def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter | None:
@@ -160,8 +163,8 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         columns=_takes_columns(request, kinds, row_filter),
         frames_alone=(frames_alone := _takes_frames_alone(request, kinds, row_filter)),
         together=(together := _takes_together(request, kinds, row_filter)),
-        large_blocks=(frames_alone and request.format is not None and request.subject is None)
-        or (together and kinds == (MessageRow.kind,) and request.fail_on == NEVER),
+        large_blocks=request.format is not None
+        and ((frames_alone and request.subject is None) or (together and kinds == (MessageRow.kind,) and request.fail_on == NEVER)),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
         anchors=request.once,
@@ -196,7 +199,8 @@ def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter:
     """Return True when the messages of an entry are written together: rows are neither read nor counted."""
     if row_filter is not None or request.limit is not None or request.tail is not None:
         return False
-    in_lines = output_name(request, kinds) == "ndjson" and request.columns is None
+    name = output_name(request, kinds)
+    in_lines = (name == "ndjson" and request.columns is None) or (name == MESSAGES_OUTPUT and request.payload is None)
     return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)
 
 
