@@ -136,12 +136,7 @@ impl Segments {
 
     /// The segments before a packet, and those from it on.
     fn cut(&self, py: Python<'_>, packet: i64) -> (Segments, Segments) {
-        let (before, behind) = self.segments.split_at(self.segments.partition_point(|segment| segment.packet < packet));
-        let part = |segments: &[Segment]| Segments {
-            buffers: self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect(),
-            segments: segments.to_vec(),
-        };
-        (part(before), part(behind))
+        (self.part(py, ..self.place_of(packet)), self.behind(py, packet))
     }
 
     /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a

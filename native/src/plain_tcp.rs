@@ -81,9 +81,9 @@ impl PlainTcp {
         PlainTcp { begun: at, last: at, packets: 1, client: Stream::of(syn, options), server: None }
     }
 
-    /// Number of its first packet.
-    pub fn begun(&self) -> i64 {
-        self.begun.0
+    /// Number and time of its first packet.
+    pub fn begun(&self) -> (i64, i64) {
+        self.begun
     }
 
     /// Take the next packet; None if it is not plain.
@@ -134,6 +134,16 @@ impl PlainTcp {
         self.packets += 1;
         self.last = at;
         Some(brings)
+    }
+
+    /// Return true for a RST that ends the connection, or comes behind its end; `tcp.connection.accepts_reset` says the same of it.
+    pub fn is_ended_by(&self, of_client: bool, reset: &Segment, (idle, late, _): TcpBounds) -> bool {
+        let Some(server) = &self.server else { return false };
+        let own = if of_client { &self.client } else { server };
+        let silences = 0..=if self.is_closed() { late } else { idle };
+        let is_plain = reset.flags & SYN == 0 && reset.payload.0 == reset.payload.1 && reset.missing == 0;
+        let is_next = reset.sequence == own.expected.wrapping_add(u32::from(own.fin.is_some()));
+        is_plain && silences.contains(&(reset.time - self.last.1)) && (self.is_closed() || (is_next && self.is_complete()))
     }
 
     /// Return true when both streams have ended.

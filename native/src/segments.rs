@@ -1,6 +1,7 @@
 //! TCP segments of a flow.
 
 use std::ops::Range;
+use std::slice::SliceIndex;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -106,6 +107,21 @@ impl Segments {
             let range = count_below(ends, start + 1)..count_below(starts, end);
             (distance.abs() <= farthest && !range.is_empty()).then_some((segment, start, end, range))
         })
+    }
+
+    /// Place of the first segment from a packet on.
+    pub fn place_of(&self, packet: i64) -> usize {
+        self.segments.partition_point(|segment| segment.packet < packet)
+    }
+
+    /// Segments from a packet on.
+    pub fn behind(&self, py: Python<'_>, packet: i64) -> Segments {
+        self.part(py, self.place_of(packet)..)
+    }
+
+    pub fn part<Places: SliceIndex<[Segment], Output = [Segment]>>(&self, py: Python<'_>, places: Places) -> Segments {
+        let buffers = self.buffers.iter().map(|buffer| buffer.clone_ref(py)).collect();
+        Segments { buffers, segments: self.segments[places].to_vec() }
     }
 
     pub fn extend(&mut self, py: Python<'_>, others: &Segments) {

@@ -1,17 +1,18 @@
 //! Short connections: read from their SYN on, many of them at a call, as long as their packets and frames are plain.
 //!
 //! The packets of each open one are kept. Where one is not plain any more, Python gets them, and reads it from its beginning: so its state
-//! is what it would have been.
+//! is what it would have been. At a RST, Python gets them for the state of TCP alone, and goes on with the RST.
 
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::caught;
 use crate::closed_connections::{Closed, ClosedConnections, ClosedTuple, Key};
 use crate::conversation::{Conversation, Plainness, Sizes, StreamPart};
 use crate::frames::Frames;
+use crate::kept_packets::{flow_key, packets_of, reverse, Kept, KeyedSegment};
 use crate::pieces::Place;
 use crate::plain_tcp::{opens, Brings, PlainTcp, TcpBounds};
 use crate::segments::{Segment, Segments, FIN, RST, SYN};
@@ -21,58 +22,6 @@ const PACKETS_MAX: usize = 512;
 const BYTES_MAX: usize = 32 << 10;
 /// Bytes of all connections that are kept, with their packets: beyond, those that have most are given to Python, until a half is left.
 const KEPT_MAX_BYTES: usize = 16 << 20;
-
-/// A packet: what `Segment` has of it, and the ends of its payload and options in the bytes of all packets.
-struct Packet {
-    number: i64,
-    time: i64,
-    sequence: u32,
-    acknowledgment: u32,
-    payload: u32,
-    options: u32,
-    window: u16,
-    identification: u16,
-    flags: u8,
-    of_client: bool,
-}
-
-/// Packets of a connection, and their bytes.
-#[derive(Default)]
-struct Kept {
-    packets: Vec<Packet>,
-    bytes: Vec<u8>,
-}
-
-impl Kept {
-    fn cost(&self) -> usize {
-        size_of::<Open>() + self.packets.len() * size_of::<Packet>() + self.bytes.len()
-    }
-
-    fn add(&mut self, py: Python<'_>, of_client: bool, of: &Segments, segment: &Segment) {
-        let Segment { packet: number, time, sequence, acknowledgment, window, identification, flags, .. } = *segment;
-        let [payload, options] = [segment.payload, segment.options].map(|range| {
-            self.bytes.extend_from_slice(of.bytes(py, segment, range));
-            self.bytes.len() as u32
-        });
-        let kept = Packet { number, time, sequence, acknowledgment, payload, options, window, identification, flags, of_client };
-        self.packets.push(kept);
-    }
-
-    /// Return the segments, each with whether the client sent it.
-    fn segments(self, py: Python<'_>) -> (Vec<bool>, Segments) {
-        let mut start = 0;
-        let segment = |kept: &Packet| {
-            let Packet { number: packet, time, sequence, acknowledgment, window, identification, flags, .. } = *kept;
-            let (payload, options) = ((start, kept.payload), (kept.payload, kept.options));
-            start = kept.options;
-            let (missing, buffer, stored) = (0, 0, (0, 0));
-            Segment { packet, time, sequence, acknowledgment, flags, window, missing, identification, buffer, payload, options, stored }
-        };
-        let segments = self.packets.iter().map(segment).collect();
-        let sides = self.packets.iter().map(|kept| kept.of_client).collect();
-        (sides, Segments { buffers: vec![PyBytes::new(py, &self.bytes).unbind()], segments })
-    }
-}
 
 /// An open connection.
 struct Open {
@@ -86,6 +35,13 @@ struct Open {
     kept: Kept,
 }
 
+impl Open {
+    /// Bytes of memory.
+    fn cost(&self) -> usize {
+        size_of::<Open>() + self.kept.size()
+    }
+}
+
 /// Segments of the client and of the server in a block.
 type Flows<'py> = [Option<PyRef<'py, Segments>>; 2];
 
@@ -95,6 +51,18 @@ struct Fed<'py> {
     open: Box<Open>,
     flows: Flows<'py>,
     parts: [StreamPart; 2],
+    /// Packet with a RST, from which on Python takes what follows.
+    reset: Option<i64>,
+}
+
+/// What has become of a connection in a block.
+enum Outcome {
+    /// It is open, or waits for late packets here.
+    Taken,
+    /// It is not plain.
+    Released(Kept),
+    /// A RST comes: its packets before that one.
+    Reset(Kept),
 }
 
 /// What a flow belongs to, with the flow key of the client.
@@ -104,15 +72,16 @@ enum Found {
     Closed(Key),
 }
 
-/// A packet with its flow key.
-type KeyedSegment<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>);
-
 /// Flow keys of the connections that have frames here, by name, and the names of recognised ones that have ended.
 type Names<'py> = (Bound<'py, PyDict>, Vec<String>);
 
-/// Flows of other connections, how many connections began, their names, and what Python has to do first: packets to read again, in their
-/// order, and closed connections of which packets came.
-type Read<'py> = (Bound<'py, PyDict>, usize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>);
+/// A connection that a RST ends: its first packet in the block, all of them before the RST, in their order, name, flow key of the client,
+/// first packet and its time, and whether frames were read.
+type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes>, (i64, i64), bool);
+
+/// Flows of other connections, and of these from a RST on, how many connections began, less those of which Python counts it, their names, and what Python has to do first: packets
+/// to read again, in their order, closed connections of which packets came, and those with a RST.
+type Read<'py> = (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>);
 
 /// See `read`.
 struct Arguments<'a, 'py> {
@@ -223,7 +192,7 @@ impl ShortConnections {
                         flows.swap(0, 1);
                     }
                     match if is_compiled { self.take(py, &mut open, &flows, &mut data) } else { None } {
-                        Some(parts) => fed.push(Fed { key: client, open, flows, parts }),
+                        Some((parts, reset)) => fed.push(Fed { key: client, open, flows, parts, reset }),
                         None => released.push((client, open.kept)),
                     }
                 }
@@ -231,31 +200,48 @@ impl ShortConnections {
         }
         let data = PyBytes::new(py, &data);
         let (mut begun, recognised) = (0, PyDict::new(py));
+        let (mut resets, mut behind) = (Vec::new(), HashMap::new());
         for each in fed {
             let (key, is_new, name, before) =
                 (each.key, each.open.kept.packets.is_empty(), each.open.name.clone_ref(py), frames.entries.len());
+            let (reset, was_begun, began) = (each.reset, each.open.conversation.begun, each.open.tcp.begun());
+            let first = each.flows.iter().flatten().filter_map(|flow| flow.segments().first()).map(|segment| segment.packet).min();
             match self.converse(py, frames, &data, each, of)? {
-                Some(kept) => released.push((key, kept)),
-                None => {
-                    taken.extend([key, reverse(&key)]);
-                    begun += usize::from(is_new);
-                    if frames.entries.len() > before {
-                        recognised.set_item(name, PyBytes::new(py, &key))?;
-                    }
+                Outcome::Released(kept) => {
+                    released.push((key, kept));
+                    continue;
                 }
+                Outcome::Reset(kept) => {
+                    behind.extend([key, reverse(&key)].map(|key| (key, reset)));
+                    let has_frames = was_begun || frames.entries.len() > before;
+                    let (packets, client) = (packets_of(py, vec![(key, kept)])?, PyBytes::new(py, &key));
+                    resets.push((first.unwrap_or(0), packets, name.clone_ref(py), client, began, has_frames));
+                    begun -= isize::from(!is_new);
+                }
+                Outcome::Taken => begun += isize::from(is_new),
+            }
+            taken.extend([key, reverse(&key)]);
+            if frames.entries.len() > before {
+                recognised.set_item(name, PyBytes::new(py, &key))?;
             }
         }
         let others = PyDict::new(py);
         for (of_flow, segments) in of.flows {
-            if flow_key(&of_flow).is_none_or(|key| !taken.contains(&key)) {
+            let key = flow_key(&of_flow);
+            if key.is_none_or(|key| !taken.contains(&key)) {
                 others.set_item(of_flow, segments)?;
+            } else if let Some(Some(reset)) = key.and_then(|key| behind.get(&key)) {
+                let rest = segments.cast::<Segments>()?.borrow().behind(py, *reset);
+                if !rest.segments.is_empty() {
+                    others.set_item(of_flow, Py::new(py, rest)?)?;
+                }
             }
         }
         let ended = self.closing.iter().filter(|closed| closed.recognised).map(|closed| format!("{}:{}", closed.file, closed.tcp.begun.0));
         let names = (recognised, ended.collect());
         self.closed.add(std::mem::take(&mut self.closing));
         self.closed.forget(time.saturating_sub(2 * self.bounds.1)); // behind late packets in the block
-        Ok((others, begun, names, packets_of(py, released)?, reopened))
+        Ok((others, begun, names, packets_of(py, released)?, reopened, resets))
     }
 
     /// Find the connection of a flow and the one of the other direction; take an open one out, and begin one with a SYN.
@@ -263,7 +249,7 @@ impl ShortConnections {
         let back = reverse(&key);
         for client in [key, back] {
             if let Some(open) = self.open.remove(&client) {
-                self.kept_bytes -= open.kept.cost();
+                self.kept_bytes -= open.cost();
                 return Ok(Found::Open(client, open));
             }
             if self.closed.contains(&client) {
@@ -282,12 +268,20 @@ impl ShortConnections {
         Ok(Found::Open(key, Box::new(Open { file: of.file, name, tcp, conversation, rests, ends, kept })))
     }
 
-    /// Take the packets of an open connection, and put its bytes behind those of others; None if they are not plain, or too many.
-    fn take<'py>(&self, py: Python<'py>, open: &mut Open, flows: &Flows<'py>, data: &mut Vec<u8>) -> Option<[StreamPart; 2]> {
+    /// Take the packets of an open connection up to a RST, and put its bytes behind those of others. Return where these lie, and the packet of
+    /// the RST, if one ends it; None if the packets are not plain, or too many.
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        open: &mut Open,
+        flows: &Flows<'py>,
+        data: &mut Vec<u8>,
+    ) -> Option<([StreamPart; 2], Option<i64>)> {
         let segments = flows.each_ref().map(|flow| flow.as_ref().map_or(&[][..], |flow| flow.segments()));
         let mut at = [usize::from(open.kept.packets.is_empty()), 0]; // the SYN is known
         let mut with_data: [Vec<&Segment>; 2] = Default::default();
         let mut size = open.kept.bytes.len();
+        let mut reset = None;
         loop {
             let side = match (segments[0].get(at[0]), segments[1].get(at[1])) {
                 (Some(client), Some(server)) => usize::from(server.packet < client.packet),
@@ -296,6 +290,13 @@ impl ShortConnections {
                 (None, None) => break,
             };
             let segment = &segments[side][at[side]];
+            if segment.flags & RST != 0 {
+                if !open.tcp.is_ended_by(side == 0, segment, self.bounds) {
+                    return None;
+                }
+                reset = Some(segment.packet);
+                break;
+            }
             at[side] += 1;
             let options = flows[side].as_ref()?.bytes(py, segment, segment.options);
             if open.tcp.take(side == 0, segment, options, self.bounds)? == Brings::Data {
@@ -304,7 +305,7 @@ impl ShortConnections {
             }
         }
         let packets = open.kept.packets.len() + at[0] + at[1];
-        if !open.tcp.is_closed() && (packets > PACKETS_MAX || size > BYTES_MAX) {
+        if reset.is_none() && !open.tcp.is_closed() && (packets > PACKETS_MAX || size > BYTES_MAX) {
             return None;
         }
         let mut parts: [StreamPart; 2] = Default::default();
@@ -322,10 +323,10 @@ impl ShortConnections {
             }
             part.range = start..data.len();
         }
-        Some(parts)
+        Some((parts, reset))
     }
 
-    /// Read the frames of a connection; return what was kept of it, if they are not plain.
+    /// Read the frames of a connection.
     fn converse<'py>(
         &mut self,
         py: Python<'py>,
@@ -333,8 +334,8 @@ impl ShortConnections {
         data: &Bound<'py, PyBytes>,
         fed: Fed<'py>,
         of: &Arguments<'_, 'py>,
-    ) -> PyResult<Option<Kept>> {
-        let Fed { key, mut open, flows, parts } = fed;
+    ) -> PyResult<Outcome> {
+        let Fed { key, mut open, flows, parts, reset } = fed;
         let before = frames.entries.len();
         let behind = parts.each_ref().map(|part| (part.range.clone(), part.offset + part.range.len() as i64));
         if behind.iter().any(|(range, _)| !range.is_empty()) {
@@ -342,7 +343,7 @@ impl ShortConnections {
             let connection = open.name.bind(py).as_any();
             let names = [client, server].map(|direction| [source, file, connection, protocol, direction].map(|name| name.clone().unbind()));
             let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.plainness)? else {
-                return Ok(Some(open.kept));
+                return Ok(Outcome::Released(open.kept));
             };
             for (side, (range, end)) in behind.into_iter().enumerate() {
                 if !range.is_empty() {
@@ -351,24 +352,27 @@ impl ShortConnections {
                 }
             }
         }
-        if let Some(tcp) = open.tcp.closed() {
-            if open.rests.iter().any(|rest| !rest.is_empty()) {
-                frames.entries.truncate(before);
-                return Ok(Some(open.kept));
-            }
+        let ends = reset.is_some() || open.tcp.is_closed();
+        if ends && open.rests.iter().any(|rest| !rest.is_empty()) {
+            frames.entries.truncate(before);
+            return Ok(Outcome::Released(open.kept));
+        }
+        if let Some(tcp) = open.tcp.closed().filter(|_| reset.is_none()) {
             self.closing.push(Closed { key, file: open.file, recognised: open.conversation.begun, tcp });
-            return Ok(None);
+            return Ok(Outcome::Taken);
         }
         for (flow, of_client) in flows.iter().zip([true, false]) {
-            for segment in flow.iter().flat_map(|flow| flow.segments()) {
-                if let Some(flow) = flow {
-                    open.kept.add(py, of_client, flow, segment);
-                }
+            let Some(flow) = flow else { continue };
+            for segment in flow.segments().iter().filter(|segment| reset.is_none_or(|reset| segment.packet < reset)) {
+                open.kept.add(py, of_client, flow, segment);
             }
         }
-        self.kept_bytes += open.kept.cost();
+        if reset.is_some() {
+            return Ok(Outcome::Reset(open.kept));
+        }
+        self.kept_bytes += open.cost();
         self.open.insert(key, open);
-        Ok(None)
+        Ok(Outcome::Taken)
     }
 
     /// Take late packets of a closed connection; return false if one of them says more than an acknowledgment.
@@ -393,8 +397,7 @@ impl ShortConnections {
     fn release_largest(&mut self) -> Vec<(Key, Kept)> {
         let mut released = Vec::new();
         if self.kept_bytes > KEPT_MAX_BYTES {
-            let mut costs: Vec<(usize, i64, Key)> =
-                self.open.iter().map(|(key, open)| (open.kept.cost(), -open.tcp.begun(), *key)).collect();
+            let mut costs: Vec<(usize, i64, Key)> = self.open.iter().map(|(key, open)| (open.cost(), -open.tcp.begun().0, *key)).collect();
             costs.sort_unstable();
             while let Some((cost, _, key)) = costs.pop().filter(|_| self.kept_bytes > KEPT_MAX_BYTES / 2) {
                 self.kept_bytes -= cost;
@@ -403,27 +406,4 @@ impl ShortConnections {
         }
         released
     }
-}
-
-fn reverse(key: &Key) -> Key {
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = *key;
-    [e, f, g, h, a, b, c, d, k, l, i, j]
-}
-
-fn flow_key(key: &Bound<'_, PyAny>) -> Option<Key> {
-    Key::try_from(key.cast::<PyBytes>().ok()?.as_bytes()).ok()
-}
-
-/// Return the packets of some connections, in their order.
-fn packets_of<'py>(py: Python<'py>, released: Vec<(Key, Kept)>) -> PyResult<Vec<KeyedSegment<'py>>> {
-    let mut packets = Vec::new();
-    for (key, kept) in released {
-        let keys = [reverse(&key), key].map(|key| PyBytes::new(py, &key));
-        let (sides, segments) = kept.segments(py);
-        for (place, of_client) in sides.into_iter().enumerate() {
-            packets.push((segments.segments[place].packet, keys[usize::from(of_client)].clone(), segments.tuple(py, place)?));
-        }
-    }
-    packets.sort_unstable_by_key(|(packet, _, _)| *packet);
-    Ok(packets.into_iter().map(|(_, key, segment)| (key, segment)).collect())
 }

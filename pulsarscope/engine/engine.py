@@ -24,7 +24,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
-from pulsarscope.engine.short_connections import ShortConnections
+from pulsarscope.engine.short_connections import NOTHING_READ, ShortConnections
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
@@ -171,11 +171,10 @@ class Engine:
         if self.resting:
             time = block.last_time if following_start is None else min(block.last_time, following_start)
             self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS, self._assembler.closed_room(len(block.control)))
-        oldest = None
-        if self._short is not None:
-            self.totals.connections += self._short.read(block, following_start, self._assembler)
-            oldest = self._short.oldest
-        self.events = self._assembler.feed(block, following_start, len(self.resting), oldest)
+        read = NOTHING_READ if self._short is None else self._short.read(block, following_start, self._assembler)
+        begun, oldest, resumed = read
+        self.totals.connections += begun
+        self.events = self._assembler.feed(block, following_start, len(self.resting), oldest, resumed)
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from pulsarscope.engine.connection import EndedTimeline, packed_row
-from pulsarscope.model.flow import CLIENT, SERVER, reverse_key, source_endpoint
+from pulsarscope.model.flow import reverse_key, source_endpoint
 from pulsarscope.model.records import ConnectionRow, FrameRow
-
-if TYPE_CHECKING:
-    from pulsarscope.tcp import Connection
 
 
 class PlainConnection(msgspec.Struct, gc=False, frozen=True):
@@ -38,11 +33,13 @@ class PlainConnection(msgspec.Struct, gc=False, frozen=True):
         return 0, 0
 
 
-def ended_timeline(connection: Connection, source: str | None, dissector: str | None) -> EndedTimeline:
-    """Return the rest of such a connection, of which late packets came: what text says of it if there are findings, without its frames."""
-    row = ConnectionRow(source, connection.file, connection.packet, None, connection.start, connection.name, dissector)
-    row.client, row.server = connection.endpoint(0), connection.endpoint(1)
-    row.start, row.end = connection.start, connection.ending
-    row.client_bytes, row.server_bytes = (stream.length for stream in connection.streams)
-    row.opened, row.closed, row.closed_by = connection.opened, connection.closed, SERVER if connection.closed_by else CLIENT
+def ended_timeline(of: PlainConnection, name: str, begin: tuple[int, int, int], source: str | None, dissector: str | None) -> EndedTimeline:
+    """Return the rest of such a connection, of which late packets come: what text says of it if there are findings.
+
+    `begin`: file and number of its first packet, and its time.
+    """
+    file, packet, start = begin
+    row = ConnectionRow(source, file, packet, None, start, name, dissector)
+    row.client, row.server = of.endpoints()
+    row.start, row.opened = start, "syn"
     return EndedTimeline(packed_row(row), None, source, dissector)

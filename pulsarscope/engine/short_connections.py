@@ -27,13 +27,20 @@ from pulsarscope.tcp.complete_connections import closed_connection
 from pulsarscope.tcp.connection import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pulsarscope.capture import Block, Inputs, Segment
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.timelines import Timelines
     from pulsarscope.tcp import Assembler
+    from pulsarscope.tcp.assembler import Resumed
     from pulsarscope.tcp.connection import ClosedConnection, Connection
+
+Read = tuple[int, int | None, "Sequence[Resumed]"]
+"""See `ShortConnections.read`."""
+
+NOTHING_READ: Read = (0, None, ())
+"""What is returned where nobody reads short connections."""
 
 AT_A_TIME = 1_024
 """Closed connections that become objects at a time."""
@@ -54,8 +61,10 @@ class ShortConnections:
         self._timelines = timelines
         self._file = 0
 
-    def read(self, block: Block, following_start: int | None, assembler: Assembler) -> int:
-        """Read the flows of a block that are of these connections, and leave it the others; return how many connections began.
+    def read(self, block: Block, following_start: int | None, assembler: Assembler) -> Read:
+        """Read the flows of a block that are of these connections, and leave it the others.
+
+        Return how many connections began, less those that the assembler counts itself, `oldest`, and these, to resume: a RST ends them.
 
         `following_start`: see `Assembler.feed`.
         """
@@ -66,18 +75,23 @@ class ShortConnections:
         source = self._inputs.source(block.file)
         columns = self._dissector.compiled.frames()
         names = source, block.file, self._dissector.name, CLIENT, SERVER
-        block.flows, begun, (with_frames, ended), packets, closed = self._compiled.read(columns, block.flows, assembler.table, names, time)
+        found = self._compiled.read(columns, block.flows, assembler.table, names, time)
+        block.flows, begun, (with_frames, ended), packets, closed, resets = found
         self._catch_up(packets, assembler)
         assembler.put_back(sorted(self._made(closed), key=attrgetter("closed_at")))
         if len(columns):
             recognised = {name: PlainConnection(key, self._dissector.name) for name, key in with_frames.items()}
             self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns), recognised)
+        for _, _, name, key, begin, recognised in resets:
+            if recognised:
+                ended.append(name)
+            self._end_timeline(PlainConnection(key, self._dissector.name), name, block.file, begin, recognised=recognised)
         self._timelines.note_ended(ended)
         if self._compiled.open + assembler.unfinished > min(OPEN_CONNECTIONS_MAX, SILENT_CONNECTIONS_MAX):
             self.hand_over(assembler)
         if self._compiled.closed > assembler.closed_room(len(block.control)):
             self._hand_over_closed(assembler)
-        return int(begun)
+        return begun, self.oldest, [(first, packets) for first, packets, *_ in resets]
 
     @property
     def oldest(self) -> int | None:
@@ -101,6 +115,12 @@ class ShortConnections:
         if packets:
             self._timelines.catch_up(assembler.replay(packets, self._file))
 
+    def _end_timeline(self, of: PlainConnection, name: str, file: int, begin: tuple[int, int], *, recognised: bool) -> None:
+        """Note that there is no more to read of a connection than late packets; `begin`: its first packet and the time of that."""
+        rest = self._inputs.source(file), self._dissector.name if recognised else None
+        introduced = recognised and ConnectionRow.kind in self._timelines.settings[None].session.kinds
+        self._timelines.table[name] = ended_timeline(of, name, (file, *begin), *rest) if introduced else nothing_left(*rest)
+
     def _hand_over_closed(self, assembler: Assembler) -> None:
         """Let the assembler wait for late packets of all closed connections: some at a time, packed, as there may be very many."""
         closed: list[Connection | ClosedConnection] = []
@@ -112,7 +132,6 @@ class ShortConnections:
         """Make closed connections, in the order in which they were closed."""
         for key, recognised, file, found in closed:
             connection = closed_connection(key, file, found)
-            rest = self._inputs.source(file), self._dissector.name if recognised else None
-            introduced = recognised and ConnectionRow.kind in self._timelines.settings[None].session.kinds
-            self._timelines.table[connection.name] = ended_timeline(connection, *rest) if introduced else nothing_left(*rest)
+            begin = connection.packet, connection.start
+            self._end_timeline(PlainConnection(key, self._dissector.name), connection.name, file, begin, recognised=recognised)
             yield connection

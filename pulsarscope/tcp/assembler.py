@@ -8,7 +8,7 @@ compiled reader has them, and few are out of order, those in between go together
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -47,15 +47,26 @@ _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
 
+Resumed = tuple[int, list[tuple[bytes, "Segment"]]]
+"""A connection that is given up to the assembler: its first packet in the block, and its packets so far, with their flow keys."""
+
+
 class Assembler(ConnectionTable):
     """Connections of one vantage point; feed all blocks in order, then finish."""
 
-    def feed(self, block: Block, following_start: int | None = None, taken: int = 0, oldest: int | None = None) -> list[ConnectionEvents]:
+    def feed(
+        self,
+        block: Block,
+        following_start: int | None = None,
+        taken: int = 0,
+        oldest: int | None = None,
+        resumed: Sequence[Resumed] = (),
+    ) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched.
 
         Late packets of a closed connection may come in other files, too, that begin at the time `following_start`; None: there are none.
         `taken`: number of closed connections that were taken and not put back. `oldest`: `closed_at` of the first connection that waits for
-        late packets elsewhere; None: there is none.
+        late packets elsewhere; None: there is none. `resumed`: connections that somebody else has followed up to packets of this block.
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
@@ -66,16 +77,20 @@ class Assembler(ConnectionTable):
                 ordered += [(stream.key, segments) for stream, segments, _ in flows]
             else:
                 ordered += self._take_mixed(connection, [(stream, segments) for stream, segments, _ in flows], file)
-        if ordered or complete:
-            entries: list[tuple[int, bytes, Segment | CompleteConnection]] = [
+        if ordered or complete or resumed:
+            entries: list[tuple[int, bytes, Segment | CompleteConnection | list[tuple[bytes, Segment]]]] = [
                 (candidate.packet, candidate.connection.key, candidate) for candidate in complete
             ]
+            entries += [(first, b"", packets) for first, packets in resumed]
             for key, segments in ordered:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
             entries.sort(key=_packet_of)  # by the number alone: half the time of comparing tuples
             for _, key, entry in entries:
                 if isinstance(entry, CompleteConnection):
                     self._take_complete(entry, file)
+                elif isinstance(entry, list):
+                    for of, segment in entry:
+                        self._receive(of, segment, file)
                 else:
                     self._receive(key, entry, file)
         self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken, oldest)

@@ -122,6 +122,13 @@ def copying() -> Conversation:
 PLAIN: dict[str, Callable[[], Conversation]] = {
     "all that is plain": lambda: whole().close(),
     "closed by the server": lambda: whole().close("server"),
+    "reset by the client": lambda: whole().reset("client"),
+    "reset by the server": lambda: whole().reset(),
+    "unanswered requests before a RST": lambda: whole().client(lookup(7), send(1, 90)).reset(),
+    "a RST behind both ends": lambda: whole().close().reset(),
+    "a RST in answer to the end": lambda: whole().end().reset(),
+    "a RST behind an end": lambda: whole().end().reset("client"),
+    "a RST and late data": lambda: whole().reset().client(lookup(7)),
     "in small segments": lambda: (
         whole().client(lookup(7), mss=5).server(lookup_response("Failed", "", 7, error="MetadataError"), mss=7).close()
     ),
@@ -169,6 +176,9 @@ OTHER: dict[str, Callable[[], Conversation]] = {
     "an unknown field": lambda: whole().client(_extended(lookup(7))).close(),
     "a bad checksum": lambda: whole().client(send(1, 70)[:-1] + b"?").close(),
     "half a frame": lambda: whole().client(lookup(7)[:-3]).close(),
+    "half a frame before a RST": lambda: whole().client(lookup(7)[:-3]).reset(),
+    "a RST far from what is next": lambda: whole().lose("server", 1).reset().client(lookup(7)),
+    "missing bytes before a RST": lambda: whole().lose("client", 30).server(success(7)).reset(),
     "CONNECT in two segments": lambda: Conversation().handshake().client(CONNECT, mss=9).server(CONNECTED).close(),
     "CONNECT and more in a segment": lambda: Conversation().handshake().client(CONNECT + lookup(7)).server(CONNECTED).close(),
     "a server that speaks first": lambda: Conversation().handshake().server(CONNECTED).client(CONNECT).close(),
@@ -200,6 +210,8 @@ def test_a_plain_connection_is_read_without_python(tmp_path: Path, left: Left, n
 UNBATCHED: dict[str, Callable[[], Conversation]] = {
     "single messages": lambda: whole(batch=0).close(),
     "closed by the server": lambda: whole(batch=0).close("server"),
+    "reset": lambda: whole(batch=0).reset(),
+    "reset behind an end": lambda: whole(batch=0).end("server").reset("client"),
     "unanswered requests and SENDs": lambda: whole(batch=0).client(lookup(7), send(1, 90)).close(),
     "versions of schemas": lambda: connected().client(producer(1, "p", 2)).server(created("p", 2, schema_version=b"1")).close(),
     **{name: PLAIN[name] for name in ("a name of the client", "an announced size", "requests of a consumer", "a token")},

@@ -68,11 +68,15 @@ class Conversation:
 
     def close(self, by: str = "client") -> Conversation:
         """FIN from one side, FIN from the other, last ACK."""
-        first = ("client", "server").index(by)
-        for side in (first, 1 - first):
-            self._add(side, flags=FIN | ACK)
-            self._next[side] += 1
-        self._add(first)
+        other = "server" if by == "client" else "client"
+        self.end(by).end(other)._add(("client", "server").index(by))
+        return self
+
+    def end(self, by: str = "client") -> Conversation:
+        """FIN from one side."""
+        side = ("client", "server").index(by)
+        self._add(side, flags=FIN | ACK)
+        self._next[side] += 1
         return self
 
     def reset(self, by: str = "server") -> Conversation:
