@@ -20,11 +20,12 @@ from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain, upgrades_of
 from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import Code, Finding
-from pulsarscope.model.flow import CLIENT, SERVER, source_port
+from pulsarscope.model.flow import CLIENT, SERVER, source_endpoint, source_port
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, finding_row
 
 if TYPE_CHECKING:
     from pulsarscope.tcp import Connection
+    from pulsarscope.tcp.connection import ClosedConnection
     from pulsarscope.tcp.pieces import Item
     from pulsarscope.tls.connection import TlsConnection
 
@@ -413,17 +414,13 @@ class EndedTimeline(msgspec.Struct, gc=False, frozen=True):
         """Return the row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
         return ConnectionRow(*_decode(self.row)) if isinstance(self.row, bytes) else self.row
 
-    def finish(self, connection: Connection, out: list[Row | RawFrame]) -> None:
+    def finish(self, of: Connection | ClosedConnection, out: list[Row | RawFrame]) -> None:
         """Append the row of the connection, which is this one: no more packets come."""
         if self.doubt is not None:
             out.append(finding_row(self.doubt, self.source, self.dissector))
         if (row := self.so_far()) is not None:
-            row.end, row.packets = connection.end, connection.packets
-            first, second = (stream.dropped for stream in connection.streams)
-            swapped = row.client != connection.endpoint(0)
-            row.client_dropped, row.server_dropped = (second, first) if swapped else (first, second)
-            row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
-            row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
+            row.end, row.packets, dropped, row.retransmitted, row.out_of_order = of.counts()
+            row.client_dropped, row.server_dropped = dropped if row.client == source_endpoint(of.key) else dropped[::-1]
             out.append(row)
 
 

@@ -21,7 +21,7 @@ from pulsarscope.engine.ordering import RowKey, Step, in_order, orders_of, sprea
 from pulsarscope.engine.plain_connection import PlainConnection
 from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES
-from pulsarscope.model.flow import FILE_SHIFT, source_of_key
+from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
@@ -152,34 +152,36 @@ class Timelines:
                 self.table.pop(name, None)
                 continue
             index_of[name] = index
-            connection = event.connection
             if event.finished:
                 self._finished[name] = event.of
+            if isinstance(timeline, EndedTimeline):
+                if event.finished:
+                    steps.append((event.of.last_at, name, None))
+                if found := timeline.findings(event.findings):
+                    findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in found]
+                continue
+            connection = event.connection
             if timeline is None:
                 source = source_of_key(connection.key)
                 settings = self.settings[self._inputs.source(connection.file) if source is None else source]
                 timeline = self.table[name] = Timeline(connection, settings)
-            last = connection.last_file << FILE_SHIFT | connection.last_packet
-            if isinstance(timeline, EndedTimeline):
-                if event.finished:
-                    steps.append((last, name, None))
-            else:
-                frames = timeline.feed(event.items)
-                if count := len(frames):
-                    self._frames += count
+            last = connection.last_at
+            frames = timeline.feed(event.items)
+            if count := len(frames):
+                self._frames += count
+                steps.append((last, name, frames))
+            if event.ended:
+                if (frames := timeline.close(connection.last_packet)).rows:
                     steps.append((last, name, frames))
-                if event.ended:
-                    if (frames := timeline.close(connection.last_packet)).rows:
-                        steps.append((last, name, frames))
-                    steps.append((last, name, None))
-                if event.finished:
-                    steps.append((last, name, None))
-                if timeline.dissector is not None:
-                    self.recognised[name] = timeline
-                if event.ended:
-                    self._ledger.note(name, 0)
-                else:
-                    self._touched.append((name, timeline))
+                steps.append((last, name, None))
+            if event.finished:
+                steps.append((last, name, None))
+            if timeline.dissector is not None:
+                self.recognised[name] = timeline
+            if event.ended:
+                self._ledger.note(name, 0)
+            else:
+                self._touched.append((name, timeline))
             if found := timeline.findings(event.findings):
                 findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in found]
         if self._ledger.total > (memory := min(memory, WAITING_MAX_BYTES)):
@@ -224,7 +226,7 @@ class Timelines:
             connection = timeline.connection
             index_of.setdefault(name, _BEHIND)
             if frames.rows:
-                steps.append((connection.last_file << FILE_SHIFT | connection.last_packet, name, frames))
+                steps.append((connection.last_at, name, frames))
             text = (
                 f"{total:,} bytes were waiting on all connections for what might follow: "
                 f"the {size:,} of this one, the longest-waiting, were given up."
@@ -336,7 +338,7 @@ class Timelines:
         timeline = self.table[name]
         if isinstance(timeline, EndedTimeline):
             of = self._finished.pop(name)
-            timeline.finish(of.connection() if isinstance(of, ClosedConnection) else of, rows)
+            timeline.finish(of, rows)
             del self.table[name]
         elif frames is None:
             self._close(name, timeline, rows)

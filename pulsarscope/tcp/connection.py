@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, overload
 
 import msgspec
 
@@ -28,6 +28,17 @@ OWNERS_MAX = 4
 
 _FAST_OPEN_MAX_BYTES = 65_535
 """Largest amount of data on a SYN (RFC 7413): one segment."""
+
+
+class Counts(NamedTuple):
+    """What late packets change of a connection."""
+
+    end: int
+    packets: int
+    dropped: tuple[int, int]
+    """Of `streams[0]` and `[1]`."""
+    retransmitted: int
+    out_of_order: int
 
 
 class Connection(msgspec.Struct, gc=False, eq=False):
@@ -109,6 +120,17 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     def last(self) -> Where:
         """Return file, packet and time of the last packet."""
         return self.last_file, self.last_packet, self.last_time
+
+    @property
+    def last_at(self) -> int:
+        """Return the place of the last packet; see `FILE_SHIFT`."""
+        return self.last_file << FILE_SHIFT | self.last_packet
+
+    def counts(self) -> Counts:
+        """Return the counts so far."""
+        first, second = self.streams
+        of_both = first.retransmitted + second.retransmitted, first.out_of_order + second.out_of_order
+        return Counts(self.end, self.packets, (first.dropped, second.dropped), *of_both)
 
     def set_client(self, index: int) -> None:
         """Set the client when the protocol reveals it."""
@@ -299,6 +321,9 @@ _SELDOM = {
 
 _PACKED = {kind: [name for name in kind.__struct_fields__ if name not in {*_APART, *seldom}] for kind, seldom in _SELDOM.items()}
 
+_END, _PACKETS, _LAST_FILE, _LAST_PACKET = map(_PACKED[Connection].index, ("end", "packets", "last_file", "last_packet"))
+_DROPPED, _RETRANSMITTED, _OUT_OF_ORDER = map(_PACKED[Stream].index, ("dropped", "retransmitted", "out_of_order"))
+
 _seldom_of_stream, _seldom_of_connection = (attrgetter(*names) for names in _SELDOM.values())
 _values_of_stream, _values_of_connection = (attrgetter(*names) for names in _PACKED.values())
 _encode = msgspec.msgpack.Encoder().encode
@@ -337,6 +362,23 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
     def finished(self) -> bool:
         """As that of the connection."""
         return self.dropped if self.whole is None else self.whole.finished
+
+    @property
+    def last_at(self) -> int:
+        """As that of the connection."""
+        if self.whole is not None:
+            return self.whole.last_at
+        values = _decode(self.state)[0]
+        return int(values[_LAST_FILE] << FILE_SHIFT | values[_LAST_PACKET])
+
+    def counts(self) -> Counts:
+        """As those of the connection, without making it anew."""
+        if self.whole is not None:
+            return self.whole.counts()
+        values, first, second = _decode(self.state)
+        dropped = first[_DROPPED], second[_DROPPED]
+        of_both = first[_RETRANSMITTED] + second[_RETRANSMITTED], first[_OUT_OF_ORDER] + second[_OUT_OF_ORDER]
+        return Counts(values[_END], values[_PACKETS], dropped, *of_both)
 
     def connection(self) -> Connection:
         """Return the connection, made anew unless a packet came."""

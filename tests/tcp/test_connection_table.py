@@ -84,6 +84,8 @@ def test_it_is_packed_and_nothing_of_it_is_lost(again: bytes) -> None:
     assert (connection.key, connection.end, connection.packets) == (flow_key(CLIENT), tape.time, len(tape.packets))
     assert [stream.key for stream in connection.streams] == [flow_key(CLIENT), flow_key(SERVER)]
     assert connection.streams[CLIENT].retransmitted == bool(again)
+    assert (packed.counts(), packed.last_at) == (connection.counts(), connection.last_at)
+    assert packed.counts().retransmitted == bool(again)
 
 
 @pytest.mark.parametrize("how", ["different bytes of a gap", "time beyond 64 bits", "without data"])
