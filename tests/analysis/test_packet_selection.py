@@ -151,7 +151,9 @@ def test_names_are_kept_only_so_many_and_nameless_neighbours_together(monkeypatc
     assert comments_of(selection, 9, 0, 50) == ["0:4.1 SEND"]
     assert comments_of(selection, 9, 25, 26) == []
     assert comments_of(selection, 9, 30, 40) is None
-    assert len(selection._streams["0:1"].from_client._starts) == 3
+    kept = selection._streams["0:1"].from_client
+    assert kept is not None
+    assert len(kept._starts) == 3
 
 
 def test_findings_are_kept_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
