@@ -180,12 +180,19 @@ def outcomes(lines: Iterable[list[str]], capture: Path) -> Iterator[tuple[list[s
             yield attempt.line, *attempt.outcome()
 
 
+HEAVY = ("duckdb", "pyarrow.dataset", "pyarrow.parquet")
+"""Modules of extras, imported on use: in a fork they take twice the time of all else."""
+
+
 def import_shared() -> None:
-    """Import the package but what needs extras, which a fork says for itself."""
+    """Import the package, and of extras what is installed; that one is missing, a fork says for itself."""
     for module in walk_packages(pulsarscope.__path__, "pulsarscope.", onerror=lambda _: None):
         if not module.name.startswith("pulsarscope.spark"):
             with suppress(ImportError):
                 import_module(module.name)
+    for name in HEAVY:
+        with suppress(ImportError):
+            import_module(name)
 
 
 def main() -> int:
