@@ -105,6 +105,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(placed_facts::place_facts, module)?)?;
     module.add_class::<pending::PendingKeys>()?;
     module.add_class::<pending::EvaluatedKeys>()?;
+    module.add_function(wrap_pyfunction!(pending::add_facts, module)?)?;
     module.add_class::<waiting_sends::WaitingSends>()?;
     module.add_class::<sent_queue::SentQueue>()?;
     module.add_class::<summaries::Summaries>()?;

@@ -7,18 +7,66 @@ use std::sync::Arc;
 use pyo3::exceptions::PyKeyError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::caught;
 use crate::ordered::Ordered;
 use crate::placed_facts::PlacedFacts;
 use crate::undecided::{text_of, UndecidedFacts};
 
+/// Facts of one key, see `engine.packed_facts.PendingFacts`.
+struct Packed {
+    packs: Vec<u8>,
+    time: i64,
+    count: u32,
+    deciding: u32,
+    trimmed: u32,
+}
+
+impl Packed {
+    fn one(packed: &[u8], time: i64, decides: bool) -> Self {
+        Packed { packs: packed.into(), time, count: 1, deciding: decides.into(), trimmed: 0 }
+    }
+
+    fn push(&mut self, packed: &[u8], time: i64, decides: bool) {
+        if self.packs.capacity() < self.packs.len() + packed.len() {
+            // Most keys have few facts, and some have very many.
+            let spare = if self.count < GROWING { 0 } else { self.packs.len() / 8 };
+            self.packs.reserve_exact(packed.len() + spare);
+        }
+        self.packs.extend_from_slice(packed);
+        self.time = self.time.max(time);
+        self.count += 1;
+        self.deciding += u32::from(decides);
+    }
+}
+
+/// Number of facts of a key from which on there is room for more of them.
+const GROWING: u32 = 4;
+
 enum Waiting {
-    /// Facts that bring no finding on their own: packed, the latest of their times, and their number.
-    Undecided(Vec<u8>, i64, usize),
-    /// An object of Python.
+    Packed(Packed),
+    /// An object of Python, with what has no place in the numbers here.
     Python(Py<PyAny>),
+}
+
+impl Waiting {
+    fn new(facts: Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = facts.py();
+        let packs = facts.getattr(intern!(py, "packs"))?;
+        let packs = match (packs.cast::<PyBytes>(), packs.cast::<PyByteArray>()) {
+            (Ok(bytes), _) => bytes.as_bytes().to_vec(),
+            (_, Ok(bytes)) => bytes.to_vec(),
+            _ => return Ok(Waiting::Python(facts.unbind())),
+        };
+        let number = |name| facts.getattr(name).and_then(|number| number.extract::<u32>());
+        let time = facts.getattr(intern!(py, "time"))?.extract::<i64>();
+        let numbers = (number(intern!(py, "count")), number(intern!(py, "deciding")), number(intern!(py, "trimmed")));
+        match (time, numbers) {
+            (Ok(time), (Ok(count), Ok(deciding), Ok(trimmed))) => Ok(Waiting::Packed(Packed { packs, time, count, deciding, trimmed })),
+            _ => Ok(Waiting::Python(facts.unbind())),
+        }
+    }
 }
 
 /// Pending facts by key, the one silent longest first: the part of the interface of a dict that `engine.facts` needs.
@@ -26,27 +74,49 @@ enum Waiting {
 pub struct PendingKeys {
     facts_type: Py<PyAny>,
     facts: Ordered<Arc<[u8]>, Waiting>,
+    /// Bytes that they take, as Python counts them.
+    #[pyo3(get, set)]
+    size: usize,
 }
 
 impl PendingKeys {
     fn object<'py>(&self, py: Python<'py>, facts: &Waiting) -> PyResult<Bound<'py, PyAny>> {
         match facts {
-            Waiting::Undecided(packed, time, count) => self.facts_type.bind(py).call1((PyBytes::new(py, packed), *time, *count, 0)),
+            Waiting::Packed(facts) => {
+                let numbers = (PyBytes::new(py, &facts.packs), facts.time, facts.count, facts.deciding, facts.trimmed);
+                self.facts_type.bind(py).call1(numbers)
+            }
             Waiting::Python(facts) => Ok(facts.bind(py).clone()),
         }
+    }
+
+    /// Return the bytes that a fact takes, of which a key takes `size` and its characters; None where Python has to add it.
+    fn room_of(&self, key: &[u8], packed: &[u8], size: usize, most: usize) -> Option<usize> {
+        match self.facts.get(key) {
+            None => Some(size + packed.len() + characters(key)),
+            Some(Waiting::Packed(facts)) if (facts.count as usize + 1) < 2 * most.max(facts.trimmed as usize) => Some(packed.len()),
+            Some(_) => None,
+        }
+    }
+
+    /// Add a fact that takes so many bytes; return true when it begins a key.
+    fn take(&mut self, key: &[u8], packed: &[u8], time: i64, decides: bool, takes: usize) -> bool {
+        self.size += takes;
+        if let Some(Waiting::Packed(facts)) = self.facts.renew(key) {
+            facts.push(packed, time, decides);
+            return false;
+        }
+        self.facts.insert(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
+        true
     }
 }
 
 #[pymethods]
 impl PendingKeys {
-    /// Take over the facts of a dict; `facts_type` makes the objects that stand for them.
+    /// Hold nothing; `facts_type` makes the objects that stand for the facts of a key.
     #[new]
-    fn new(facts_type: Py<PyAny>, facts: Vec<(Bound<'_, PyString>, Py<PyAny>)>) -> PyResult<Self> {
-        let mut made = PendingKeys { facts_type, facts: Ordered::default() };
-        for (key, of_key) in facts {
-            made.__setitem__(&key, of_key)?;
-        }
-        Ok(made)
+    fn new(facts_type: Py<PyAny>) -> Self {
+        PendingKeys { facts_type, facts: Ordered::default(), size: 0 }
     }
 
     fn __len__(&self) -> usize {
@@ -58,8 +128,8 @@ impl PendingKeys {
         self.object(key.py(), facts)
     }
 
-    fn __setitem__(&mut self, key: &Bound<'_, PyString>, facts: Py<PyAny>) -> PyResult<()> {
-        self.facts.insert(bytes_of(key)?, Waiting::Python(facts));
+    fn __setitem__(&mut self, key: &Bound<'_, PyString>, facts: Bound<'_, PyAny>) -> PyResult<()> {
+        self.facts.insert(bytes_of(key)?, Waiting::new(facts)?);
         Ok(())
     }
 
@@ -97,73 +167,11 @@ impl PendingKeys {
                     break;
                 }
                 known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
-                self.facts.insert(key.into(), Waiting::Undecided(packed.into(), time, 1));
+                self.take(key, packed, time, false, takes);
                 (count, added) = (count + 1, added + takes);
             }
             Ok((count, added, known))
         })
-    }
-
-    /// Add facts of a list, or placed ones, from one on, as long as each is of the same rule as this one and brings no finding on its own,
-    /// and all have room, of which a key takes `size` and its bytes; but none to a key with one that does, or with so `many`.
-    ///
-    /// Return the number of facts, the room that they take, and how many of their keys are among those `evaluated` early.
-    #[allow(clippy::too_many_arguments)]
-    fn add(
-        &mut self,
-        facts: &Bound<'_, PyAny>,
-        start: usize,
-        size: usize,
-        room: usize,
-        many: usize,
-        rule: &str,
-        evaluated: Option<PyRef<'_, EvaluatedKeys>>,
-    ) -> PyResult<(usize, usize, usize)> {
-        let (mut added, mut known) = (0, 0);
-        let mut take = |key: &[u8], packed: &[u8], time: i64| {
-            let takes = match self.facts.get(key) {
-                None => size + packed.len() + characters(key),
-                Some(Waiting::Undecided(_, _, there)) if there + 1 < many => packed.len(),
-                Some(_) => return false,
-            };
-            if added + takes > room {
-                return false;
-            }
-            added += takes;
-            if let Some(Waiting::Undecided(packs, latest, there)) = self.facts.renew(key) {
-                packs.reserve_exact(packed.len());
-                packs.extend_from_slice(packed);
-                (*latest, *there) = (time.max(*latest), *there + 1);
-            } else {
-                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
-                self.facts.insert(key.into(), Waiting::Undecided(packed.into(), time, 1));
-            }
-            true
-        };
-        let mut at = start;
-        if let Ok(placed) = facts.cast::<PlacedFacts>() {
-            let undecided = |at| placed.get().undecided(facts.py(), at, start);
-            while undecided(at).is_some_and(|(key, packed, time)| take(key, packed, time)) {
-                at += 1;
-            }
-        } else {
-            let facts = facts.cast::<PyList>()?;
-            let first = facts.get_item(start)?.cast_into::<PyTuple>()?.get_item(0)?;
-            for fact in facts.iter().skip(start) {
-                let fact = fact.cast_into::<PyTuple>()?;
-                let of_rule = fact.get_borrowed_item(0)?;
-                if fact.get_borrowed_item(4)?.is_truthy()? || !(of_rule.is(&first) || of_rule.eq(&first)?) {
-                    break;
-                }
-                let (key, packed) = (fact.get_item(1)?.cast_into::<PyString>()?, fact.get_borrowed_item(2)?);
-                let (Ok(key), Ok(time)) = (key.to_str(), fact.get_borrowed_item(3)?.extract()) else { break };
-                if !take(key.as_bytes(), packed.cast_exact::<PyBytes>()?.as_bytes(), time) {
-                    break;
-                }
-                at += 1;
-            }
-        }
-        Ok((at - start, added, known))
     }
 
     /// Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as evaluated.
@@ -182,7 +190,7 @@ impl PendingKeys {
         for (key, facts) in self.facts.iter().take(count) {
             unknown += !evaluated.insert(rule, key) as usize;
             let packed = match facts {
-                Waiting::Undecided(packed, ..) if quiet => Some(packed.len()),
+                Waiting::Packed(facts) if quiet && facts.deciding == 0 => Some(facts.packs.len()),
                 Waiting::Python(facts) if quiet && !facts.bind(py).getattr(intern!(py, "deciding"))?.is_truthy()? => {
                     Some(facts.bind(py).getattr(intern!(py, "packs"))?.len()?)
                 }
@@ -199,8 +207,90 @@ impl PendingKeys {
         for key in dropped {
             self.facts.remove(&key);
         }
+        self.size -= freed.min(self.size);
         Ok((freed, left, unknown))
     }
+}
+
+/// A fact: its key, packed form and time, and whether it may bring a finding on its own.
+type Fact<'a> = (&'a [u8], &'a [u8], i64, bool);
+
+/// Tables of the rules of facts, and the room in them.
+struct Tables<'a, 'py> {
+    /// By the rule as facts have it: pending keys, those unsettled, unless the rule reports in the end alone, and its name.
+    tables: &'a Bound<'py, PyDict>,
+    size: usize,
+    room: usize,
+    most: usize,
+    evaluated: Option<PyRef<'py, EvaluatedKeys>>,
+    added: usize,
+    /// Names of the rules of keys that were evaluated early, once for each.
+    parted: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Tables<'_, 'py> {
+    /// Add a fact; return false where Python has to do so.
+    fn take(&mut self, rule: &Bound<'py, PyAny>, (key, packed, time, decides): Fact<'_>) -> PyResult<bool> {
+        let Some(table) = self.tables.get_item(rule)? else { return Ok(false) };
+        let table = table.cast::<PyTuple>()?;
+        let mut keys = table.get_borrowed_item(0)?.cast::<PendingKeys>()?.borrow_mut();
+        let Some(takes) = keys.room_of(key, packed, self.size, self.most).filter(|takes| self.added + takes <= self.room) else {
+            return Ok(false);
+        };
+        self.added += takes;
+        if keys.take(key, packed, time, decides, takes) {
+            if let Some(evaluated) = &self.evaluated {
+                let name = table.get_item(2)?;
+                if evaluated.has(name.cast::<PyString>()?.to_str()?, key) {
+                    self.parted.push(name);
+                }
+            }
+        }
+        let unsettled = table.get_borrowed_item(1)?;
+        if !unsettled.is_none() {
+            unsettled.cast::<PyDict>()?.set_item(text_of(rule.py(), key)?, rule.py().None())?;
+        }
+        Ok(true)
+    }
+}
+
+/// Add facts of a list, or placed ones, from one on, as long as all have room, of which a key takes some and its characters, and no key
+/// gets so many that they are to be trimmed: twice as many as are kept. `sizes`: the room that a key takes, the room for all, and the least
+/// number of facts that are kept.
+///
+/// Return the number of facts, the room that they take, and the names of the rules of those whose key is among those `evaluated` early.
+#[pyfunction]
+pub fn add_facts<'py>(
+    facts: &Bound<'py, PyAny>,
+    start: usize,
+    tables: &Bound<'py, PyDict>,
+    sizes: (usize, usize, usize),
+    evaluated: Option<PyRef<'py, EvaluatedKeys>>,
+) -> PyResult<(usize, usize, Vec<Bound<'py, PyAny>>)> {
+    let (py, (size, room, most)) = (facts.py(), sizes);
+    let mut tables = Tables { tables, size, room, most, evaluated, added: 0, parted: Vec::new() };
+    let mut at = start;
+    if let Ok(placed) = facts.cast::<PlacedFacts>() {
+        while let Some((rule, fact)) = placed.get().fact(py, at) {
+            if !tables.take(rule.into_pyobject(py)?.as_any(), fact)? {
+                break;
+            }
+            at += 1;
+        }
+    } else {
+        for fact in facts.cast::<PyList>()?.iter().skip(start) {
+            let fact = fact.cast_into::<PyTuple>()?;
+            let (key, packed) = (fact.get_borrowed_item(1)?, fact.get_borrowed_item(2)?);
+            let key = key.cast::<PyString>()?;
+            let (Ok(key), Ok(time)) = (key.to_str(), fact.get_borrowed_item(3)?.extract()) else { break };
+            let decides = fact.get_borrowed_item(4)?.is_truthy()?;
+            if !tables.take(&fact.get_item(0)?, (key.as_bytes(), packed.cast::<PyBytes>()?.as_bytes(), time, decides))? {
+                break;
+            }
+            at += 1;
+        }
+    }
+    Ok((at - start, tables.added, tables.parted))
 }
 
 /// Keys of pending facts, one after the other.

@@ -44,10 +44,12 @@ impl PlacedFacts {
         &self.buffers[buffer].as_bytes(py)[range.0 as usize..range.1 as usize]
     }
 
-    /// Return key, packed form and time of a fact of the rule of the one at `first` that brings no finding on its own; None for others.
-    pub fn undecided<'a>(&'a self, py: Python<'a>, at: usize, first: usize) -> Option<(&'a [u8], &'a [u8], i64)> {
-        let fact = self.facts.get(at).filter(|fact| !fact.decides && fact.rule == self.facts[first].rule)?;
-        Some((self.bytes(py, fact.buffer, fact.key), self.bytes(py, fact.buffer, fact.packed), fact.time))
+    /// Return a fact, with the number of its rule: key, packed form, time, and whether it may bring a finding on its own.
+    #[allow(clippy::type_complexity)]
+    pub fn fact<'a>(&'a self, py: Python<'a>, at: usize) -> Option<(i64, (&'a [u8], &'a [u8], i64, bool))> {
+        let fact = self.facts.get(at)?;
+        let (key, packed) = (self.bytes(py, fact.buffer, fact.key), self.bytes(py, fact.buffer, fact.packed));
+        Some((fact.rule, (key, packed, fact.time, fact.decides)))
     }
 }
 

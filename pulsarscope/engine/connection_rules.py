@@ -296,7 +296,8 @@ class ConnectionRules:
         """See `RuleContext`."""
         name = self.rule_set.key_names.get(rule)
         if name is not None:
-            self._output.emit_fact_of((self._positions[self._at], self._number), name, key, Fact(where, what, values))
+            fact = tuple.__new__(Fact, (where, what, values))  # as the class makes it, without a call in between
+            self._output.emit_fact_of((self._positions[self._at], self._number), name, key, fact)
         elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
 

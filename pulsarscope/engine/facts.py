@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pulsarscope.dissect.legs import LegTable
 from pulsarscope.dissect.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
@@ -20,7 +20,7 @@ from pulsarscope.engine.packed_facts import (
     PendingKeys,
     compiled_keys,
     first_and_last,
-    least_many,
+    least_kept,
     of_leg,
     pack,
     place_of,
@@ -112,13 +112,11 @@ class FactRule(NamedTuple):
 class _Pending:
     """Pending facts of one rule."""
 
-    def __init__(self, rule: FactRule, report: ReportFinding) -> None:
+    def __init__(self, rule: FactRule, report: ReportFinding, *, compiled: bool) -> None:
         self.rule, self.report = rule, report
         self.idle_ns, self.early = rule.idle_ns, rule.early
-        self.keys: PendingKeys | CompiledKeys = PendingKeys()
+        self.keys: PendingKeys | CompiledKeys = compiled_keys() if compiled else PendingKeys()
         """By key, the one silent longest first."""
-        self.size = 0
-        """Bytes."""
         self.unsettled: dict[str, None] = {}
         """Keys with facts since they were settled, of a rule that can report early."""
         self.reported: dict[str, set[tuple[str, Where]]] = {}
@@ -137,20 +135,24 @@ class Facts:
         """Take each rule by its name, with what makes its findings; `anchors`: names of facts that are anchors of legs."""
         self.legs = {name: LegTable() for name in anchors}
         """By the name of their anchors. What the inner leg of a path brings is not evaluated: it comes with the outer one, too."""
-        self._pending = {name: _Pending(*rule) for name, rule in rules.items()}
+        self._native = load_native()[0]
+        self._pending = {name: _Pending(*rule, compiled=self._native is not None) for name, rule in rules.items()}
         self.names = [*self._pending, *self.legs]
         """Of all rules, by the numbers that stand for them between processes."""
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self._pending_of: dict[str | int, _Pending] = {}
         """By name and by number."""
+        self._tables: dict[str | int, tuple[KeyTable, dict[str, None] | None, str]] = {}
+        """Of the compiled reader, by name and by number, with the unsettled keys of a rule that can report early, and its name."""
         for name, pending in self._pending.items():
-            self._pending_of[name] = self._pending_of[self.numbers[name]] = pending
+            for rule in (name, self.numbers[name]):
+                self._pending_of[rule] = pending
+                self._tables[rule] = pending.keys, pending.unsettled if pending.early else None, pending.rule.name
         makes_journeys = any(rule.journeys is not None for rule, _ in rules.values())
         self.max_bytes = FACTS_MAX_BYTES + JOURNEYS_MAX_BYTES * makes_journeys
         """Memory that pending facts may take."""
         self._size = 0
         """Bytes of all rules."""
-        self._is_compiled = load_native()[0] is not None
         self._evaluated: KeySet | None = None
         """Keys evaluated early."""
         self.parted: Counter[str] = Counter()
@@ -174,38 +176,19 @@ class Facts:
 
     def add_each(self, facts: Sequence[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
         """Add packed facts in their order; `reach` is called with the key of one that brings about findings of others."""
-        if not self._is_compiled:
+        if self._native is None:
             self._add_each(facts, reach)
             return
         start, count = 0, len(facts)
         while start < count:
-            if self._takes_undecided(facts[start]) and (taken := self._add_undecided(facts, start)):
-                start += taken
-                continue
-            stop = start + 1  # behind one that needs a closer look
-            while stop < count and not self._takes_undecided(facts[stop]):
-                stop += 1
-            self._add_each(map(facts.__getitem__, range(start, stop)), reach)
-            start = stop
-
-    def _takes_undecided(self, fact: KeyedFact) -> bool:
-        """Return True for a fact that the compiled reader may add."""
-        if fact[4]:
-            return False
-        pending = self._pending_of.get(fact[0])
-        return pending is not None and not pending.early
-
-    def _add_undecided(self, facts: Sequence[KeyedFact], start: int) -> int:
-        """Add facts from a position on, as far as the compiled reader can; return their number."""
-        pending = self._pending_of[facts[start][0]]
-        keys = pending.keys = compiled_keys(pending.keys) if isinstance(pending.keys, PendingKeys) else pending.keys
-        room = max(self.max_bytes - self._size, 0)
-        taken, added, parted = keys.add(facts, start, PENDING_BYTES, room, least_many(), pending.rule.name, self._evaluated)
-        if parted:
-            self.parted[pending.rule.name] += parted
-        pending.size += added
-        self._size += added
-        return taken
+            sizes = PENDING_BYTES, max(self.max_bytes - self._size, 0), least_kept()
+            taken, added, parted = self._native.add_facts(facts, start, self._tables, sizes, self._evaluated)
+            self.parted.update(parted)
+            self._size += added
+            start += taken
+            if start < count:  # one that needs a closer look
+                self._add_each((facts[start],), reach)
+                start += 1
 
     def _add_each(self, facts: Iterable[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
         """Add facts one by one, as `add_each`."""
@@ -225,7 +208,7 @@ class Facts:
             else:
                 added = of_key.add(packed, time, pending.idle_ns, deciding)
                 keys[key] = of_key
-            pending.size += added
+            keys.size += added
             size += added
             if pending.early:
                 pending.unsettled[key] = None
@@ -244,14 +227,13 @@ class Facts:
     def add_undecided(self, rule: str, facts: UndecidedFacts) -> None:
         """Add facts of one rule, of the compiled reader, as `add_packed` does one by one: most begin a key, and find room."""
         pending = self._pending[rule]
-        keys = pending.keys = compiled_keys(pending.keys) if isinstance(pending.keys, PendingKeys) else pending.keys
+        keys = cast("CompiledKeys", pending.keys)
         start = 0
         while start < len(facts):
             room = 0 if pending.rule.early else max(self.max_bytes - self._size, 0)
             count, added, parted = keys.begin(facts, start, PENDING_BYTES, room, rule, self._evaluated)
             if parted:
                 self.parted[rule] += parted
-            pending.size += added
             self._size += added
             start += count
             if start < len(facts):
@@ -310,7 +292,7 @@ class Facts:
     def _make_room(self) -> None:
         """Evaluate keys of the rule that keeps most: an eighth of its keys at a time, until an eighth of the room is free."""
         while self._size > self.max_bytes * 7 // 8:
-            pending = max(self._pending.values(), key=lambda each: each.size)
+            pending = max(self._pending.values(), key=lambda each: each.keys.size)
             self._evaluated = self._evaluated or evaluated_keys()
             self.unknown += self._conclude_first(pending, len(pending.keys) // 8 + 1, self._evaluated)
 
@@ -322,7 +304,6 @@ class Facts:
         for key in left:
             self._conclude(pending, key)
         self._size -= freed
-        pending.size -= freed
         return unknown
 
     def _conclude(self, pending: _Pending, key: str) -> None:
@@ -330,7 +311,7 @@ class Facts:
         facts = pending.keys.pop(key)
         size = facts.size + len(key)
         self._size -= size
-        pending.size -= size
+        pending.keys.size -= size
         if facts.deciding or pending.rule.journeys is not None:
             self._evaluate(pending, key, facts.facts(), complete=True)
         if pending.rule.early:

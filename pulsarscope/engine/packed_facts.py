@@ -7,14 +7,13 @@ there when another one came, nor on how many runs they were divided among.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol, overload
 
 import msgspec
 
 from pulsarscope.dissect.rules import OUTER, Fact, UndecidedFacts, Where
-from pulsarscope.engine.row_batch import KeyedFact
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.platform import load_native
 
@@ -96,7 +95,7 @@ class PendingFacts(msgspec.Struct, gc=False):
         if time > self.time:  # noqa: PLR1730 - half the time of a call of max
             self.time = time
         added = len(packed)
-        if count >= GROWING and are_many(count, self.trimmed):
+        if count >= TRIM_FACTOR * FACTS_PER_KEY_MAX and are_many(count, self.trimmed):
             before = len(self.packs)
             kept = trimmed(self.facts(), idle_ns)
             self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)
@@ -124,6 +123,9 @@ class KeySet(Protocol):
 
 class KeyTable(Protocol):
     """Pending facts by key, the one silent longest first: `PendingKeys`, or `CompiledKeys`."""
+
+    size: int
+    """Bytes that they take."""
 
     def __getitem__(self, key: str, /) -> PendingFacts: ...
 
@@ -154,17 +156,11 @@ class CompiledKeys(KeyTable, Protocol):
         Return how many those are, the room that they take, `size` for each besides its bytes, and how many keys were evaluated before.
         """
 
-    def add(
-        self, facts: Sequence[KeyedFact], start: int, size: int, room: int, many: int, rule: str, evaluated: KeySet | None, /
-    ) -> tuple[int, int, int]:
-        """Take facts, of a list or placed, from a position on while each is of the rule of the first, brings no finding, and finds room.
-
-        None is taken to a key with a fact that does, or with so `many`. Returns the same as `begin`.
-        """
-
 
 class PendingKeys(dict[str, PendingFacts]):
     """Pending facts by key, the one silent longest first."""
+
+    size = 0
 
     def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: KeySet) -> tuple[int, list[str], int]:
         """Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as `evaluated`.
@@ -180,19 +176,20 @@ class PendingKeys(dict[str, PendingFacts]):
                 freed += size + len(facts.packs) + len(key)
             else:
                 left.append(key)
+        self.size -= freed
         return freed, left, evaluated.add(rule, silent)
 
 
-def compiled_keys(keys: PendingKeys) -> CompiledKeys:
-    """Return the like of the compiled reader with the same facts, which takes those of columns, too."""
+def compiled_keys() -> CompiledKeys:
+    """Return an empty table of the compiled reader."""
     native, _ = load_native()
-    made: CompiledKeys = native.PendingKeys(PendingFacts, [*keys.items()])
+    made: CompiledKeys = native.PendingKeys(PendingFacts)
     return made
 
 
-def least_many() -> int:
-    """Return the least number of facts of a key that is to be trimmed."""
-    return TRIM_FACTOR * FACTS_PER_KEY_MAX
+def least_kept() -> int:
+    """Return how many facts of a key are kept at least."""
+    return FACTS_PER_KEY_MAX
 
 
 def are_many(count: int, left: int) -> bool:

@@ -172,6 +172,7 @@ class OneByOne(PendingKeys):
             known += evaluated is not None and evaluated.count(rule, [key])
             self[key] = PendingFacts(packed, time, 1, 0)
             count, added = count + 1, added + takes
+        self.size += added
         return count, added, known
 
 
@@ -183,14 +184,14 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
         for size in range(1, 60)
     ]
     bounded(monkeypatch, 200)
-    monkeypatch.setattr(module, "compiled_keys", OneByOne)
     together, alone = Told(early=early).facts, Told(early=early).facts
+    together._pending["rule"].keys = OneByOne()
     for batch in batches:
         together.add_undecided("rule", cast("UndecidedFacts", batch))
         for _, key, packed, time in batch:
             alone.add_packed("rule", key, packed, time, deciding=False)
         states = [
-            ([(key, pending.keys[key]) for key in pending.keys], pending.size, facts._size, {**facts.parted}, facts.unknown)
+            ([(key, pending.keys[key]) for key in pending.keys], pending.keys.size, facts._size, {**facts.parted}, facts.unknown)
             for facts in (together, alone)
             for pending in facts._pending.values()
         ]
@@ -237,7 +238,14 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
         with reader("require"):
             together.add_each(facts_in_order(pack_facts([batch])) if placed else batch, reached[1].append)
         states = [
-            ([(key, of_key(pending.keys[key])) for key in pending.keys], pending.size, facts._size, {**facts.parted}, facts.unknown)
+            (
+                [(key, of_key(pending.keys[key])) for key in pending.keys],
+                [*pending.unsettled],
+                pending.keys.size,
+                facts._size,
+                {**facts.parted},
+                facts.unknown,
+            )
             for facts in (alone, together)
             for pending in facts._pending.values()
         ]
@@ -260,7 +268,7 @@ def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
     random = Random(2)  # noqa: S311 - repeatable
     expected = PendingKeys()
     with reader("require"):
-        compiled, theirs = compiled_keys(expected), module.evaluated_keys()
+        compiled, theirs = compiled_keys(), module.evaluated_keys()
     ours = EvaluatedKeys()
     for number in range(5_000):
         key = random.choice(("1:", "\udc80", "ключ ")) + str(random.randrange(200))
@@ -295,9 +303,9 @@ def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
         (pending,) = told.facts._pending.values()
         kept = sum(pending.keys[key].size + len(key) for key in pending.keys)
-        assert told.facts._size == pending.size == kept <= 4_000
+        assert told.facts._size == pending.keys.size == kept <= 4_000
     told.facts.settle(2 * HOUR)
-    assert told.facts._size == pending.size == 0
+    assert told.facts._size == pending.keys.size == 0
     assert not pending.unsettled
     assert not pending.reported
 
