@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.known_issues import KnownIssue, KnownIssues, Version
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import KNOWN_ISSUE_CONNECTIONS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
+
+VERSIONS_MAX = 256
+"""Pairs of versions of which it is remembered whether they have an issue."""
 
 
 class IssueMatch(NamedTuple):
@@ -29,14 +33,22 @@ class AffectedConnections:
 
     def __init__(self) -> None:
         self._versions: dict[str, Mapping[str, Version]] = {}
+        self._known: dict[tuple[Any, ...], Mapping[str, Version]] = {}
+        """Versions by dissector and what they are; none for those without an issue: most connections have the same."""
 
     def add(self, row: ConnectionRow, known: KnownIssues) -> None:
         """Add a connection."""
         if row.connection is None or len(self._versions) >= KNOWN_ISSUE_CONNECTIONS_MAX:
             return
         versions = known.versions(row)
-        if versions and any(issue.affects(versions) for issue in known.issues):
-            self._versions[row.connection] = versions
+        if not versions:
+            return
+        key = row.dissector, *versions.items()
+        if (affected := self._known.get(key)) is None:
+            affected = versions if any(issue.affects(versions) for issue in known.issues) else {}
+            remember(self._known, key, affected, VERSIONS_MAX)
+        if affected:
+            self._versions[row.connection] = affected
 
     def has(self, connection: str, issue: KnownIssue) -> bool:
         """Return True when a connection is of a version with this issue."""

@@ -59,8 +59,9 @@ class AnchorRow(NamedTuple):
 
 def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
     """Return the row of an anchor of a connection with this client and server."""
-    first = anchor.first
-    values = dict(zip(_VALUES, ([first.file, first.packet, first.sub, first.time], anchor.unique, anchor.pushed, *ends), strict=True))
+    first, (client, server) = anchor.first, ends
+    began = [first.file, first.packet, first.sub, first.time]
+    values = {"first": began, "unique": anchor.unique, "pushed": anchor.pushed, "client": client, "server": server}
     key = short_digest(repr(anchor.content).encode("utf-8", "backslashreplace"))
     return AnchorRow(key, Fact(where_of(anchor.last), ANCHOR, values))
 
@@ -164,14 +165,15 @@ class LegTable:
         time = anchor.where.time
         if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
             self._older, self._recent, self._began, self._waiting = self._recent, {}, time, 0
-        found = [*self._compare(anchor, self._older.get(key)), *self._compare(anchor, self._recent.get(key))]
+        found: list[str] = []
+        for waiting in (self._older.get(key), self._recent.get(key)):
+            if not (waiting is None or (isinstance(waiting, _Equal) and waiting.server == anchor.values["server"])):
+                found += self._compare(anchor, waiting)
         self._keep(key, anchor)
         return found
 
-    def _compare(self, anchor: Fact, waiting: _Packed | _Equal | None) -> Iterator[str]:
+    def _compare(self, anchor: Fact, waiting: _Packed | _Equal) -> Iterator[str]:
         """Join the connection of an anchor with those of equal ones; give the connections now known for inner legs."""
-        if waiting is None or (isinstance(waiting, _Equal) and waiting.server == anchor.values["server"]):
-            return
         for other in map(_unpack, waiting.anchors if isinstance(waiting, _Equal) else [waiting]):
             if abs(anchor.where.time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
                 continue

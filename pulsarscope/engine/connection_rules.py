@@ -41,6 +41,9 @@ PLANS_MAX = 256
 SEQUENCES_MAX, SEQUENCE_ROWS_MAX = 1_024, 64
 """Sequences of commands that are remembered likewise, and rows of one: many short connections have the same."""
 
+BATCH_MIN = 24
+"""Rows of a rule from which on it gets them as a batch: of fewer its handlers take no longer."""
+
 ALL = range(1 << 30)
 """All positions of rules."""
 
@@ -89,6 +92,8 @@ class RuleSet:
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
         self.frames, self.exchanges = _calls_of(rules.connection)
+        self.ending = [number for number, rule in enumerate(rules.connection) if rule.end is not ConnectionRule.end]
+        """Positions of the rules that have something to do at the end of a connection."""
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
         self._steps: dict[tuple[int, ...], Steps] = {}
@@ -312,7 +317,9 @@ class ConnectionRules:
                 left.add(number)
                 continue
             try:
-                rule = self._rules[number] or self._rule(number)
+                rule = self._rules[number]
+                if rule is None:
+                    rule = self._rules[number] = kind(self)
                 if not (isinstance(rule, _FailedRule) or kind.columns(rule, stretch, partial(self._hand_one, rule, stretch))):
                     left.add(number)
             except Exception as error:  # noqa: BLE001 - other people's code
@@ -343,14 +350,15 @@ class ConnectionRules:
     def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], chosen_rules: Container[int] = ALL) -> None:
         """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""
         self._rows, self._positions = rows, positions
-        rules, of_rows = self._rules, [*map(id, calls)]
+        rules, kinds, of_rows = self._rules, self.rule_set.rules, [*map(id, calls)]
         for number, handlers, indexes in self.rule_set.steps(of_rows, calls):
             if chosen_rules is not ALL and number not in chosen_rules:
                 continue
             self._number, self._at = number, indexes[0]
             try:
-                rule = rules[number] or self._rule(number)
-                if (batch := type(rule).batch) is not None:
+                if (rule := rules[number]) is None:
+                    rule = rules[number] = kinds[number](self)
+                if len(indexes) >= BATCH_MIN and (batch := type(rule).batch) is not None:
                     self._hand_out(batch, rule, handlers, indexes, of_rows)
                     continue
                 for at in indexes:
@@ -386,18 +394,11 @@ class ConnectionRules:
         if COPIED in self._reported and self.last.time:
             row = msgspec.structs.replace(row, end=self.last.time)  # copies of its packets may have another clock
         self._positions, self._at = (position,), 0
-        last = self.last
-        for number, rule in enumerate(self._rules):
-            self._number = number
+        last, rules, kinds = self.last, self._rules, self.rule_set.rules
+        for number in self.rule_set.ending:
+            self._number, rule = number, rules[number]
             try:
-                (rule or self._rule(number)).end(row, last)
+                (rule or kinds[number](self)).end(row, last)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(number, error, last)
         self._rules.clear()
-
-    def _rule(self, number: int) -> ConnectionRule:
-        """Return the rule at this position, made on first use: there may be thousands of connections, and each meets few rules."""
-        rule = self._rules[number]
-        if rule is None:
-            rule = self._rules[number] = self.rule_set.rules[number](self)
-        return rule

@@ -183,7 +183,8 @@ class Facts:
         while start < count:
             sizes = PENDING_BYTES, max(self.max_bytes - self._size, 0), least_kept()
             taken, added, parted = self._native.add_facts(facts, start, self._tables, sizes, self._evaluated)
-            self.parted.update(parted)
+            if parted:
+                self.parted.update(parted)
             self._size += added
             start += taken
             if start < count:  # one that needs a closer look

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Protocol, overload
+from typing import NamedTuple, Protocol, cast, overload
 
 import msgspec
 
@@ -62,6 +62,27 @@ def _unpickled(fact: Fact) -> Fact:
     return unpickled
 
 
+class _FactInPlace(NamedTuple):
+    """A fact whose values stay packed: it takes a third of the time to read, and can be packed again."""
+
+    where: Where
+    what: str
+    values: msgspec.Raw
+
+
+_decode_places = msgspec.msgpack.Decoder(list[_FactInPlace]).decode
+
+
+def _in_place(packs: bytes | bytearray, count: int) -> list[Fact]:
+    """Return facts as `unpack` does, in the order of their places, for who reads no values but those of dropped ones."""
+    facts = cast("list[Fact]", _decode_places(_LIST + count.to_bytes(4, "big") + packs))
+    words = {fact.what for fact in facts}
+    if _PICKLED in words or _DROPPED in words:
+        return sorted((unpack(pack(fact))[0] if fact.what in (_PICKLED, _DROPPED) else fact for fact in facts), key=place_of)
+    facts.sort(key=place_of)
+    return facts
+
+
 class PendingFacts(msgspec.Struct, gc=False):
     """Facts of one key, packed, in the order in which they were emitted."""
 
@@ -97,7 +118,7 @@ class PendingFacts(msgspec.Struct, gc=False):
         added = len(packed)
         if count >= TRIM_FACTOR * FACTS_PER_KEY_MAX and are_many(count, self.trimmed):
             before = len(self.packs)
-            kept = trimmed(self.facts(), idle_ns)
+            kept = trimmed(_in_place(self.packs, count), idle_ns)
             self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)
             self.trimmed = len(kept)
             added += len(self.packs) - before

@@ -192,6 +192,9 @@ class RuleEngine:
 
         The rows of each connection go to one rule after the other; what that brings about is put in the order of the rows.
         """
+        if len(rows) == 1 and type(rows[0]) is ConnectionRow:  # no rule hears of it: connections end with `Closed`
+            self.key = next(iter(keys), (0, 0))
+            return
         ordered, following = split(rows)
         # Findings of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
         for row in [row for row in others(rows) if type(row) is FindingRow]:

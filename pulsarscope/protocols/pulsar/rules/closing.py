@@ -159,9 +159,9 @@ class ClosingRule(ConnectionRule):
     def _frame(self, row: FrameRow) -> None:
         direction = row.direction
         if direction == CLIENT:
-            self._command_of_client, self._last_of_client = row.command or "no command", self._context.last
+            self._command_of_client, self._last_of_client = row.command or "no command", where_of(row)
         else:
-            self._command_of_server, self._last_of_server = row.command or "no command", self._context.last
+            self._command_of_server, self._last_of_server = row.command or "no command", where_of(row)
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
         if pings := self._pinged.get(_OTHER[direction]):
