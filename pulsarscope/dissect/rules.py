@@ -137,7 +137,7 @@ ColumnsHandler = Callable[[Any, Any, Callable[[int], None]], bool]
 
 
 class ConnectionRule:
-    """A rule about one connection; it is made when the first row comes that it handles, or at the end of the connection.
+    """A rule about one connection; it is made when the first row comes that it handles, or for its `end`, if it has one.
 
     Its state is bounded by constants with a reason each, and holds no row: an output may change it. It can be pickled, as a session can.
     """
@@ -152,7 +152,8 @@ class ConnectionRule:
     """Handler of MessageRow; None: payloads are not opened for this rule."""
     batch: ClassVar[BatchHandler | None] = None
     """Takes many rows at once, in their order, all with a handler, and does what the handlers do of each: a call for a row costs more than
-    what most rules do of one. Where it has something to report, to emit or to ask the context, it leaves the row to its handler."""
+    what most rules do of one. Where it has something to report, to emit or to ask the context, it leaves the row to its handler. Few rows
+    that come together go to their handlers."""
 
     columns: ClassVar[ColumnsHandler | None] = None
     """Does what the handlers do of frames in the columns of a compiled reader (a dissector's own), all with a handler, and returns True; or

@@ -11,6 +11,7 @@ import pytest
 
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, RuleFact, Where, where_of
+from pulsarscope.engine import connection_rules
 from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
@@ -66,6 +67,7 @@ def soon_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows are the first ones, of which rules keep more than of those that follow."""
     monkeypatch.setattr(sequences, "KEPT_MAX", 3)
     monkeypatch.setattr(clock, "SAMPLES_MAX", 3)
+    monkeypatch.setattr(connection_rules, "BATCH_MIN", 1)
 
 
 @pytest.mark.parametrize("name", BUSY)
@@ -158,6 +160,24 @@ def test_findings_stand_in_the_order_of_the_rows_whichever_rule_saw_them_first()
         ("ended", 3, *of_first),
         ("pinged", 5, *of_second),
     ]
+
+
+def test_few_rows_go_to_their_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_rules, "BATCH_MIN", 4)
+    few = [frame(number, "PING") for number in (1, 2, 3)]
+    assert reported(*few) == [(code, number, "0:1") for number in (1, 2, 3) for code in ("seen", "pinged")]
+    assert reported(*few, frame(4, "PING")) == [("pinged", number, "0:1") for number in (1, 2, 3, 4)]
+
+
+def test_a_rule_without_an_end_is_not_made_at_the_end_of_a_connection() -> None:
+    class Unmade(ConnectionRule):
+        def __init__(self, context: RuleContext) -> None:
+            raise NotImplementedError
+
+    codes = {"ended": SESSION.note("ended", "The end.", "Nothing.")}
+    engine = RuleEngine([dissector_with(Rules(codes, (Unmade, Second)), "d")], {"0:1": ("a:1", "b:2")}, {"0:1": "d"})
+    engine.feed([frame(1, "SEND"), Closed(ConnectionRow(None, 0, 1, None, 0, "0:1", end=9))])
+    assert [row.code for _, row in engine.take()] == ["ended"]
 
 
 def test_a_rule_that_fails_in_a_batch_says_no_more_and_the_others_go_on() -> None:
