@@ -137,7 +137,7 @@ ColumnsHandler = Callable[[Any, Any, Callable[[int], None]], bool]
 
 
 class ConnectionRule:
-    """A rule about one connection; it is made when the first row comes that it handles, or for its `end`, if it has one.
+    """A rule about one connection; it is made when the first row comes that it handles, or for its `end`, if it has one; see `passive`.
 
     Its state is bounded by constants with a reason each, and holds no row: an output may change it. It can be pickled, as a session can.
     """
@@ -154,6 +154,10 @@ class ConnectionRule:
     """Takes many rows at once, in their order, all with a handler, and does what the handlers do of each: a call for a row costs more than
     what most rules do of one. Where it has something to report, to emit or to ask the context, it leaves the row to its handler. Few rows
     that come together go to their handlers."""
+
+    passive: ClassVar[frozenset[Handler] | None] = None
+    """Handlers that do nothing to a rule that has met no other row: for these alone it is not made, nor for its `end`, which then does
+    nothing either. None: it is made for all, and for its `end`."""
 
     columns: ClassVar[ColumnsHandler | None] = None
     """Does what the handlers do of frames in the columns of a compiled reader (a dissector's own), all with a handler, and returns True; or

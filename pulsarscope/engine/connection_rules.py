@@ -51,12 +51,12 @@ Calls = Sequence[tuple[int, Handler]]
 """Handlers of a row, each with the position of its rule."""
 
 
-Plan = list[tuple[int, dict[int, Handler], frozenset[int]]]
-"""Positions of rules in their order, each with its handlers by the identity of the calls, and these identities."""
+Plan = list[tuple[int, dict[int, Handler], frozenset[int], bool]]
+"""Positions of rules in their order, each with its handlers by the identity of the calls, these identities, and whether all are passive."""
 
 
-Steps = list[tuple[int, dict[int, Handler], Sequence[int]]]
-"""Positions of rules in their order, each with its handlers, and the indexes of the rows that it handles."""
+Steps = list[tuple[int, dict[int, Handler], Sequence[int], bool]]
+"""Positions of rules in their order, each with its handlers, the indexes of the rows that it handles, and whether all are passive."""
 
 
 Order = tuple[int, int]
@@ -92,8 +92,9 @@ class RuleSet:
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
         self.frames, self.exchanges = _calls_of(rules.connection)
-        self.ending = [number for number, rule in enumerate(rules.connection) if rule.end is not ConnectionRule.end]
-        """Positions of the rules that have something to do at the end of a connection."""
+        ending = [(number, rule) for number, rule in enumerate(rules.connection) if rule.end is not ConnectionRule.end]
+        self.ending = [(number, rule if rule.passive is None else None) for number, rule in ending]
+        """Positions of the rules that have something to do at the end of a connection, and those that are made for it."""
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
         self._steps: dict[tuple[int, ...], Steps] = {}
@@ -113,10 +114,10 @@ class RuleSet:
         if (steps := self._steps.get(sequence)) is None:
             chosen: dict[frozenset[int], Sequence[int]] = {}
             steps = []
-            for number, handlers, kinds in self._plan(frozenset(of_rows), calls):
+            for number, handlers, kinds, passive in self._plan(frozenset(of_rows), calls):
                 if (indexes := chosen.get(kinds)) is None:
                     indexes = chosen[kinds] = [at for at, kind in enumerate(of_rows) if kind in kinds]
-                steps.append((number, handlers, indexes))
+                steps.append((number, handlers, indexes, passive))
             if sequence and len(self._steps) < SEQUENCES_MAX:
                 self._steps[sequence] = steps
         return steps
@@ -128,7 +129,10 @@ class RuleSet:
             for identity, each in {id(each): each for each in calls}.items():
                 for number, handler in each:
                     by_rule.setdefault(number, {})[identity] = handler
-            plan = [(number, handlers, frozenset(handlers)) for number, handlers in sorted(by_rule.items())]
+            plan = [
+                (number, handlers, frozenset(handlers), set(handlers.values()) <= (self.rules[number].passive or frozenset()))
+                for number, handlers in sorted(by_rule.items())
+            ]
             if len(self._plans) < PLANS_MAX:
                 self._plans[identities] = plan
         return plan
@@ -351,12 +355,15 @@ class ConnectionRules:
         """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""
         self._rows, self._positions = rows, positions
         rules, kinds, of_rows = self._rules, self.rule_set.rules, [*map(id, calls)]
-        for number, handlers, indexes in self.rule_set.steps(of_rows, calls):
+        for number, handlers, indexes, passive in self.rule_set.steps(of_rows, calls):
             if chosen_rules is not ALL and number not in chosen_rules:
+                continue
+            rule = rules[number]
+            if passive and rule is None:
                 continue
             self._number, self._at = number, indexes[0]
             try:
-                if (rule := rules[number]) is None:
+                if rule is None:
                     rule = rules[number] = kinds[number](self)
                 if len(indexes) >= BATCH_MIN and (batch := type(rule).batch) is not None:
                     self._hand_out(batch, rule, handlers, indexes, of_rows)
@@ -394,11 +401,14 @@ class ConnectionRules:
         if COPIED in self._reported and self.last.time:
             row = msgspec.structs.replace(row, end=self.last.time)  # copies of its packets may have another clock
         self._positions, self._at = (position,), 0
-        last, rules, kinds = self.last, self._rules, self.rule_set.rules
-        for number in self.rule_set.ending:
+        last, rules = self.last, self._rules
+        for number, made in self.rule_set.ending:
             self._number, rule = number, rules[number]
             try:
-                (rule or kinds[number](self)).end(row, last)
+                if rule is not None:
+                    rule.end(row, last)
+                elif made is not None:
+                    made(self).end(row, last)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(number, error, last)
         self._rules.clear()

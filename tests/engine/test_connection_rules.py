@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, RuleContext, RuleFact, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, RuleContext, RuleFact, Where, where_of
 from pulsarscope.engine import connection_rules
 from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run
@@ -55,10 +55,11 @@ def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]
 
 
 def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]]:
-    """As `brought`, by rules that take no batch."""
+    """As `brought`, by rules that take no batch, and are made for any row."""
     with pytest.MonkeyPatch.context() as patch:
         for rule in RULES.connection:
             patch.setattr(rule, "batch", None)
+            patch.setattr(rule, "passive", None)
         return brought([[row] for part in parts for row in part])
 
 
@@ -180,6 +181,30 @@ def test_a_rule_without_an_end_is_not_made_at_the_end_of_a_connection() -> None:
     assert [row.code for _, row in engine.take()] == ["ended"]
 
 
+def test_a_rule_is_not_made_for_rows_that_are_nothing_to_it() -> None:
+    made = []
+
+    class Passive(Second):
+        def __init__(self, context: RuleContext) -> None:
+            super().__init__(context)
+            made.append(context.connection)
+
+        def _passed(self, row: FrameRow) -> None:
+            pass
+
+        frames: ClassVar[Handlers] = {"PING": Second._ping, "PONG": _passed}
+        passive: ClassVar[frozenset[Handler] | None] = frozenset({_passed})
+
+    names = ("0:1", "0:2")
+    ends = [Closed(ConnectionRow(None, 0, 1, None, 0, name, end=9)) for name in names]
+    rows = [frame(1, "PONG"), frame(2, "PONG", "0:2"), frame(3, "PING", "0:2"), *ends]
+    codes = {code: SESSION.note(code, "A frame.", "Nothing.") for code in ("pinged", "ended")}
+    engine = RuleEngine([dissector_with(Rules(codes, (Passive,)), "d")], dict.fromkeys(names, ("a:1", "b:2")), dict.fromkeys(names, "d"))
+    engine.feed(rows)
+    assert made == ["0:2"]
+    assert [(row.code, row.connection) for _, row in engine.take()] == [("pinged", "0:2"), ("ended", "0:2")]
+
+
 def test_a_rule_that_fails_in_a_batch_says_no_more_and_the_others_go_on() -> None:
     assert reported(frame(1, "SEND"), frame(2, "FAIL"), frame(3, "SEND"), frame(4, "PING")) == [
         ("seen", 1, "0:1"),
@@ -197,7 +222,7 @@ def test_what_rules_do_with_a_sequence_of_rows_is_remembered_unless_it_is_long()
         first, second = (rule_set.steps(of_rows, calls) for _ in range(2))
         assert (first is second) == (len(calls) <= SEQUENCE_ROWS_MAX)
         assert second == first
-        for number, handlers, indexes in first:
+        for number, handlers, indexes, _ in first:
             assert {at: handlers[of_rows[at]] for at in indexes} == {
                 at: handler for at, each in enumerate(calls) for rule, handler in each if rule == number
             }

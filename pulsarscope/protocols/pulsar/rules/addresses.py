@@ -17,7 +17,7 @@ _LITERAL_CHARACTERS_MAX = 64
 
 def told_addresses(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the addresses ("host:port") in a command of a broker."""
-    return tuple(address for name in _FIELDS if (address := _address(fields.get(name))))
+    return tuple(address for name in _FIELDS if (url := fields.get(name)) and (address := _address(url)))
 
 
 def may_be(address: str, server: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handler, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -206,6 +206,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         "PING": _keep_alive,
         "PONG": _keep_alive,
     }
+    passive: ClassVar[frozenset[Handler] | None] = frozenset({_success, _error})
 
 
 def _place(row: FrameRow) -> tuple[int, int]:

@@ -97,6 +97,10 @@ class SlowPublisher(NamedTuple):
     entry: str
 
 
+_LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
+"""Thresholds of a latency, one of which a SEND of a slow producer exceeds."""
+
+
 def note_lag(publisher: Publisher, row: FrameRow) -> None:
     """Note the age of what a replicator sends: its messages name the cluster that they come from."""
     metadata = row.metadata or {}
@@ -126,6 +130,8 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
     if publisher.slowest is None:
         return None
     longest, where, answer, entry = publisher.slowest
+    if max(longest, max(publisher.latencies, default=0)) < min(map(thresholds.ns, _LIMITS)):
+        return None  # as most are: none of its SENDs is slow by any limit
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     slow_ns = thresholds.ns("slow-publish-seconds")

@@ -171,8 +171,8 @@ class RequestRule(ConnectionRule):
     def _exchange(self, row: ExchangeRow) -> None:
         self._refusal(row)
         self._ping(row)
-        where = where_of(row)
         if row.status == "unrequested":
+            where = where_of(row)
             count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}
             self._unrequested[row.response or ""] = count + 1, first, where.time
@@ -182,7 +182,7 @@ class RequestRule(ConnectionRule):
             limit_ns += self._for_others()
             self._opening = max(self._opening - 1, 0)
         is_slow = row.latency_ns is not None and row.latency_ns > limit_ns
-        if not (is_slow or row.status == "unanswered") or where.name in self._queued:
+        if not (is_slow or row.status == "unanswered") or (where := where_of(row)).name in self._queued:
             return
         if row.status == "unanswered":
             self._unanswered = self._unanswered or []
