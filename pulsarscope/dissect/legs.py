@@ -50,6 +50,8 @@ class AnchorRow(NamedTuple):
     """Digest of its content."""
     fact: Fact
     """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
+    packed: _Packed | None = None
+    """The fact as tables of legs keep it, of which a run may have two."""
 
     @property
     def connection(self) -> str:
@@ -63,7 +65,8 @@ def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
     began = [first.file, first.packet, first.sub, first.time]
     values = {"first": began, "unique": anchor.unique, "pushed": anchor.pushed, "client": client, "server": server}
     key = short_digest(repr(anchor.content).encode("utf-8", "backslashreplace"))
-    return AnchorRow(key, Fact(where_of(anchor.last), ANCHOR, values))
+    fact = Fact(where_of(anchor.last), ANCHOR, values)
+    return AnchorRow(key, fact, _pack(fact))
 
 
 class Legs(msgspec.Struct):
@@ -160,7 +163,7 @@ class LegTable:
         self.outer_of: dict[str, str] = {}
         """The outer leg of each connection that is an inner one."""
 
-    def add(self, key: str, anchor: Fact) -> list[str]:
+    def add(self, key: str, anchor: Fact, packed: _Packed | None = None) -> list[str]:
         """Take an anchor, and join its connection with those that have it, too; return the connections now known for inner legs."""
         time = anchor.where.time
         if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
@@ -169,7 +172,7 @@ class LegTable:
         for waiting in (self._older.get(key), self._recent.get(key)):
             if not (waiting is None or (isinstance(waiting, _Equal) and waiting.server == anchor.values["server"])):
                 found += self._compare(anchor, waiting)
-        self._keep(key, anchor)
+        self._keep(key, anchor, _pack(anchor) if packed is None else packed)
         return found
 
     def _compare(self, anchor: Fact, waiting: _Packed | _Equal) -> Iterator[str]:
@@ -184,9 +187,9 @@ class LegTable:
             elif self._join(outer, inner):
                 yield inner.where.connection
 
-    def _keep(self, key: str, anchor: Fact) -> None:
+    def _keep(self, key: str, anchor: Fact, packed: _Packed) -> None:
         """Let an anchor wait among the latest ones; of those before these, equal ones stay where they are."""
-        packed, equal = _pack(anchor), self._recent.get(key)
+        equal = self._recent.get(key)
         if equal is None:
             self._recent[key] = packed
             self._waiting += 1

@@ -262,7 +262,7 @@ class RuleEngine:
         if self._alone:
             self._brought.append(((position, 0), self.facts.legs[name].add, row))
         else:
-            self._brought.append(((position, 0), self.emit_fact, (name, *row)))
+            self._brought.append(((position, 0), self.emit_fact, (name, row.key, row.fact)))
 
     def _give(self, keys: Sequence[RowKey], count: int) -> None:
         """Give what rows have brought about, in their order."""
