@@ -185,6 +185,8 @@ class KeyRule(NamedTuple):
     end for further findings."""
     decides: Callable[[Fact], bool] | None = None
     """Tells the facts that findings need: a key of which no fact is one is not evaluated, and there may be very many. None: all are."""
+    compares: bool = False
+    """Findings come of several facts, too, of which none decides: only a key with one such fact alone is not evaluated."""
     journeys: Callable[[str, Sequence[Fact]], Iterable[JourneyRow]] | None = None
     """Function of (key, facts) that gives its rows of the kind journey; only called when those are asked for. The key is then not evaluated
     before `limits.JOURNEY_IDLE_NANOSECONDS`."""

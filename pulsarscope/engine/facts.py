@@ -103,10 +103,15 @@ class FactRule(NamedTuple):
     evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
     early: bool = False
     decides: Callable[[Fact], bool] | None = None
+    compares: bool = False
     journeys: Callable[[str, Sequence[Fact]], None] | None = None
     """Takes the facts of a key once they are complete."""
     all_legs: bool = False
     """See `KeyRule.all_legs`."""
+
+    def is_decided(self, facts: PendingFacts) -> bool:
+        """Return True for facts of a key that may bring a finding."""
+        return facts.deciding > 0 or (self.compares and facts.count > 1)
 
 
 class _Pending:
@@ -248,7 +253,8 @@ class Facts:
 
     def is_quiet(self, rule: str) -> bool:
         """Return True when a key of a rule brings nothing unless a fact decides (see `KeyRule.decides`)."""
-        return self._pending[rule].rule.decides is not None and self._pending[rule].rule.journeys is None
+        of_rule = self._pending[rule].rule
+        return of_rule.decides is not None and of_rule.journeys is None and not of_rule.compares
 
     def settle(self, time: int) -> None:
         """Evaluate keys silent for too long: someone watches, and it is this time, nanoseconds since the epoch.
@@ -261,7 +267,7 @@ class Facts:
                 self._conclude(pending, key)
             for key in [key for key in pending.unsettled if abs(time - pending.keys[key].time) >= QUIET_NANOSECONDS]:
                 del pending.unsettled[key]
-                if not pending.keys[key].deciding:
+                if not pending.rule.is_decided(pending.keys[key]):
                     continue
                 facts = pending.keys[key].facts()
                 if reported := self._evaluate(pending, key, facts):
@@ -300,7 +306,7 @@ class Facts:
     def _conclude_first(self, pending: _Pending, count: int, evaluated: KeySet) -> int:
         """Evaluate so many keys, those silent longest, for the last time; return how many there was no room to remember."""
         rule, keys = pending.rule, pending.keys
-        quiet = rule.journeys is None and not rule.early
+        quiet = rule.journeys is None and not rule.early and not rule.compares
         freed, left, unknown = keys.forget(count, PENDING_BYTES, quiet, rule.name, evaluated)
         for key in left:
             self._conclude(pending, key)
@@ -313,7 +319,7 @@ class Facts:
         size = facts.size + len(key)
         self._size -= size
         pending.keys.size -= size
-        if facts.deciding or pending.rule.journeys is not None:
+        if pending.rule.is_decided(facts) or pending.rule.journeys is not None:
             self._evaluate(pending, key, facts.facts(), complete=True)
         if pending.rule.early:
             pending.unsettled.pop(key, None)

@@ -127,10 +127,10 @@ class RuleEngine:
         rule_set = self.rule_sets[dissector]
         evaluate = partial(rule_set.evaluate, rule) if self._reports else _evaluate_nothing
         if rule.journeys is None:
-            return FactRule(name, rule.idle_ns, evaluate, rule.early, rule.decides, all_legs=rule.all_legs)
+            return FactRule(name, rule.idle_ns, evaluate, rule.early, rule.decides, rule.compares, all_legs=rule.all_legs)
         report = partial(self.report, dissector)
         journeys = partial(rule_set.journeys, rule, add=self._add, report=report)
-        return FactRule(name, rule.idle_ns, evaluate, rule.early, rule.decides, journeys, rule.all_legs)
+        return FactRule(name, rule.idle_ns, evaluate, rule.early, rule.decides, rule.compares, journeys, rule.all_legs)
 
     def _add(self, row: FindingRow | JourneyRow) -> None:
         self._rows.append((self.next_key(), row))

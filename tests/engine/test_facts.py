@@ -115,6 +115,28 @@ def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_orde
     assert counts == [2, 3]
 
 
+@pytest.mark.parametrize("mode", ["off", "auto"])
+def test_a_fact_that_decides_nothing_is_evaluated_with_others_of_its_key_alone(mode: str) -> None:
+    judged: list[str] = []
+
+    def rule_of(name: str, *, compares: bool) -> tuple[FactRule, ReportFinding]:
+        def note(key: str, facts: Sequence[Fact], _report: ReportFinding) -> None:
+            judged.append(f"{name} {key} {len(facts)}")
+
+        return FactRule(name, HOUR, note, decides=lambda one: one.what == "refused", compares=compares), lambda *_: None
+
+    with reader(mode):
+        facts = Facts({name: rule_of(name, compares=name == "compares") for name in ("compares", "decides")})
+    for name in ("compares", "decides"):
+        assert facts.is_quiet(name) == (name == "decides")
+        facts.add(name, "one", fact(1, 1, "heard"))
+        facts.add(name, "refused", fact(1, 1))
+        for number in (1, 2):
+            facts.add(name, "two", fact(number, number, "heard"))
+    facts.finish()
+    assert judged == ["compares refused 1", "compares two 2", "decides refused 1"]
+
+
 def bounded(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     """So many keys of one fact have room."""
     monkeypatch.setattr(module, "FACTS_MAX_BYTES", keys * (PendingFacts(pack(fact(0, 0)), 0).size + len("key 10")))

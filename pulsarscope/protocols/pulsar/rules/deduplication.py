@@ -217,4 +217,12 @@ def _stored(session: Fact) -> int:
     return -1 if stored is None else stored
 
 
-KEYS = (KeyRule(SESSIONS, FORGET_NS, _evaluate_sessions, early=True),)
+def _decides(fact: Fact) -> bool:
+    """Return True for a fact that may bring a finding without another one of its producer; most producers come once."""
+    values = fact.values
+    if fact.what == COPY or values["regressions"] or values["dropped_count"] or values["twice"]:
+        return True
+    return values["first"] is not None and _stored(fact) >= values["first"]
+
+
+KEYS = (KeyRule(SESSIONS, FORGET_NS, _evaluate_sessions, early=True, decides=_decides, compares=True),)
