@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
 use crate::kept_messages::{Batch, Message, Single};
@@ -12,6 +12,8 @@ use crate::messages::MessageColumn;
 use crate::timeline::thousands;
 
 const GAP: &str = "  ";
+/// Column of which lines show nothing: that of the broker's metadata.
+const NOT_SHOWN: &str = "index";
 const SECOND: i64 = 1_000_000_000;
 
 /// What the messages of an entry share: file, packet, sub, time, ledger and entry.
@@ -44,10 +46,13 @@ pub fn message_text(
     })
 }
 
-/// Return the batch of which all columns are.
+/// Return the batch of which all columns are that lines show something of.
 fn batch_of(columns: &Bound<'_, PyDict>) -> Option<Arc<Batch>> {
     let mut found: Option<Arc<Batch>> = None;
-    for (_, column) in columns {
+    for (name, column) in columns {
+        if name.cast_into::<PyString>().ok()?.to_str().ok()? == NOT_SHOWN {
+            continue;
+        }
         let column = column.cast_into::<MessageColumn>().ok()?;
         let batch = &column.get().batch;
         match &found {
