@@ -23,7 +23,11 @@ pub struct ArrowColumn {
     valid: Bits,
     count: usize,
     absent: usize,
-    /// Ends of texts, or of lists of these.
+    /// Absent values before the first that is there: of most columns all are, and only these are laid out.
+    leading: usize,
+    /// Rows for which room is made at once.
+    room: usize,
+    /// Start of texts, or of lists of these, and their ends.
     ends: Vec<u8>,
     /// Numbers, or texts one behind the other.
     pub bytes: Vec<u8>,
@@ -31,7 +35,7 @@ pub struct ArrowColumn {
     items: Option<Box<ArrowColumn>>,
 }
 
-/// Number of absent values, the buffers of `pyarrow.Array.from_buffers`, and the same of the items of lists, with their number.
+/// Number of absent values, the buffers of `pyarrow.Array.from_buffers`, none where all values are absent, and the same of the items of lists, with their number.
 pub type Buffers<'py> = (usize, Vec<Option<Bound<'py, PyBytes>>>, Option<(usize, usize, Vec<Option<Bound<'py, PyBytes>>>)>);
 
 /// Bits, the least significant of a byte first.
@@ -52,6 +56,11 @@ impl Bits {
         self.count += 1;
     }
 
+    /// Bits of which none is set, so many of them.
+    fn clear(count: usize) -> Self {
+        Bits { bytes: vec![0; count.div_ceil(8)], count }
+    }
+
     /// Bits that are all set, so many of them.
     fn set(count: usize) -> Self {
         let mut bytes = vec![0xff; count / 8];
@@ -63,8 +72,8 @@ impl Bits {
 }
 
 impl ArrowColumn {
-    /// `name`: of the type, as the column table of Python has it.
-    pub fn new(name: &str) -> PyResult<Self> {
+    /// `name`: of the type, as the column table of Python has it; `room`: rows for which room is made at once.
+    pub fn new(name: &str, room: usize) -> PyResult<Self> {
         let kind = match name {
             "int64" | "time" => Kind::Number,
             "bool" => Kind::Flag,
@@ -72,9 +81,9 @@ impl ArrowColumn {
             "strings" => Kind::Texts,
             _ => return Err(PyValueError::new_err(format!("no column is of type {name}"))),
         };
-        let items = if kind == Kind::Texts { Some(Box::new(ArrowColumn::new("string")?)) } else { None };
+        let items = if kind == Kind::Texts { Some(Box::new(ArrowColumn::new("string", 0)?)) } else { None };
         let (valid, flags) = (Bits::default(), Bits::default());
-        Ok(ArrowColumn { kind, valid, count: 0, absent: 0, ends: Vec::new(), bytes: Vec::new(), flags, items })
+        Ok(ArrowColumn { kind, valid, count: 0, absent: 0, leading: 0, room, ends: Vec::new(), bytes: Vec::new(), flags, items })
     }
 
     #[inline]
@@ -89,16 +98,56 @@ impl ArrowColumn {
         }
     }
 
+    /// Prepare for the next value; return true if it is one more that is absent before all others.
+    #[inline]
+    fn leads(&mut self, there: bool) -> bool {
+        if self.leading < self.count {
+            return false;
+        }
+        if there {
+            self.lay_out();
+            return false;
+        }
+        self.count += 1;
+        self.absent += 1;
+        self.leading += 1;
+        true
+    }
+
+    /// Lay out the values before the first one that is there.
+    #[cold]
+    fn lay_out(&mut self) {
+        let (count, room) = (self.count, self.room.max(self.count + 1));
+        if count > 0 {
+            self.valid = Bits::clear(count);
+        }
+        match self.kind {
+            Kind::Number => {
+                self.bytes.reserve(8 * room);
+                self.bytes.resize(8 * count, 0);
+            }
+            Kind::Flag => self.flags = Bits::clear(count),
+            Kind::Text | Kind::Texts => {
+                self.ends.reserve(4 * (room + 1));
+                self.ends.resize(4 * (count + 1), 0);
+            }
+        }
+    }
+
     #[inline]
     pub fn number(&mut self, value: impl Into<Option<i64>>) {
         let value = value.into();
-        self.bytes.extend_from_slice(&value.unwrap_or_default().to_ne_bytes());
-        self.there(value.is_some());
+        if !self.leads(value.is_some()) {
+            self.bytes.extend_from_slice(&value.unwrap_or_default().to_ne_bytes());
+            self.there(value.is_some());
+        }
     }
 
     pub fn flag(&mut self, value: Option<bool>) {
-        self.flags.push(value.unwrap_or_default());
-        self.there(value.is_some());
+        if !self.leads(value.is_some()) {
+            self.flags.push(value.unwrap_or_default());
+            self.there(value.is_some());
+        }
     }
 
     #[inline]
@@ -110,6 +159,9 @@ impl ArrowColumn {
     /// End a text whose bytes were appended, or one that is absent.
     #[inline]
     pub fn end_text(&mut self, there: bool) -> PyResult<()> {
+        if self.leads(there) {
+            return Ok(());
+        }
         self.there(there);
         self.end(self.bytes.len())
     }
@@ -127,9 +179,11 @@ impl ArrowColumn {
             Kind::Flag => self.flag(None),
             Kind::Text => return self.text(None),
             Kind::Texts => {
-                self.there(false);
-                let items = self.items.as_ref().map_or(0, |items| items.count);
-                return self.end(items);
+                if !self.leads(false) {
+                    self.there(false);
+                    let items = self.items.as_ref().map_or(0, |items| items.count);
+                    return self.end(items);
+                }
             }
         }
         Ok(())
@@ -167,6 +221,7 @@ impl ArrowColumn {
                 }
             }
             Kind::Texts => {
+                self.leads(true);
                 let mut count = 0;
                 if let Some(items) = &mut self.items {
                     for item in value.try_iter()? {
@@ -181,17 +236,19 @@ impl ArrowColumn {
         Ok(())
     }
 
-    /// Return the buffers.
+    /// Return the buffers; none where all values are absent.
     pub fn buffers<'py>(&self, py: Python<'py>) -> Buffers<'py> {
         let items = self.items.as_ref().map(|items| (items.count, items.absent, items.own(py)));
         (self.absent, self.own(py), items)
     }
 
     fn own<'py>(&self, py: Python<'py>) -> Vec<Option<Bound<'py, PyBytes>>> {
+        if self.leading == self.count {
+            return Vec::new();
+        }
         let mut buffers = vec![(self.absent > 0).then(|| PyBytes::new(py, &self.valid.bytes))];
         if matches!(self.kind, Kind::Text | Kind::Texts) {
-            let ends = [0i32.to_ne_bytes().as_slice(), &self.ends].concat();
-            buffers.push(Some(PyBytes::new(py, &ends)));
+            buffers.push(Some(PyBytes::new(py, &self.ends)));
         }
         match self.kind {
             Kind::Texts => {}

@@ -14,6 +14,9 @@ use crate::frames::Entry;
 use crate::message_cells::EntryCells;
 use crate::row_order::{Of, OrderedRows};
 
+/// Rows of a table, at most, for which room is made at once.
+const ROOM_MAX: usize = 4096;
+
 /// What of the frames in columns belongs to a table.
 #[derive(Clone, Copy, PartialEq)]
 enum OfFrames {
@@ -45,10 +48,9 @@ pub struct Table<'py> {
 pub type Given<'py> = (String, Vec<(Bound<'py, PyString>, String)>, Vec<Bound<'py, PyList>>, Bound<'py, PyAny>, Bound<'py, PyType>);
 
 impl<'py> Table<'py> {
-    pub fn new(given: Given<'py>, exchanges: bool) -> PyResult<Self> {
+    pub fn new(given: Given<'py>, exchanges: bool, rows: usize) -> PyResult<Self> {
         let (kind, names, cells, json, entries) = given;
-        let columns = names.iter().map(|(_, kind)| ArrowColumn::new(kind)).collect::<PyResult<Vec<_>>>()?;
-        if cells.len() != columns.len() {
+        if cells.len() != names.len() {
             return Err(PyValueError::new_err("there are not as many columns of cells as names"));
         }
         let of_frames = match kind.as_str() {
@@ -57,6 +59,8 @@ impl<'py> Table<'py> {
             "message" => OfFrames::Messages,
             _ => OfFrames::Nothing,
         };
+        let room = if of_frames == OfFrames::Nothing { 0 } else { rows.min(ROOM_MAX) };
+        let columns = names.iter().map(|(_, kind)| ArrowColumn::new(kind, room)).collect::<PyResult<Vec<_>>>()?;
         Ok(Table { kind, of_frames, names, columns, count: 0, cells, taken: 0, json, entries, types: Vec::new() })
     }
 

@@ -402,7 +402,7 @@ impl OrderedRows {
     /// rows stand behind them, a function that returns the texts of values of JSON, and the type of what stands for the messages of an entry.
     fn table<'py>(&self, py: Python<'py>, given: Given<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
         caught(|| {
-            let mut table = Table::new(given, self.exchanges)?;
+            let mut table = Table::new(given, self.exchanges, self.order.len())?;
             table.append(py, self)?;
             table.finish(py)
         })

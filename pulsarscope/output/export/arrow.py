@@ -120,10 +120,16 @@ class RecordBatches:
 def _from_buffers(
     arrow_type: pa.DataType, count: int, absent: int, buffers: Sequence[bytes | None], items: tuple[int, int, Sequence[bytes | None]] | None
 ) -> pa.Array[Any]:
-    """Return a column of the buffers that the compiled reader has made; `items`: of lists, as (count, absent, buffers)."""
+    """Return a column of the buffers that the compiled reader has made; there are none where all values are absent.
+
+    `items`: those of lists, as (count, absent, buffers).
+    """
     import pyarrow as pa
 
     arrow: Any = pa
+    if not buffers:
+        absent_values: pa.Array[Any] = arrow.nulls(count, arrow_type)
+        return absent_values
     children = None if items is None else [_from_buffers(arrow_type.field(0).type, *items, None)]
     given = [None if data is None else pa.py_buffer(data) for data in buffers]
     made: pa.Array[Any] = arrow.Array.from_buffers(arrow_type, count, given, absent, children=children)

@@ -125,7 +125,17 @@ def test_tables_of_the_compiled_reader_are_those_of_the_reference(make: Callable
         some.append(msgspec.structs.replace(full, findings=[]))
     if hasattr(full, "schema_version"):
         some.append(msgspec.structs.replace(full, schema_version=b"\0\xff", encrypted=False, acknowledged=True, value=[1, None]))
-    for chosen in (some, [full], [empty], some[:8]):
+    for chosen in (
+        some,
+        [full],
+        [empty],
+        some[:8],
+        some[::-1],
+        [*[empty] * 9, *some],
+        [*[empty] * 8, *some[::-1], empty],
+        [empty] * 20,
+        [],
+    ):
         with reader("off"):
             expected = RecordBatches(full.kind).batch(chosen)
         with reader("require"):
