@@ -27,7 +27,7 @@ UNIQUE_COLUMNS = frozenset(
 )
 """Columns whose values, like times, rarely repeat."""
 
-ROW_GROUP_BYTES = 4 << 20
+ROW_GROUP_BYTES = 2 << 20
 """Bytes of Arrow columns at which a row group ends, too: long rows would fill the memory."""
 
 PENDING_BATCHES_MAX = 64
