@@ -70,6 +70,7 @@ class Assembler(ConnectionTable):
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
+        mixed: list[tuple[int, bytes, ConnectionEvents]] = []
         for connection, flows in independent.items():
             if self._take_in_order(connection, flows, file):
                 continue
@@ -77,10 +78,13 @@ class Assembler(ConnectionTable):
                 ordered += [(stream.key, segments) for stream, segments, _ in flows]
             else:
                 ordered += self._take_mixed(connection, [(stream, segments) for stream, segments, _ in flows], file)
-        if ordered or complete or resumed:
-            entries: list[tuple[int, bytes, Segment | CompleteConnection | list[tuple[bytes, Segment]]]] = [
+                if connection.events is not None:
+                    mixed.append((min(segments[0][0] for _, segments, _ in flows), b"", connection.events))
+        if ordered or complete or resumed or mixed:
+            entries: list[tuple[int, bytes, Segment | CompleteConnection | ConnectionEvents | list[tuple[bytes, Segment]]]] = [
                 (candidate.packet, candidate.connection.key, candidate) for candidate in complete
             ]
+            entries += mixed
             entries += [(first, b"", packets) for first, packets in resumed]
             for key, segments in ordered:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
@@ -88,6 +92,8 @@ class Assembler(ConnectionTable):
             for _, key, entry in entries:
                 if isinstance(entry, CompleteConnection):
                     self._take_complete(entry, file)
+                elif isinstance(entry, ConnectionEvents):  # as if its packets, too, had come one by one
+                    self._touched.append(self._touched.pop(self._touched.index(entry)))
                 elif isinstance(entry, list):
                     for of, segment in entry:
                         self._receive(of, segment, file)

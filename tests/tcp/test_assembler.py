@@ -760,6 +760,27 @@ def test_the_compiled_reader_takes_together_what_lies_between_segments_out_of_or
     assert found == found[:1] * len(found)
 
 
+def test_connections_stand_in_the_same_order_where_packets_are_taken_together() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    packets: list[CapturedPacket] = []
+    for port, every in ((1, 2), (2, 100), (3, 1000)):  # many segments again, few, none
+        conversation = Conversation(("10.0.0.1", port), start_ns=SECOND + port, acknowledge=False).handshake()
+        for number in range(200):
+            conversation.client(bytes([number]) * 40)
+        for place, packet in enumerate(conversation.packets):
+            again = place > 20 and place % every == 0
+            packets += [packet, packet._replace(time_ns=packet.time_ns + 1000)] if again else [packet]
+    packets.sort(key=lambda packet: packet.time_ns)
+    found = []
+    for choice in ("off", "require"):
+        with reader(choice):
+            assembler = Assembler()
+            blocks = BlockReader(_Parts(pcap(packets), [24 + 80 * (16 + 54), 1 << 30]))
+            found.append([[event.name for event in assembler.feed(block)] for block in blocks])
+    assert found[0][1] == ["0:3", "0:1", "0:2"]
+    assert found[0] == found[1]
+
+
 class _Parts(io.BytesIO):
     """A stream that gives parts of such sizes, the last one again and again."""
 
