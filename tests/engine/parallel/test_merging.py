@@ -71,7 +71,8 @@ of_lines = st.lists(
 
 
 @pytest.mark.parametrize(
-    "reader", ["off", pytest.param("compiled", marks=pytest.mark.skipif(load_native()[0] is None, reason="not installed"))]
+    "reader",
+    ["off", pytest.param("compiled", marks=pytest.mark.skipif(load_native()[0] is None, reason="pulsarscope-native is not installed"))],
 )
 @pytest.mark.parametrize("packed", [True, False])
 def test_lines_are_put_in_order_as_values_are(reader: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
