@@ -187,4 +187,9 @@ impl Frames {
     fn moments(&self) -> Vec<i64> {
         self.entries.iter().map(Entry::moment).collect()
     }
+
+    /// Return the earliest moment of the frames; 0 if there are none.
+    fn first_moment(&self) -> i64 {
+        self.entries.iter().map(Entry::moment).min().unwrap_or_default()
+    }
 }

@@ -78,11 +78,14 @@ def in_stretches(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
 
 
 def _first_order(step: Step) -> int:
-    """Return an order that is that of the first frame of a step, or before it."""
+    """Return the order of the first frame of a step."""
     order, _, frames = step
     if frames is None:
         return order
-    return 0 if isinstance(frames, ColumnBatch) else min(orders_of(order, frames))
+    if isinstance(frames, ColumnBatch):
+        first: int = frames.settle().first_moment()
+        return min(order >> FILE_SHIFT << FILE_SHIFT | first, order)
+    return min(orders_of(order, frames))
 
 
 def in_order(steps: list[Step], *, together: bool) -> list[Step]:

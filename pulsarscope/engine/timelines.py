@@ -171,7 +171,7 @@ class Timelines:
                 self._frames += count
                 steps.append((last, name, frames))
             if event.ended:
-                if (frames := timeline.close(connection.last_packet)).rows:
+                if len(frames := timeline.close(connection.last_packet)):
                     steps.append((last, name, frames))
                 steps.append((last, name, None))
             if event.finished:

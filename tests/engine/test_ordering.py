@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.engine.ordering import in_order, in_stretches, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import FindingRow, FrameRow
+from pulsarscope.protocols.pulsar.frame.compiled import compiled_reader
 
 
 def batch(*moments: int) -> FrameBatch:
@@ -40,9 +43,14 @@ def test_steps_come_in_stretches_of_which_none_reaches_into_the_next() -> None:
     assert [*in_stretches([], 2)] == []
 
 
-def test_frames_in_columns_may_come_before_anything() -> None:
-    steps: list[Any] = [(at(1, packet), f"{packet}", None) for packet in (1, 2, 3)] + [(at(1, 3), "3", ColumnBatch(None))]
-    assert len([*in_stretches(steps, 1)]) == 1
+def test_frames_in_columns_stand_where_their_first_one_does() -> None:
+    native = pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    columns = ColumnBatch(compiled_reader(native, show_secrets=False).frames())
+    columns.rows, columns.moments = batch(9, 4).rows, [9, 4]
+    steps: list[Any] = [(at(1, packet), f"{packet}", None) for packet in (3, 5)]
+    same = [(at(1, 4), "x", batch(4)), (at(1, 9), "x", columns), (at(1, 4), "x", None)]
+    assert [[name for _, name, _ in stretch] for stretch in in_stretches([*steps, *same], 1)] == [["3"], ["x", "x", "x", "5"]]
+    assert [frames for _, _, frames in next(iter(in_stretches(same, 1)))] == [frames for _, _, frames in same]
 
 
 def test_rows_stand_with_their_frames() -> None:
