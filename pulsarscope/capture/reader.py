@@ -36,10 +36,6 @@ several times as much as one that lies in one. 512 KiB would save a sixth more, 
 READ_LARGE_FACTOR = 3
 """Factor on the sizes of blocks with few frames: two thirds of the work per block are saved, and memory grows by 6 MiB."""
 
-READ_COLUMN_FACTOR = 3
-"""Factor on the packets of blocks whose frames stay in columns, each in a quarter of the memory of a row: a third of the work per block.
-Four times as much of the heap is kept for them: else its pages would go back to the kernel between blocks."""
-
 _MAGIC_BYTES = 4
 
 
@@ -94,7 +90,7 @@ class BlockReader:
         self.few_frames = False
         """The user found few frames in the latest block: the next one may be larger."""
         self.in_columns = False
-        """The user keeps frames in columns: so may the blocks have more of them."""
+        """The user keeps frames in columns: more of the heap is kept, whose pages would go back to the kernel between blocks."""
         self.looks_like = ""
         """Apparent type of an input that is no capture; "" when it began like one."""
         self._iterator: Generator[Block, None, None] = self._blocks()
@@ -156,8 +152,7 @@ class BlockReader:
                         flows = len(block.flows)  # who takes the block may leave out some
                         yield block
                         if self._adapts:
-                            of_columns = READ_COLUMN_FACTOR if self.in_columns else 1
-                            packets = max(READ_BLOCK_PACKETS * of_columns, flows * READ_BLOCK_FLOW_PACKETS)
+                            packets = max(READ_BLOCK_PACKETS, flows * READ_BLOCK_FLOW_PACKETS)
                             factor = READ_LARGE_FACTOR if self.few_frames else 1
                             target = len(chunk) * packets // block.packets * factor
                             are_short = len(block.control) > max(SHORT_FLOWS, flows // 2)

@@ -161,10 +161,8 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
         columns=_takes_columns(request, kinds, row_filter),
-        frames_alone=(frames_alone := _takes_frames_alone(request, kinds, row_filter)),
-        together=(together := _takes_together(request, kinds, row_filter)),
-        large_blocks=request.format is not None
-        and ((frames_alone and request.subject is None) or (together and kinds == (MessageRow.kind,) and request.fail_on == NEVER)),
+        frames_alone=_takes_frames_alone(request, kinds, row_filter),
+        together=_takes_together(request, kinds, row_filter),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
         anchors=request.once,

@@ -111,7 +111,7 @@ def parts(
             yield engine.feed(block, blocks.take_secrets())
             if reader is not None:
                 reader.few_frames = engine.has_few_frames(block.packets)
-                reader.in_columns = engine.in_columns and options.large_blocks
+                reader.in_columns = engine.in_columns
             if options.live:
                 yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised

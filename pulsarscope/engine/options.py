@@ -46,8 +46,6 @@ class Options(msgspec.Struct, frozen=True):
     frames_alone: bool = False
     """With `columns`: frames are wanted, and nothing among them but what text says of findings. Then short connections are read without
     Python (`engine.short_connections`), and those have no rows of the kind connection."""
-    large_blocks: bool = False
-    """Where blocks end shows in no row: they are larger where frames, or the messages in them, stay in columns."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False

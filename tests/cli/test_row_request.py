@@ -135,25 +135,6 @@ def test_frames_stay_in_columns_where_nobody_looks_into_rows(values: dict[str, o
         assert run_options(asked, kinds_of(asked), None).columns == in_columns
 
 
-@pytest.mark.parametrize(
-    ("values", "large"),
-    [
-        ({"format": "ndjson"}, True),
-        ({"format": "ndjson", "records": "message"}, True),
-        ({"format": "ndjson", "records": "message", "columns": "topic"}, False),
-        ({"format": "ndjson", "records": "message,finding"}, False),
-        ({"format": "ndjson", "records": "frame,finding"}, False),
-        ({"format": "ndjson", "records": "message", "fail_on": "note"}, False),
-        ({"records": "message"}, False),
-        ({}, False),
-    ],
-)
-def test_blocks_are_larger_where_their_ends_show_in_no_row(values: dict[str, object], large: bool) -> None:
-    asked = CommandRequest(files=("capture.pcap",), quiet=True, reading=ReadOptions(), **values)  # type: ignore[arg-type]
-    with reader("require"):
-        assert run_options(asked, kinds_of(asked), None).large_blocks == large
-
-
-def test_messages_of_large_blocks_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_messages_are_those_of_the_reference(tmp_path: Path) -> None:
     path = str(published(tmp_path))
     assert output("require", "messages", path, "-f", "ndjson") == output("off", "messages", path, "-f", "ndjson")
