@@ -81,6 +81,28 @@ def test_other_ways_to_tell_an_address(command: str, again: int, tmp_path: Path)
     assert evidence["worked_before"] == (command == "after it worked") == ("after it had worked" in text)
 
 
+@pytest.mark.parametrize("how", ["refused", "unanswered", "reset", "closed"])
+@pytest.mark.parametrize(("every", "failing"), [(2, 1), (10, 1), (3, 2)])
+@pytest.mark.parametrize("url", ["pulsar://10.0.0.2:6650", URL])
+def test_attempts_that_fail_among_others_that_work(how: str, every: int, failing: int, url: str, tmp_path: Path) -> None:
+    """The address is right: brokers refuse some when they are busy. Only the failures behind the last success may show otherwise."""
+    server = ("10.0.0.2", 6650) if "10.0.0.2" in url else TOLD
+    talks = [told(url)]
+    for number in range(1, 31):
+        start = number * 5 * SECOND
+        if number % every < failing:
+            talks.append(attempt(server, start, how, port=44000 + number))
+        else:
+            talks.append(working(server, start, 42000 + number).close())
+    rows = findings_of(tmp_path, *talks)
+    assert with_code(rows, "broker-unreachable") == []
+    assert with_code(rows, "broker-outage")
+    later = attempts(how, 3, 5 * SECOND, server, start=160 * SECOND)
+    last = working(("10.0.0.7", 6650), 200 * SECOND, 43000)
+    evidence = only(findings_of(tmp_path, *talks, *later, last), "broker-unreachable")[1]
+    assert evidence["count"] == 3 + (30 % every < failing)
+
+
 @pytest.mark.parametrize(("how", "times"), [*product(("refused", "reset", "closed"), (1, 2, 5))])
 @pytest.mark.parametrize("beside", [0, 1500])
 def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, beside: int, tmp_path: Path) -> None:

@@ -152,17 +152,18 @@ def _failure(fact: Fact) -> str | None:
     return "closed at once" if values["closed"] == "fin" else "reset" if values["client_bytes"] else "refused"
 
 
-def _reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> bool:
-    """Return True when a connection to this server, or to another address of the same answers, lived after the last failure."""
+def _since_reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> list[Fact]:
+    """Return the failures since the last connection to this server, or to another address of the same answers, that worked."""
     addresses = {address for fact in advertised for address in fact.values["addresses"]}
     asked = {fact.values["asked"] for fact in advertised}
+    until = 0
     for fact in spoken:
         reached = fact.values["server"]
         # The broker that told the address is asked again and again: it stands for a name only when it was tried instead.
         other = reached == server or reached not in asked or (fact.values.get("used", True) and fact.where.time > failures[0].where.time)
-        if other and fact.values["end"] > failures[-1].where.time and any(may_be(address, reached) for address in addresses):
-            return True
-    return False
+        if other and any(may_be(address, reached) for address in addresses):
+            until = max(until, fact.values["end"])
+    return [fact for fact in failures if fact.where.time >= until]
 
 
 def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -192,7 +193,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
-        if not led or _reached(named, server, spoken, led):
+        if not (led and (led := _since_reached(named, server, spoken, led))):
             continue
         if _is_certain(led, before, connections, thresholds):
             _report_unreachable("broker-unreachable", client, server, before, led, spoken, report)
