@@ -360,12 +360,12 @@ class ClosingRule(ConnectionRule):
         self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
-        start, end = row.start, row.end
-        refusal, reason = self._refusal, None
+        # A client to which all was answered, and that has nothing open, may just close with a RST.
+        start, end, refusal, reason = row.start, row.end, self._refusal, None
         if end - start < self._context.thresholds.ns("reconnect-loop-lifetime-seconds") and row.closed != "open":
             if refusal is not None and refusal.error is not None and not self._successful:
                 reason = refusal.error
-            elif row.closed == "rst" or row.closed_by == SERVER:
+            elif row.closed_by == SERVER or (row.closed == "rst" and (self._unanswered or self._open or self._last_of_server is None)):
                 how = (self._context.closing or (row.closed, 0))[0]
                 reason = f"{'reset' if how == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
         attempt: dict[str, Any] = {

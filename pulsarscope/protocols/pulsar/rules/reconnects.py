@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration
 CODES = table(
     SESSION.warning(
         "reconnect-loop",
-        "A client connects again and again, and fails each time.",
+        "A client connects again and again, and fails each time, or more often than not.",
         "Look at what ends each connection. If CONNECT is the only command: a client without TLS on a TLS port, or without a token.",
         ("connection-closed-by-broker", "connection-reset", "churn-undecided"),
     ),
@@ -27,7 +27,7 @@ THRESHOLDS = (
         "reconnect-loop-failures",
         5,
         "connections",
-        "Connections that fail in a row; the restart of a broker costs a client one or two.",
+        "Connections that fail soon after each other, more than work meanwhile; the restart of a broker costs a client one or two.",
         ("reconnect-loop",),
         1,
     ),
@@ -54,28 +54,30 @@ def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding,
     judge_idle(client, server, facts, report, thresholds)
     least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
-    successes = 0
+    successes: list[Fact] = []
     for fact in sorted(facts, key=lambda fact: fact.values["start"]):
         if failures and fact.values["start"] - failures[-1].where.time > pause_ns:
             if len(failures) >= least:
                 _report_loop(client, server, failures, successes, report)
-            failures, successes = [], 0
+            failures, successes = [], []
         if fact.values["reason"] is not None and fact.where.connection not in made:  # else it was of use, however it ended
             failures.append(fact)
         elif failures:
-            successes += 1
+            successes.append(fact)
     if len(failures) >= least:
         _report_loop(client, server, failures, successes, report)
 
 
-def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: int, report: ReportFinding) -> None:
-    if successes >= len(failures):
+def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: Sequence[Fact], report: ReportFinding) -> None:
+    if len(successes) >= len(failures):
         return
     first, last = failures[0], failures[-1]
+    worked = sum(fact.values["start"] < last.values["start"] for fact in successes)
+    failed = f"{len(failures):,} times" if worked else "each time"
     reasons = Counter(fact.values["reason"] for fact in failures)
     reasons_text = ", ".join(f"{reason} ({times:,})" for reason, times in reasons.most_common())
     span = last.where.time - first.values["start"]
-    text = f"{client} connected to {server} {len(failures):,} times in {duration(span)} and failed each time: {reasons_text}."
+    text = f"{client} connected to {server} {len(failures) + worked:,} times in {duration(span)} and failed {failed}: {reasons_text}."
     evidence = {
         "frames": frame_names(fact.values["frame"] for fact in failures),
         "connections": [fact.where.connection for fact in failures[:DIAGNOSIS_NAMES_MAX]],

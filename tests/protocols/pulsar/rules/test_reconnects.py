@@ -22,6 +22,10 @@ def worked(talk: Conversation) -> Conversation:
     return talk.client(producer()).server(created()).close()
 
 
+def told(talk: Conversation) -> Conversation:
+    return talk.client(lookup()).server(lookup_response("Connect", "pulsar://10.0.0.2:6650"))
+
+
 def several(number: int, what: Callable[[Conversation], Conversation], every: int = SECOND) -> list[Conversation]:
     return [what(connected(40000 + index, start=index * every)) for index in range(number)]
 
@@ -47,6 +51,8 @@ def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
     [
         ("ServiceNotReady", refused),
         ("reset by the client", lambda talk: talk.client(producer()).server(created()).reset("client")),
+        ("reset by the client", lambda talk: talk.client(lookup()).reset("client")),
+        ("reset by the broker", lambda talk: told(talk).reset("server")),
         ("closed by the broker", lambda talk: talk.close("server")),
         # A Java client that gets what it cannot decompress drops its connection, subscribes again, and gets it again.
         ("reset by the client", lambda talk: talk.client(subscribe()).server(success(2), message()).reset("client")),
@@ -60,6 +66,8 @@ def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_
     "talk",
     [
         pytest.param(several(50, worked), id="they work"),
+        pytest.param(several(50, lambda talk: told(talk).reset("client")), id="they got what they asked for, and close with a RST"),
+        pytest.param(several(50, lambda talk: told(talk).close("client").reset("client")), id="the same behind a FIN"),
         pytest.param(several(4, refused), id="too few"),
         pytest.param(several(8, refused, every=120 * SECOND), id="too rarely"),
         pytest.param(
@@ -70,6 +78,16 @@ def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_
 )
 def test_no_loop(talk: list[Conversation], tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, *talk), "reconnect-loop") == []
+
+
+@pytest.mark.parametrize("between", [0, 1, 3, 5])
+def test_connections_that_worked_meanwhile_are_counted_too(between: int, tmp_path: Path) -> None:
+    talks = several(6, refused, every=2 * SECOND)
+    talks += [worked(connected(41000 + number, start=(2 * number + 1) * SECOND)) for number in range(between)]
+    talks += [worked(connected(42000, start=20 * SECOND))] if between < 5 else []  # behind the last failure
+    text = only(findings_of(tmp_path, *talks), "reconnect-loop")[0]
+    failed = "6 times" if between else "each time"
+    assert f" {6 + between} times in 10.0 s and failed {failed}: ServiceNotReady (6)" in text
 
 
 def test_one_refusal_within_much_success_is_no_failure(tmp_path: Path) -> None:
