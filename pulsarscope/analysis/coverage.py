@@ -143,19 +143,21 @@ class Coverage:
             parts.append(Unjudged("incomplete", lost))
         if payloads := counts["encrypted-payload"]:
             parts.append(Unjudged("encrypted-payloads", {"findings": payloads}))
-        if counts["refused"] or counts["unanswered"]:
-            never_opened = {"refused": counts["refused"], "unanswered": counts["unanswered"], "servers": [*unopened]}
-            parts.append(Unjudged(NEVER_OPENED, never_opened))
+        never_opened = {how: counts[how] for how in ("refused", "reset", "unanswered")}
+        if any(never_opened.values()):
+            parts.append(Unjudged(NEVER_OPENED, {**never_opened, "servers": [*unopened]}))
         for code in ("unknown-protocol", STILL_OPEN):
             parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
         return parts
 
     def _failure_at_start(self, row: ConnectionRow) -> str:
-        """Return how a connection failed before the server said anything: refused (or reset, or closed at once), or unanswered; else ""."""
+        """Return how a connection failed before the server said anything: refused (or closed at once), reset, or unanswered; else ""."""
         if row.opened != "syn" or row.server_bytes:
             return ""
         if row.closed_by == SERVER:
-            return "refused" if row.closed == "rst" or not row.client_bytes else ""
+            if row.client_bytes:
+                return "reset" if row.closed == "rst" else ""
+            return "refused"
         silent = row.closed == "open" and not row.client_bytes
         waits = row.packets == 1 or row.end - row.start >= self._thresholds.ns("never-opened-seconds")
         return "unanswered" if silent and waits else ""

@@ -28,7 +28,7 @@ FAILED: dict[str, Any] = {
 
 
 SERVER = "10.0.0.2:6650"
-UNANSWERED = {"refused": 0, "unanswered": 1, "servers": [SERVER]}
+UNANSWERED = {"refused": 0, "reset": 0, "unanswered": 1, "servers": [SERVER]}
 
 
 def covered(*connections: dict[str, Any], ports: tuple[int, ...] = (), findings: tuple[str, ...] = ()) -> Coverage:
@@ -52,18 +52,18 @@ def covered(*connections: dict[str, Any], ports: tuple[int, ...] = (), findings:
         ({"dissector": None}, "unknown-protocol", {"connections": 1}),
         ({"dissector": None, "tls": "TLSv1.3 content=http"}, "unknown-protocol", {"connections": 1}),
         ({"closed": "open", "closed_by": None}, "still-open", {"connections": 1}),
-        (FAILED, "never-opened", {"refused": 1, "unanswered": 0, "servers": [SERVER]}),
-        (FAILED | {"client_bytes": 30}, "never-opened", {"refused": 1, "unanswered": 0, "servers": [SERVER]}),
-        (FAILED | {"closed": "fin"}, "never-opened", {"refused": 1, "unanswered": 0, "servers": [SERVER]}),
+        (FAILED, "never-opened", {"refused": 1, "reset": 0, "unanswered": 0, "servers": [SERVER]}),
+        (FAILED | {"client_bytes": 30}, "never-opened", {"refused": 0, "reset": 1, "unanswered": 0, "servers": [SERVER]}),
+        (FAILED | {"closed": "fin"}, "never-opened", {"refused": 1, "reset": 0, "unanswered": 0, "servers": [SERVER]}),
         (
             FAILED | {"closed": "open", "closed_by": None, "packets": 1},
             "never-opened",
-            {"refused": 0, "unanswered": 1, "servers": [SERVER]},
+            {"refused": 0, "reset": 0, "unanswered": 1, "servers": [SERVER]},
         ),
         (
             FAILED | {"closed": "open", "closed_by": None, "end": rows.START + SECOND},
             "never-opened",
-            {"refused": 0, "unanswered": 1, "servers": [SERVER]},
+            {"refused": 0, "reset": 0, "unanswered": 1, "servers": [SERVER]},
         ),
     ],
 )
@@ -158,7 +158,9 @@ def test_what_is_kept_of_a_flood_is_bounded() -> None:
     for number in range(DIAGNOSIS_NAMES_MAX + 50):
         coverage.add(rows.connection(**FAILED | {"client": f"c{number}:1"}))
     assert len(coverage.refused) == DIAGNOSIS_NAMES_MAX
-    assert coverage.not_judged() == [("never-opened", {"refused": DIAGNOSIS_NAMES_MAX + 50, "unanswered": 0, "servers": [SERVER]})]
+    assert coverage.not_judged() == [
+        ("never-opened", {"refused": DIAGNOSIS_NAMES_MAX + 50, "reset": 0, "unanswered": 0, "servers": [SERVER]})
+    ]
 
 
 def test_what_a_finding_explains_is_not_said_again() -> None:
@@ -167,4 +169,4 @@ def test_what_a_finding_explains_is_not_said_again() -> None:
     assert coverage.not_judged({"never-opened": {"0:8", "0:9"}, "encrypted": {"0:5"}}) == []
     (encrypted, unopened) = coverage.not_judged({"never-opened": {"0:8", "0:5"}, "encrypted": {"0:8"}})
     assert encrypted == ("encrypted", {"connections": 1})
-    assert unopened == ("never-opened", {"refused": 1, "unanswered": 0, "servers": ["10.0.0.3:6650"]})
+    assert unopened == ("never-opened", {"refused": 1, "reset": 0, "unanswered": 0, "servers": ["10.0.0.3:6650"]})

@@ -89,9 +89,10 @@ def _too_short(counts: Mapping[str, Any]) -> str:
 
 
 def _never_opened(counts: Mapping[str, Any]) -> str:
-    how = [f"{counts[name]:,} {name}" for name in ("refused", "unanswered") if counts[name]]
-    total = plural(counts["refused"] + counts["unanswered"], "connection")
-    return f"{total} to {_named(counts['servers'])} never opened ({', '.join(how)})"
+    how = [f"{counts[name]:,} {name}" for name in ("refused", "reset", "unanswered") if counts[name]]
+    total = plural(counts["refused"] + counts["reset"] + counts["unanswered"], "connection")
+    failed = "failed before the server said anything" if counts["reset"] else "never opened"
+    return f"{total} to {_named(counts['servers'])} {failed} ({', '.join(how)})"
 
 
 _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
