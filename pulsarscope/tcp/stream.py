@@ -18,6 +18,7 @@ from pulsarscope.model.limits import (
     SEQUENCE_JUMP_MAX_BYTES,
     STREAM_FINDINGS_MAX,
 )
+from pulsarscope.model.text import plural
 from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
 from pulsarscope.tcp.delivered import DeliveredBytes, recent_data
 from pulsarscope.tcp.intervals import Intervals
@@ -438,7 +439,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 self.log.append((where[1], finding(code, text, {"direction": self.index, "count": count, "bytes": size}, where)))
         if self.snaplen_gaps:
             size, count = self.snaplen_bytes, self.snaplen_gaps
-            text = f"{size:,} bytes of the stream from {self.source} were cut off by the snap length, in {count:,} places."
+            text = f"{size:,} bytes of the stream from {self.source} were cut off by the snap length, in {plural(count, 'place')}."
             evidence = {"direction": self.index, "count": count, "bytes": size, "reason": SNAPLEN}
             self.log.append((where[1], finding("stream-gap", text, evidence, where)))
         state = self.window

@@ -159,7 +159,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_delivered(consumer)
         if ending and consumer.lowest_at is not None and not self.context.lost:
             excess = plural(-consumer.lowest, "message")
-            text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted} granted in all)."
+            text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted:,} granted in all)."
             evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
             self.context.report("permits-negative", consumer.lowest_at, text, evidence)
 
