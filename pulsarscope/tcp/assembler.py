@@ -84,7 +84,10 @@ class Assembler(ConnectionTable):
             entries: list[tuple[int, bytes, Segment | CompleteConnection | ConnectionEvents | list[tuple[bytes, Segment]]]] = [
                 (candidate.packet, candidate.connection.key, candidate) for candidate in complete
             ]
-            entries += mixed
+            if mixed:
+                later = {id(events) for _, _, events in mixed}
+                self._touched = [events for events in self._touched if id(events) not in later]
+                entries += mixed
             entries += [(first, b"", packets) for first, packets in resumed]
             for key, segments in ordered:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
@@ -93,7 +96,7 @@ class Assembler(ConnectionTable):
                 if isinstance(entry, CompleteConnection):
                     self._take_complete(entry, file)
                 elif isinstance(entry, ConnectionEvents):  # as if its packets, too, had come one by one
-                    self._touched.append(self._touched.pop(self._touched.index(entry)))
+                    self._touched.append(entry)
                 elif isinstance(entry, list):
                     for of, segment in entry:
                         self._receive(of, segment, file)
