@@ -47,6 +47,11 @@ class ColumnBatch(FrameBatch):
         moments: list[int] = self.settle().moments()
         return moments
 
+    def first_moment(self) -> int:
+        """See `FrameBatch`."""
+        first: int = self.settle().first_moment()
+        return first
+
     def part(self, start: int, stop: int) -> ColumnBatch:
         """See `FrameBatch`; a part has the columns of all frames, and places of its own."""
         batch = ColumnBatch(self.settle())

@@ -114,6 +114,10 @@ class FrameBatch:
         """Return the moments of all frames, wherever they are kept."""
         return self.moments
 
+    def first_moment(self) -> int:
+        """Return the earliest moment of the frames, of which there are some."""
+        return min(self.moments)
+
     def part(self, start: int, stop: int) -> FrameBatch:
         """Return the frames at these positions."""
         if not start and stop >= len(self.rows):

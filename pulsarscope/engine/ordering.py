@@ -7,7 +7,6 @@ from itertools import count, repeat
 from operator import itemgetter
 from typing import Any
 
-from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import RawFrame, Row
@@ -82,10 +81,7 @@ def _first_order(step: Step) -> int:
     order, _, frames = step
     if frames is None:
         return order
-    if isinstance(frames, ColumnBatch):
-        first: int = frames.settle().first_moment()
-        return min(order >> FILE_SHIFT << FILE_SHIFT | first, order)
-    return min(orders_of(order, frames))
+    return min(order >> FILE_SHIFT << FILE_SHIFT | frames.first_moment(), order)
 
 
 def in_order(steps: list[Step], *, together: bool) -> list[Step]:

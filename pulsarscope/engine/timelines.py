@@ -225,7 +225,7 @@ class Timelines:
             frames, rows = timeline.let_go()
             connection = timeline.connection
             index_of.setdefault(name, _BEHIND)
-            if frames.rows:
+            if len(frames):
                 steps.append((connection.last_at, name, frames))
             text = (
                 f"{total:,} bytes were waiting on all connections for what might follow: "
