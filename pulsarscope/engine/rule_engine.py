@@ -18,7 +18,6 @@ from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, m
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
@@ -117,7 +116,6 @@ class RuleEngine:
         }
         self.facts = Facts(keys, [rule_set.legs for rule_set in self.rule_sets.values() if rule_set.describe_legs is not None])
         """Facts of rules across connections."""
-        self._decides = {name: rule.decides for name, (rule, _) in keys.items()}
         self._alone = emit_fact is None and collect is None
         self._takes_packed = emit_fact is None
         self._collect: Callable[[Any], object] = collect or self.facts.add_each
@@ -155,9 +153,8 @@ class RuleEngine:
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among what the rows at hand bring about."""
-        if self._takes_packed:  # as `Facts.packed`, without the call
-            decides = self._decides[name]
-            self._brought.append((order, None, (name, key, pack(fact), fact.where.time, decides is None or bool(decides(fact)), NO_KEY)))
+        if self._takes_packed:
+            self._brought.append((order, None, self.facts.packed(name, key, fact)))
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
