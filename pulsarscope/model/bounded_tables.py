@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -21,6 +22,24 @@ class _Nothing(dict[Any, Any]):
 
 NOTHING: dict[Any, Any] = _Nothing()
 """Table of those who have nothing to remember yet, so that very many of them take little memory; `table or {}` is one to fill."""
+
+
+class OldestFirst(dict[Key, Value]):
+    """A table of which the oldest entries go one by one. An `OrderedDict` takes 50 bytes more for each entry."""
+
+    def __init__(self) -> None:
+        self._order: deque[Key] = deque()
+
+    def add(self, key: Key, value: Value) -> Value:
+        """Insert and return the value of a key that is not there."""
+        self[key] = value
+        self._order.append(key)
+        return value
+
+    def pop_oldest(self) -> tuple[Key, Value]:
+        """Remove and return the oldest entry. Raises IndexError if there is none."""
+        key = self._order.popleft()
+        return key, self.pop(key)
 
 
 def drop_oldest(table: dict[Key, Value], limit: int) -> list[tuple[Key, Value]]:

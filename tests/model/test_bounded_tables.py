@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
+from pulsarscope.model.bounded_tables import NOTHING, OldestFirst, drop_oldest, remember
 
 
 def test_the_oldest_value_makes_room() -> None:
@@ -26,3 +26,14 @@ def test_the_empty_table_stays_empty_and_is_one_in_every_process() -> None:
         NOTHING["key"] = 1
     assert (len(NOTHING), NOTHING.get("key"), NOTHING or {}) == (0, None, {})
     assert pickle.loads(pickle.dumps(NOTHING)) is NOTHING  # noqa: S301 - its own bytes
+
+
+def test_the_oldest_entries_of_a_table_go_one_by_one_also_after_it_was_sent_elsewhere() -> None:
+    table: OldestFirst[str, int] = OldestFirst()
+    assert [table.add(name, number) for number, name in enumerate("bac")] == [0, 1, 2]
+    assert table.pop_oldest() == ("b", 0)
+    table = pickle.loads(pickle.dumps(table))  # noqa: S301 - its own bytes
+    table.add("b", 3)
+    assert [table.pop_oldest() for _ in range(3)] == [("a", 1), ("c", 2), ("b", 3)]
+    with pytest.raises(IndexError):
+        table.pop_oldest()

@@ -7,7 +7,7 @@ up to its time from publish to receipt.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from heapq import heappush, heappushpop
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.dissect.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
-from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.bounded_tables import OldestFirst, remember
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
@@ -108,9 +108,7 @@ class LegsFold(BoundedFold):
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
         self._read_receipts = receipts
-        self._entries: dict[tuple[int, int], _Entry] = {}
-        self._oldest: deque[tuple[int, int]] = deque()
-        """Their places, in order: with an `OrderedDict`, each would take 50 bytes more."""
+        self._entries: OldestFirst[tuple[int, int], _Entry] = OldestFirst()
         self._topics: dict[str | None, _Topic] = {}
         self._quorums: dict[int, int] = {}
         """Least number of answers before a receipt, by ledger: its ack quorum."""
@@ -134,9 +132,8 @@ class LegsFold(BoundedFold):
         entry = self._entries.get(place)
         if entry is None:
             if len(self._entries) >= TABLE_ENTRIES_MAX:
-                self._count_oldest()
-            entry = self._entries[place] = _Entry()
-            self._oldest.append(place)
+                self._count(*self._entries.pop_oldest())
+            entry = self._entries.add(place, _Entry())
         return entry
 
     def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
@@ -150,10 +147,6 @@ class LegsFold(BoundedFold):
         answers = sum(answered <= row.time for _, answered, _ in entry.writes)
         if answers:
             remember(self._quorums, place[0], min(answers, self._quorums.get(place[0], answers)), LEDGERS_MAX)
-
-    def _count_oldest(self) -> None:
-        place = self._oldest.popleft()
-        self._count(place, self._entries.pop(place))
 
     def _count(self, place: tuple[int, int], entry: _Entry) -> None:
         receipt = entry.receipt
@@ -195,7 +188,7 @@ class LegsFold(BoundedFold):
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each topic, and behind it for each of its bookies; the slowest topics first."""
         while self._entries:
-            self._count_oldest()
+            self._count(*self._entries.pop_oldest())
         records = []
         for name, topic in sorted(self._topics.items(), key=lambda item: -(item[1].times[_ALL].percentile(99) or 0)):
             numbers = {"entries": topic.receipts, "joined": topic.joined, "hidden": topic.hidden, "slowest_of_joined": None}

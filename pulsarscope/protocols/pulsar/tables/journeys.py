@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappush, heapreplace, nsmallest
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.dissect.capabilities import BoundedFold, Lane, ReportColumn, ReportTable, Step
+from pulsarscope.model.bounded_tables import OldestFirst
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
 from pulsarscope.model.records import FrameRow
@@ -85,9 +85,7 @@ class Journeys(BoundedFold):
     """Fold over SEND_RECEIPT, MESSAGE and ACK. Times are those of the capture, so that no two clocks are compared."""
 
     def __init__(self) -> None:
-        self._entries: dict[_Name, _Entry] = {}
-        self._oldest: deque[_Name] = deque()
-        """Their names, in order: with an `OrderedDict`, each would take 50 bytes more."""
+        self._entries: OldestFirst[_Name, _Entry] = OldestFirst()
         self._waiting: dict[_Journey, Waiting[int]] = {}
         """Times of the first deliveries of entries that are not acknowledged."""
         self._latencies: dict[_Journey, dict[str, Latencies]] = {}
@@ -115,10 +113,8 @@ class Journeys(BoundedFold):
         entry = self._entries.get(name)
         if entry is None:
             if len(self._entries) >= TABLE_ENTRIES_MAX:
-                oldest = self._oldest.popleft()
-                self._forget(oldest, self._entries.pop(oldest))
-            entry = self._entries[name] = _Entry()
-            self._oldest.append(name)
+                self._forget(*self._entries.pop_oldest())
+            entry = self._entries.add(name, _Entry())
         return entry
 
     def _forget(self, name: _Name, entry: _Entry) -> None:
