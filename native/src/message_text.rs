@@ -9,12 +9,11 @@ use pyo3::types::{PyDict, PyString};
 use crate::caught;
 use crate::kept_messages::{Batch, Message, Single};
 use crate::messages::MessageColumn;
-use crate::timeline::thousands;
+use crate::timeline::{push_place, thousands};
 
 const GAP: &str = "  ";
 /// Column of which lines show nothing: that of the broker's metadata.
 const NOT_SHOWN: &str = "index";
-const SECOND: i64 = 1_000_000_000;
 
 /// What the messages of an entry share: file, packet, sub, time, ledger and entry.
 type Shared = (i64, i64, i64, i64, Option<i64>, Option<i64>);
@@ -84,15 +83,14 @@ impl Lines<'_> {
         if elapsed < 0 {
             return None;
         }
-        let name = if self.several { format!("{file}:{packet}.{sub}") } else { format!("{packet}.{sub}") };
-        let shown = format!("{}.{:06}", elapsed / SECOND, elapsed % SECOND / 1000);
-        self.widths = (self.widths.0.max(shown.len()), self.widths.1.max(name.len()));
-        let ((time_width, name_width), (before, middle, unnamed, behind)) = (self.widths, &self.marks);
+        let (before, middle, unnamed, behind) = &self.marks;
         let text = &mut self.text;
         if !text.is_empty() {
             text.push('\n');
         }
-        write!(text, "{before}{name:>name_width$} {shown:>time_width$}{middle}").ok()?;
+        text.push_str(before);
+        push_place(self.several.then_some(file), packet, sub, elapsed, &mut self.widths, text);
+        text.push_str(middle);
         match (ledger, entry) {
             (Some(ledger), Some(entry)) if self.batch.singles.is_empty() => write!(text, "{ledger}:{entry}:{index}").ok()?,
             (Some(ledger), Some(entry)) => write!(text, "{ledger}:{entry}").ok()?,

@@ -1,7 +1,7 @@
 //! Lines of the timeline, as `output/render/timeline.py` writes them to a file: those without escapes or warnings.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -41,6 +41,26 @@ pub struct Look<'py> {
     pub introduce: Option<Bound<'py, PyAny>>,
 }
 
+/// Append the name of a frame, with its file if there are several, and the time in nanoseconds since the first packet, in columns that they
+/// may widen. `widths`: of times and of names.
+pub fn push_place(
+    file: Option<impl Display>,
+    packet: impl Display,
+    sub: impl Display,
+    elapsed: i64,
+    widths: &mut (usize, usize),
+    text: &mut String,
+) {
+    let name = match file {
+        Some(file) => format!("{file}:{packet}.{sub}"),
+        None => format!("{packet}.{sub}"),
+    };
+    let shown = format!("{}.{:06}", elapsed / SECOND, elapsed % SECOND / 1000);
+    *widths = (widths.0.max(shown.len()), widths.1.max(name.len()));
+    let (time_width, name_width) = *widths;
+    let _ = write!(text, "{name:>name_width$} {shown:>time_width$}");
+}
+
 /// Lines of the frames of some batches.
 pub struct Lines<'a, 'py> {
     py: Python<'py>,
@@ -75,16 +95,12 @@ impl<'a, 'py> Lines<'a, 'py> {
         self.begin_line();
         let look = &mut *self.look;
         let [dim, slow, reset, answers, micro, good] = &look.marks;
-        let name = if look.several {
-            format!("{}:{}.{}", frames.file(frame), frame.packet, frame.sub())
-        } else {
-            format!("{}.{}", frame.packet, frame.sub())
-        };
-        look.name_width = look.name_width.max(name.len());
-        let shown = format!("{}.{:06}", elapsed / SECOND, elapsed % SECOND / 1000);
-        look.time_width = look.time_width.max(shown.len());
-        let (name_width, time_width) = (look.name_width, look.time_width);
-        let written = write!(self.text, "{dim}{name:>name_width$} {shown:>time_width$}{reset} {arrow} {command} {summary}");
+        let mut widths = (look.time_width, look.name_width);
+        let file = look.several.then(|| frames.file(frame));
+        self.text.push_str(dim);
+        push_place(file, frame.packet, frame.sub(), elapsed, &mut widths, &mut self.text);
+        (look.time_width, look.name_width) = widths;
+        let written = write!(self.text, "{reset} {arrow} {command} {summary}");
         if let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) {
             self.text.push_str(if latency < look.slow { dim } else { slow });
             let _ = write!(self.text, "{GAP}{answers} ");
