@@ -10,6 +10,7 @@ from typing import Any
 
 from pulsarscope.dissect import Dissector, Session, SessionContext
 from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.dissect.registry import share_stored_readers
 from pulsarscope.engine.local import ALL_RECORDS, Options, run
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -57,9 +58,10 @@ def check_texts(dissector: Dissector, row: Any) -> None:
 
 
 def _installed(dissector: Dissector, sessions: list[Session]) -> Dissector:
-    """Return the dissector as one of another package, which keeps the sessions that it makes."""
+    """Return the dissector as the only one of a run and as one of another package, which keeps the sessions that it makes."""
     tested = copy(dissector)
     tested.package = INSTALLED
+    share_stored_readers([tested])
     make: Callable[[SessionContext], Session] = tested.session
 
     def session(context: SessionContext) -> Session:

@@ -18,7 +18,11 @@ from pulsarscope.model.errors import UsageError
 from tests.places import CAPTURES
 from tests.scenarios.options import Options
 
-NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap") if path.stat().st_size < 100_000)
+NAMES = [
+    *sorted(path.name for path in CAPTURES.glob("*.pcap") if path.stat().st_size < 100_000),
+    "bookkeeper/raw.pcap.zst",
+    "bookkeeper/v2.pcap.zst",
+]
 OPTIONS = Options(ALL_RECORDS, rules=True)
 
 
