@@ -190,6 +190,7 @@ class Assembler(ConnectionTable):
         if None in runs:
             return False
         events = connection.events or self._touch(connection)
+        connection.announce(events.log)
         if connection.last_file != file:
             connection.last_file = events.file = file
             connection.last_packet = 0
@@ -278,6 +279,7 @@ class Assembler(ConnectionTable):
             self._give_up_holes(connection, time, (file, packet, time))
         if (connection.closing or (payload and seq != stream.sequence)) and self._begins_again(connection, index, segment, file):
             return
+        connection.announce(events.log)
         stream.captured = True
         if connection.strays is None and not flags & RST:
             note_acknowledgment(stream, seq, ack, flags, payload)
@@ -406,8 +408,7 @@ class Assembler(ConnectionTable):
 def _latest(segments: list[Segment]) -> int:
     """Return the latest time of segments."""
     compiled: Any = getattr(segments, "latest", None)
-    latest: int = max(map(_time_of, segments)) if compiled is None else compiled()
-    return latest
+    return max(map(_time_of, segments)) if compiled is None else compiled()  # type: ignore[no-any-return]
 
 
 def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnection]) -> None:

@@ -14,7 +14,7 @@ from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import NO_ITEMS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
 from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
-from pulsarscope.tcp.stream_findings import Log, Where
+from pulsarscope.tcp.stream_findings import Log, Where, finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Owner, Segment
@@ -131,6 +131,16 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         first, second = self.streams
         of_both = first.retransmitted + second.retransmitted, first.out_of_order + second.out_of_order
         return Counts(self.end, self.packets, (first.dropped, second.dropped), *of_both)
+
+    def announce(self, log: Log) -> None:
+        """Report that the capture begins within this connection, once it has data: before what the packet with the first of them brought.
+
+        It stands there however the capture is cut into blocks, so this is to be called behind each packet that may bring data.
+        """
+        if not self.announced and (self.streams[0].segments or self.streams[1].segments):
+            self.announced = True
+            where = (self.file, self.packet, self.start)
+            log.append((self.last_packet - 1, finding("midstream-start", "The capture begins within this connection.", {}, where)))
 
     def set_client(self, index: int) -> None:
         """Set the client when the protocol reveals it."""

@@ -359,12 +359,8 @@ class ConnectionTable:
         for events in touched:
             if not isinstance(events, ConnectionEvents) or not isinstance(connection := events.of, Connection):
                 continue
+            connection.announce(events.log)
             connection.events = None
-            if not connection.announced and (connection.streams[0].segments or connection.streams[1].segments):
-                connection.announced = True
-                where = (connection.file, connection.packet, connection.start)
-                # Reported first, although earlier findings may stand at later packets.
-                events.log.insert(0, (0, finding("midstream-start", "The capture begins within this connection.", {}, where)))
             if events.log:
                 events.log.sort(key=_moment_of)
                 events.findings = tuple(row for _, row in events.log)

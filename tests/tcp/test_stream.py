@@ -347,6 +347,17 @@ def test_a_keep_alive_or_a_bare_acknowledgment_before_the_first_byte_says_nothin
     assert tape.only().codes() == ["midstream-start"]
 
 
+@pytest.mark.parametrize("positions", [[], [3], [2, 3]])
+def test_findings_before_the_first_data_of_a_connection_come_first_in_any_blocks(positions: list[int]) -> None:
+    tape = Tape((1_000, 5_000))
+    tape.send(CLIENT, 0)
+    tape.send(CLIENT, 0, flags=SYN | ACK)
+    tape.send(CLIENT, -(1 << 31), flags=FIN | ACK)
+    tape.send(CLIENT, 0, missing=5)
+    (outcome,) = tape.run(positions)
+    assert outcome.codes()[:2] == ["sequence-jump", "midstream-start"]
+
+
 def test_data_on_a_syn_begins_the_stream() -> None:
     tape = Tape()
     tape.send(CLIENT, -1, b"early", SYN)
