@@ -126,6 +126,8 @@ class _Pending:
         """Keys with facts since they were settled, of a rule that can report early."""
         self.reported: dict[str, set[tuple[str, Where]]] = {}
         """Findings about keys when they were settled."""
+        self.is_decided = False
+        """True once a key brought rows, or may have."""
 
 
 class Facts:
@@ -160,10 +162,10 @@ class Facts:
         """Bytes of all rules."""
         self._evaluated: KeySet | None = None
         """Keys evaluated early."""
-        self.parted: Counter[str] = Counter()
+        self._parted: Counter[str] = Counter()
         """Keys by rule that were evaluated in parts, because a fact came for them when they had been evaluated."""
-        self.unknown = 0
-        """Keys evaluated early of which that is not known: there were too many."""
+        self._unknown: Counter[str] = Counter()
+        """Keys by rule that were evaluated early, and of which that is not known: there were too many."""
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
@@ -189,7 +191,7 @@ class Facts:
             sizes = PENDING_BYTES, max(self.max_bytes - self._size, 0), least_kept()
             taken, added, parted = self._native.add_facts(facts, start, self._tables, sizes, self._evaluated)
             if parted:
-                self.parted.update(parted)
+                self._parted.update(parted)
             self._size += added
             start += taken
             if start < count:  # one that needs a closer look
@@ -210,7 +212,7 @@ class Facts:
                 keys[key] = PendingFacts(packed, time, 1, deciding)
                 added = PENDING_BYTES + len(packed) + len(key)
                 if evaluated is not None and evaluated.count(pending.rule.name, (key,)):
-                    self.parted[pending.rule.name] += 1
+                    self._parted[pending.rule.name] += 1
             else:
                 added = of_key.add(packed, time, pending.idle_ns, deciding)
                 keys[key] = of_key
@@ -239,7 +241,7 @@ class Facts:
             room = 0 if pending.rule.early else max(self.max_bytes - self._size, 0)
             count, added, parted = keys.begin(facts, start, PENDING_BYTES, room, rule, self._evaluated)
             if parted:
-                self.parted[rule] += parted
+                self._parted[rule] += parted
             self._size += added
             start += count
             if start < len(facts):
@@ -292,6 +294,15 @@ class Facts:
                 for key in [*pending.keys]:
                     self._conclude(pending, key)
 
+    def evaluated_in_parts(self) -> tuple[dict[str, int], int]:
+        """Return how many keys of each rule were evaluated in parts, and how many more may have been, as far as verdicts depend on that.
+
+        Those of a rule do not while no fact decides (see `KeyRule.decides`): neither a part nor the whole brings a finding then.
+        """
+        decided = {name for name, pending in self._pending.items() if pending.is_decided}
+        parted = {name: number for name, number in sorted(self._parted.items()) if name in decided}
+        return parted, sum(number for name, number in self._unknown.items() if name in decided)
+
     def evaluate(self, rule: str, key: str, facts: list[Fact]) -> None:
         """Evaluate facts of one key, in the order of their places, those behind a long silence on their own."""
         self._evaluate(self._pending[rule], key, facts, complete=True)
@@ -301,7 +312,7 @@ class Facts:
         while self._size > self.max_bytes * 7 // 8:
             pending = max(self._pending.values(), key=lambda each: each.keys.size)
             self._evaluated = self._evaluated or evaluated_keys()
-            self.unknown += self._conclude_first(pending, len(pending.keys) // 8 + 1, self._evaluated)
+            self._unknown[pending.rule.name] += self._conclude_first(pending, len(pending.keys) // 8 + 1, self._evaluated)
 
     def _conclude_first(self, pending: _Pending, count: int, evaluated: KeySet) -> int:
         """Evaluate so many keys, those silent longest, for the last time; return how many there was no room to remember."""
@@ -320,6 +331,7 @@ class Facts:
         self._size -= size
         pending.keys.size -= size
         if pending.rule.is_decided(facts) or pending.rule.journeys is not None:
+            pending.is_decided = True
             self._evaluate(pending, key, facts.facts(), complete=True)
         if pending.rule.early:
             pending.unsettled.pop(key, None)

@@ -326,14 +326,14 @@ class RuleEngine:
         """Evaluate the keys that still wait: the capture has ended. Report it when the bound on facts may have changed a verdict."""
         self.facts.finish()
         self.report_legs()
-        parted, unknown = self.facts.parted, self.facts.unknown
+        parted, unknown = self.facts.evaluated_in_parts()
         if not parted and not unknown:
             return
-        early = {name.partition(":")[2]: number for name, number in sorted(parted.items())}
+        early = {name.partition(":")[2]: number for name, number in parted.items()}
         rules = ", ".join(f"{name} {number:,}" for name, number in early.items())
-        text = f"{parted.total():,} subjects across connections were evaluated before their end" + (f" ({rules})" if rules else "")
-        text += f"; of {unknown:,} more that is not known" if unknown else ""
-        text += f": what waits for a verdict takes at most {self.facts.max_bytes >> 20} MiB."
+        text = f"{sum(parted.values()):,} verdicts across connections came before all facts did" + (f" ({rules})" if rules else "")
+        text += f", and perhaps {unknown:,} more" if unknown else ""
+        text += f": facts that wait for a verdict take at most {self.facts.max_bytes >> 20} MiB."
         evidence = {JUDGED_EARLY: early, "unknown": unknown, "bytes": self.facts.max_bytes}
         self._rows.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 

@@ -152,8 +152,7 @@ def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monk
     assert told.packets == [11, 12]  # an eighth of the room is free again
     told.facts.finish()
     assert told.packets == [11, 12, 13, 14, 15, 16, 17, 10, 18]
-    assert not told.facts.parted
-    assert not told.facts.unknown
+    assert told.facts.evaluated_in_parts() == ({}, 0)
 
 
 def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +174,19 @@ def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: py
         told.facts.add("rule", f"key {number}", fact(number, number))
     told.facts.add("rule", "key 10", fact(20, 20))
     told.facts.add("rule", "key 20", fact(21, 21))
-    assert told.facts.parted == {"rule": 1}
+    assert told.facts.evaluated_in_parts() == ({"rule": 1}, 0)
+
+
+@pytest.mark.parametrize(("what", "counted"), [("lookup", 0), ("refused", 1)])
+def test_keys_in_parts_count_once_a_fact_decides(what: str, counted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    facts = Facts({"rule": (FactRule("rule", HOUR, evaluate, decides=lambda fact: fact.what == "refused"), lambda *_: None)})
+    for number in range(10, 20):
+        facts.add("rule", f"key {number}", fact(number, number, "lookup"))
+    facts.add("rule", "key 10", fact(20, 20, "lookup"))
+    facts.add("rule", "key 20", fact(21, 21, what))
+    facts.finish()
+    assert facts.evaluated_in_parts() == ({"rule": 1} if counted else {}, 0)
 
 
 class Undecided(list[tuple[int, str, bytes, int]]):
@@ -213,12 +224,12 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
         for _, key, packed, time in batch:
             alone.add_packed("rule", key, packed, time, deciding=False)
         states = [
-            ([(key, pending.keys[key]) for key in pending.keys], pending.keys.size, facts._size, {**facts.parted}, facts.unknown)
+            ([(key, pending.keys[key]) for key in pending.keys], pending.keys.size, facts._size, {**facts._parted}, {**facts._unknown})
             for facts in (together, alone)
             for pending in facts._pending.values()
         ]
         assert states[0] == states[1]
-    assert alone.parted["rule"] > 100
+    assert alone._parted["rule"] > 100
 
 
 @pytest.mark.slow
@@ -265,8 +276,8 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
                 [*pending.unsettled],
                 pending.keys.size,
                 facts._size,
-                {**facts.parted},
-                facts.unknown,
+                {**facts._parted},
+                {**facts._unknown},
             )
             for facts in (alone, together)
             for pending in facts._pending.values()
@@ -274,7 +285,7 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
         assert states[:2] == states[2:]
         assert told[0] == told[1]
         assert reached[0] == reached[1]
-    assert alone.parted["a"] > 100
+    assert alone._parted["a"] > 100
     assert isinstance(alone._pending["a"].keys, PendingKeys)
     assert not isinstance(together._pending["a"].keys, PendingKeys)
     assert bool(told[0]) == bool(deciding)
@@ -315,7 +326,7 @@ def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remembe
     told = Told(early=False)
     for number in range(100):
         told.facts.add("rule", f"key {number:02}", fact(number, number))
-    assert told.facts.unknown == len(told.packets) - 5 > 0
+    assert told.facts._unknown["rule"] == len(told.packets) - 5 > 0
 
 
 def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkey
     ((_, cap),) = rule_engine.take()
     assert (cap.code, cap.severity, cap.connection) == ("memory-cap", "warning", None)
     assert cap.evidence == {"judged_early": {"topics": 40}, "unknown": 0, "bytes": 2_000}
-    assert (cap.text or "").startswith("40 subjects across connections were evaluated before their end (topics 40): what waits")
+    assert (cap.text or "").startswith("40 verdicts across connections came before all facts did (topics 40): facts that wait")
 
 
 def test_a_bound_that_changed_no_verdict_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
