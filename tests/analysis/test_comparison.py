@@ -41,7 +41,7 @@ def test_a_family_is_slower_or_faster_by_its_percentiles() -> None:
     assert slower["p99_ns"] == {"before": 1000, "after": 3000, "change_percent": 200.0}
 
 
-def test_too_few_exchanges_are_not_judged_and_the_tail_needs_more() -> None:
+def test_too_few_exchanges_are_not_compared_and_the_tail_needs_more() -> None:
     assert compared(family("SEND", 19, 1000), family("SEND", 200, 9000)).verdict()["slower"] == []
     one_outlier = [*family("SEND", 49, 1000), *family("SEND", 1, 10**9)]
     assert compared(family("SEND", 50, 1000), one_outlier).verdict()["slower"] == []
@@ -69,7 +69,7 @@ def test_findings_are_compared_by_code_and_notes_make_nothing_worse() -> None:
     assert [record["code"] for record in comparison.verdict()["better"]] == ["b"]
 
 
-def test_who_came_and_who_went_is_told() -> None:
+def test_who_came_and_who_went_is_reported() -> None:
     comparison = compared([rows.send(topic="t1", producer_name="p1")], [rows.send(topic="t2", producer_name="p1")])
     result = [(record["change"], record["kind"], record["topic"], record["producer_name"]) for record in comparison.names()]
     assert result == [

@@ -95,7 +95,7 @@ def test_whole_connections_of_a_known_protocol_are_healthy() -> None:
     assert not covered().healthy
 
 
-def test_the_time_is_that_of_all_judged_connections_together() -> None:
+def test_the_time_is_that_of_all_evaluated_connections_together() -> None:
     later = {**LONG, "start": rows.START + 8 * SECOND, "end": rows.START + 11 * SECOND}
     assert covered({**LONG, "end": rows.START + 2 * SECOND}, later).healthy
     unread = {**later, "dissector": None}

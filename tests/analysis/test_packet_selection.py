@@ -107,7 +107,7 @@ def test_a_connection_stands_for_all_its_packets_and_names_all_its_frames() -> N
     assert comments_of(selection, 3, connection="0:3") is None
 
 
-def test_what_was_found_is_told_where_the_frame_ends() -> None:
+def test_findings_are_placed_where_the_frame_ends() -> None:
     selection = selected(frame(9, 0, 100))
     selection.annotate(FindingRow(file=0, packet=9, sub=1, code="checksum-mismatch", text="Bad \x1b[1m."))
     selection.annotate(FindingRow(file=0, packet=9, sub=2, code="frame-malformed", text="Another frame."))

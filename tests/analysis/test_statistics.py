@@ -111,7 +111,7 @@ def test_latencies_of_a_topic_are_those_of_requests_that_carry_messages() -> Non
     assert {record["request"]: record["max_ns"] for record in sections["exchanges"]} == {"SEND": 1000, "LOOKUP": 10**9}
 
 
-def test_what_was_refused_unanswered_and_unrequested_is_told_apart() -> None:
+def test_refused_unanswered_and_unrequested_are_counted_apart() -> None:
     some = [
         rows.exchange(status="error"),
         rows.exchange(status="unanswered", latency_ns=None, response_packet=None),

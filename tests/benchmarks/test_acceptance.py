@@ -126,7 +126,7 @@ def test_a_tool_that_fails_has_no_figure(captures: Captures, monkeypatch: pytest
         ("odd:sync", "odd is not installed"),
     ],
 )
-def test_what_is_missing_is_told(captures: Captures, monkeypatch: pytest.MonkeyPatch, runs: str, reason: str) -> None:
+def test_what_is_missing_is_reported(captures: Captures, monkeypatch: pytest.MonkeyPatch, runs: str, reason: str) -> None:
     monkeypatch.setitem(SUITE, "odd", TOOLS["frames"]._replace(needs="odd"))
     assert judge(row(runs, 1), captures, 1)[:2] == (reason, "not measured")
 

@@ -64,7 +64,7 @@ def test_slow_peers_are_compared_on_the_first_packets(tmp_path: Path) -> None:
     assert whole.frames > ours.frames == peer.frames > 0
 
 
-def test_a_capture_that_cannot_be_cut_is_told(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_that_cannot_be_cut_is_reported(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slow = Tool("slow", "true {}", cut=True)
     (whole,) = compare.compare([captures / "quickstart.pcapng"], {"frames": TOOLS["frames"], "slow": slow}, 1, 100)
     assert whole.name == "frames"

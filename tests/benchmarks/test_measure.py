@@ -53,7 +53,7 @@ def test_a_frame_of_which_the_end_is_missing_is_not_counted() -> None:
     assert measure.count_lines(lines, Path()) == {"SEND": 1}
 
 
-def test_two_that_find_different_things_are_told(capture: Path) -> None:
+def test_two_that_find_different_things_are_reported(capture: Path) -> None:
     one, same, other, nothing = (Measurement(capture, name, TOOLS["frames"]) for name in ("one", "same", "other", "nothing"))
     one.found = same.found = Counter(SEND=2, messages=3)
     other.found = Counter(SEND=1, ACK=1, messages=4)

@@ -323,7 +323,7 @@ def test_an_arrow_of_the_diagram_leads_to_its_frame(captures: Path) -> None:
         ("12.1", None),
     ],
 )
-def test_lines_of_a_diagram_are_told_by_the_names_of_frames(line: str, frame: str | None) -> None:
+def test_lines_of_a_diagram_are_identified_by_the_names_of_frames(line: str, frame: str | None) -> None:
     assert frame_of(line) == frame
 
 

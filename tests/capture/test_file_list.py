@@ -51,7 +51,7 @@ def test_a_folder_gives_the_captures_in_it_and_below(folder: Path) -> None:
     assert inputs.findings == []
 
 
-def test_a_file_in_a_folder_that_begins_like_a_capture_is_told(folder: Path) -> None:
+def test_a_file_in_a_folder_that_begins_like_a_capture_is_reported(folder: Path) -> None:
     (folder / "old").write_bytes(pcap(version=(2, 3)))
     inputs = expand_inputs([str(folder)])
     assert [finding.code for finding in inputs.findings] == ["not-a-capture"]
@@ -126,7 +126,7 @@ def test_nothing_left_is_an_error_of_one_line(folder: Path, argument: str, words
     assert message.isprintable()
 
 
-def test_nothing_left_of_several_tells_how_many(folder: Path) -> None:
+def test_nothing_left_of_several_says_how_many(folder: Path) -> None:
     with pytest.raises(CaptureError, match=r"none of 2 inputs is a capture; the first: .*notes.txt is text"):
         expand_inputs([str(folder / "notes.txt"), str(folder / "gone")])
 
@@ -156,7 +156,7 @@ def hosts(tmp_path: Path) -> Path:
         ("interface", []),
     ],
 )
-def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path, source_by: str, want: list[str | None]) -> None:
+def test_hosts_are_distinguished_by_folder_or_by_what_is_found_in_paths(hosts: Path, source_by: str, want: list[str | None]) -> None:
     inputs = expand_inputs([str(hosts / "*" / "*")], source_by)
     assert inputs.sources == [source and source.replace("{0}", str(hosts)) for source in want]
     assert inputs.by_interface is (source_by == "interface")
@@ -169,7 +169,7 @@ def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path
 
 
 @pytest.mark.parametrize(("source_by", "why"), [("(", "regular expression for paths"), ("eth0", "matches no path of a capture")])
-def test_a_word_that_tells_no_host_is_refused(hosts: Path, source_by: str, why: str) -> None:
+def test_a_word_that_names_no_host_is_refused(hosts: Path, source_by: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         expand_inputs([str(hosts / "a")], source_by)
 

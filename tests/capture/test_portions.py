@@ -221,7 +221,7 @@ ENTANGLED = {
 
 
 @pytest.mark.parametrize("name", ENTANGLED)
-def test_what_ties_packets_together_is_told(name: str) -> None:
+def test_what_ties_packets_together_is_reported(name: str) -> None:
     check(ENTANGLED[name], 500, dependent=True)
 
 
@@ -230,7 +230,7 @@ def test_what_ties_packets_together_in_the_last_portion_does_not_matter() -> Non
     assert len(check(pcap([*packets, Record(FRAGMENT)]), 500)) > 1
 
 
-def test_a_file_that_is_no_longer_what_it_was_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_longer_what_it_was_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(PLAIN)
     portion = divide(str(path), 0, 500)[1]

@@ -188,7 +188,7 @@ def test_packets_can_be_kept_as_they_stand_in_the_file(read_bytes: int) -> None:
         assert not any([*block.records] for block in plain)
 
 
-def test_kept_packets_tell_their_interface_and_what_was_cut() -> None:
+def test_kept_packets_record_their_interface_and_what_was_cut() -> None:
     build = Pcapng()
     interfaces = build.interface(name="eth0", snaplen=60) + build.interface(name="lo", link_type=101)
     data = (

@@ -255,7 +255,7 @@ def test_other_records_bring_the_packets_of_their_frames(
     assert numbers(extracted_packets, conversation.packets) == expected
 
 
-def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extract, tmp_path: Path) -> None:
+def test_a_finding_brings_its_frame_and_is_written_in_the_comment(extracted: Extract, tmp_path: Path) -> None:
     damaged = bytearray(send(0, 100))
     damaged[-1] ^= 1
     conversation = dialogue().client(send(1, 10)).client(bytes(damaged), mss=60)
@@ -269,7 +269,7 @@ def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extrac
     assert second.startswith("checksum-mismatch: ")
 
 
-def test_findings_of_rules_are_told_in_comments_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_findings_of_rules_are_written_in_comments_when_they_are_asked_for(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "in.pcap", dialogue().client(send(0, 10)).packets)
     out = tmp_path / "out.pcapng"
 

@@ -92,7 +92,7 @@ def test_commands_give_the_same_with_an_index_and_without_reading_the_capture(
     assert capsys.readouterr().out == expected
 
 
-def test_a_stale_index_is_told_and_not_used(capture: Path, capsys: Captured) -> None:
+def test_a_stale_index_is_reported_and_not_used(capture: Path, capsys: Captured) -> None:
     assert index(IndexRequest(files=[str(capture)], quiet=True)) == 0
     capture.write_bytes(capture.read_bytes()[:-1000])
     assert run_command(CommandRequest(files=[str(capture)], filter="command == CONNECT")) == 4
@@ -172,7 +172,7 @@ def test_extract_reads_only_the_parts_of_a_capture_that_hold_the_packets(
         ("errors.pcap", {"kinds": "finding", "filter": "severity == error"}),
     ],
 )
-def test_what_an_index_does_not_tell_extract_reads(
+def test_what_an_index_lacks_is_read_by_extract(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, values: dict[str, Any]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

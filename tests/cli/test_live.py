@@ -438,7 +438,7 @@ def test_a_rule_that_does_not_return_is_named_and_the_capture_goes_on(captures: 
 
 
 @pytest.mark.slow
-def test_findings_of_both_legs_of_a_path_are_told_once(tmp_path: Path) -> None:
+def test_findings_of_both_legs_of_a_path_are_reported_once(tmp_path: Path) -> None:
     path = Legs()
     path.produce(12).client(producer(2, request=77)).wait(40 * SECOND).close()
     packets = sorted([*path.outer.packets, *path.inner.packets], key=lambda packet: packet.time_ns)

@@ -49,7 +49,7 @@ def test_a_pipe_has_no_end_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("reason", "told"), [("pulsarscope-native 0.1 has contract 1, not 2", 1), (None, 0)])
-def test_long_work_tells_once_of_a_compiled_reader_that_is_not_used(monkeypatch: pytest.MonkeyPatch, reason: str | None, told: int) -> None:
+def test_long_work_warns_once_of_a_compiled_reader_that_is_not_used(monkeypatch: pytest.MonkeyPatch, reason: str | None, told: int) -> None:
     screen = watch(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
     monkeypatch.setattr(progress, "refused_native", lambda: reason)

@@ -43,7 +43,7 @@ def test_each_command_that_reads_captures_offers_all_of_them(command: str) -> No
         (["follow", "--topic", "ng-t-421"], "at br0"),
     ],
 )
-def test_interfaces_are_told_apart_by_each_of_them(captures: Path, tmp_path: Path, command: list[str], where: str) -> None:
+def test_interfaces_are_distinguished_by_each_of_them(captures: Path, tmp_path: Path, command: list[str], where: str) -> None:
     path = str(write_pcapng(tmp_path / "bridge.pcapng", bridged(packets_of(captures / "quickstart.pcapng"), lost=10)))
     assert where not in CliRunner().invoke(app, [*command, path]).output
     assert where in CliRunner().invoke(app, [*command, path, "--source-by", "interface"]).output

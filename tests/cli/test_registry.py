@@ -102,7 +102,7 @@ def test_a_broker_of_number_0_and_its_partitions_are_columns_like_others(tmp_pat
     assert ["g", "t", "0", "0", "h:9092", "0", "-", "-"] in [line.split() for line in invoke(path).stdout.splitlines()]
 
 
-def test_of_many_notes_beside_a_table_the_first_are_told(tmp_path: Path) -> None:
+def test_of_many_notes_beside_a_table_the_first_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "odd"
     path.write_text("/brokers/ids/0\tc:h:9092\n" + "what\n" * 100)
     told = invoke(path, "--format", "csv", "--by", "brokers").stderr.splitlines()
@@ -135,7 +135,7 @@ def test_it_goes_to_a_file_which_is_not_the_dump(odd: str, tmp_path: Path) -> No
         ((SNAPSHOT, "--format", "csv"), UsageError, "choose one with --by"),
     ],
 )
-def test_wrong_usage_is_told(arguments: tuple[str | Path, ...], error: type[Exception], words: str) -> None:
+def test_wrong_usage_is_reported(arguments: tuple[str | Path, ...], error: type[Exception], words: str) -> None:
     exception = invoke(*arguments, code=1).exception
     assert isinstance(exception, error)
     assert words in str(exception)

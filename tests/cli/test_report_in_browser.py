@@ -66,7 +66,7 @@ def shown(page: Any) -> list[float]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_page_loads_nothing_complains_of_nothing_and_fits(chromium: Any, stuck: Path, width: int, scheme: str) -> None:
+def test_a_page_loads_nothing_logs_no_error_and_fits(chromium: Any, stuck: Path, width: int, scheme: str) -> None:
     page, requests, complaints = opened(chromium, stuck, width, scheme)
     assert requests == [stuck.as_uri()]
     assert complaints == []

@@ -28,7 +28,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return capture(tmp_path_factory.mktemp("hostile"), hostile_packets())
 
 
-def test_a_damaged_input_is_four_and_told(captures: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_a_damaged_input_is_four_and_reported(captures: Path, tmp_path: Path, capsys: Captured) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((captures / "errors.pcap").read_bytes()[:-7])
     assert diagnose(DiagnoseRequest(files=[str(cut)], fail_on="error")) == 4

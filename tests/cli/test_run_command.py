@@ -142,7 +142,7 @@ def test_damage_that_text_leaves_out_goes_to_standard_error(
         assert captured.err == ("" if shown else "pulsarscope: a.pcap ends within a record.\n")
 
 
-def test_findings_that_text_leaves_out_are_not_told_as_damage(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_that_text_leaves_out_are_not_reported_as_damage(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
     fake_runs([[rows.finding(), rows.send(1), rows.send(2)]])
     assert run_command(request(tail=1)) == 0
     assert capsys.readouterr().err == ""
@@ -233,7 +233,7 @@ def test_the_limit_counts_only_what_is_asked_for(fake_runs: FakeRuns, capsys: py
 
 
 @pytest.mark.parametrize(("limit", "limited"), [(None, False), (1, True), (2, True), (3, True), (4, False)])
-def test_a_selection_tells_whether_its_limit_was_reached(limit: int | None, limited: bool) -> None:
+def test_a_selection_reports_whether_its_limit_was_reached(limit: int | None, limited: bool) -> None:
     given: Any = FakeRun([[rows.send(1), rows.finding(), rows.send(2)], [rows.send(3)]])
     selection = SelectedRows(("frame",), limit=limit)
     chosen = [row for _, some in selection.batches(given) for row in some if row.kind == "frame"]
@@ -377,7 +377,7 @@ def test_options_choose_the_output(values: dict[str, Any], kinds: tuple[str, ...
         ({"format": "parquet", "records": "all"}, "give one with -o"),
     ],
 )
-def test_what_cannot_be_is_told_with_what_to_do(fake_runs: FakeRuns, values: dict[str, Any], message: str) -> None:
+def test_impossible_options_are_refused_with_what_to_do(fake_runs: FakeRuns, values: dict[str, Any], message: str) -> None:
     fake_runs([])
     with pytest.raises(UsageError, match=message):
         run_command(request(**values))
@@ -451,7 +451,7 @@ def test_the_limit_counts_behind_the_filter(fake_runs: FakeRuns, capsys: pytest.
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
 
 
-def test_damage_is_told_though_the_filter_drops_its_row(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_reported_though_the_filter_drops_its_row(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
     damage = rows.finding(code="capture-truncated", layer="capture", text="a.pcap ends within a packet.")
     fake_runs([[rows.send(), damage]], damaged=True)
     assert run_command(request(format="ndjson", records="frame,finding", filter="command == SEND")) == 4

@@ -125,7 +125,7 @@ def test_tables_of_the_protocol_are_the_same_with_several_processes(capture: str
     assert made[0]["journeys"]
 
 
-def test_the_table_of_consumers_tells_at_once_who_is_stuck_and_since_when(captures: Path, capsys: Captured) -> None:
+def test_the_table_of_consumers_shows_who_is_stuck_and_since_when(captures: Path, capsys: Captured) -> None:
     path = str(captures / "stuck-consumer.pcap")
     assert stats(StatsRequest(files=[path], by="consumers")) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -29,7 +29,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return folders
 
 
-def test_it_is_installed_told_and_removed(folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_it_is_installed_reported_and_removed(folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert run(monkeypatch, "wireshark") == 0
     assert capsys.readouterr().out.count(": not installed") == 2
     assert run(monkeypatch, "wireshark", "--install") == 0
@@ -67,7 +67,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(folders: Folders, monkeypat
         ("nonsense\n", "~/.local/lib/wireshark/plugins", "~/.local/lib/wireshark/extcap"),
     ],
 )
-def test_folders_are_those_that_tshark_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, plugins: str, extcap: str) -> None:
+def test_folders_are_those_that_tshark_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, plugins: str, extcap: str
+) -> None:
     program = tmp_path / "tshark"
     program.write_text(f"#!/bin/sh\nprintf '{told}'\n")
     program.chmod(0o755)

@@ -37,7 +37,7 @@ def test_every_dissector_brings_the_six_demanded_members(dissector: type[Dissect
     assert all(made.code(name) for name in GENERIC_CODES)
 
 
-def test_a_session_is_told_what_is_wanted() -> None:
+def test_a_session_is_given_what_is_asked_for() -> None:
     assert set(SessionContext.__struct_fields__) == {"origin", "settings", "pairing", "from_start"}
     wanted = {"kinds", "payloads", "payload", "message_columns", "names", "private_keys", "schemas", "payload_decoders"}
     assert set(SessionSettings.__struct_fields__) == wanted

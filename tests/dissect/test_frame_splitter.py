@@ -80,7 +80,7 @@ class TestFeeding:
         for buffer in buffers:
             assert told(FrameSplitter().feed(buffer)) == [(OK, "PING", 0, 13)]
 
-    def test_a_frame_holds_its_payload_unless_told_not_to(self) -> None:
+    def test_a_frame_holds_its_payload_unless_asked_not_to(self) -> None:
         assert [frame.payload for frame in FrameSplitter().feed(SEND)] == [b"payload"]
         assert [frame.payload for frame in FrameSplitter(payload=False).feed(SEND)] == [None]
 

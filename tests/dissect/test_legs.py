@@ -67,7 +67,7 @@ def test_anchors_that_cannot_be_packed_wait_as_they_are(more: dict[str, Any]) ->
     assert table.outer_of == {"inner": "outer"}
 
 
-def test_order_decides_not_when_an_anchor_is_told() -> None:
+def test_order_decides_not_when_an_anchor_is_reported() -> None:
     table = LegTable()
     table.add("key", anchor("outer", OUTER, 1, 4, unique=True))
     table.add("key", anchor("inner", INNER, 2, 3, unique=True))

@@ -73,7 +73,7 @@ def test_an_object_or_a_class_that_makes_one(installed: Path, name: str) -> None
         ("no_such_module:Reverse", "No module named 'no_such_module'"),
     ],
 )
-def test_one_that_does_not_work_is_told_and_left_out(installed: Path, point: str, reason: str) -> None:
+def test_one_that_does_not_work_is_reported_and_left_out(installed: Path, point: str, reason: str) -> None:
     declare(installed, f"broken = {point}", "fine = reverse_decoder:ready")
     with pytest.warns(PluginWarning, match="the payload decoder broken of reverse-decoder is left out") as told:
         assert [name for name, _ in payload_decoders()] == ["fine"]

@@ -111,7 +111,7 @@ class TestInSync:
     def test_it_is_one_at_the_end_of_the_stream_too(self) -> None:
         assert [frame.status for frame in of(PING + sized(sized(b"\x08\x12\x92\x01\x05")))] == [OK, MALFORMED]
 
-    def test_an_unfinished_frame_is_truncated_and_tells_what_it_can(self) -> None:
+    def test_an_unfinished_frame_is_truncated_and_gives_what_it_has(self) -> None:
         frame = payload_frame("SEND", message_metadata(), b"p" * 100, producer_id=1, sequence_id=5)
         used = splitter(synced=True)
         stream = Stream().piece(PING + frame[:-40])

@@ -351,7 +351,7 @@ DAMAGED: list[Damage] = [
 
 @row(7, 8, 9, 10, 12, 15, 18, 19, 21, 22, 23, 24, 26, 27, 29)
 @pytest.mark.parametrize("case", DAMAGED, ids=[f"{case.row}-{case.name}" for case in DAMAGED])
-def test_damage_is_told_and_the_rest_is_given(tmp_path: Path, case: Damage) -> None:
+def test_damage_is_reported_and_the_rest_is_given(tmp_path: Path, case: Damage) -> None:
     seen = look(capture(tmp_path, case.data))
     assert_promised(case.row, seen, case.codes)
     assert seen.exit == (4 if seen.codes & {"capture-truncated", "capture-malformed"} else 0)
@@ -408,7 +408,7 @@ def test_a_pipe_that_gives_a_few_bytes_at_a_time_is_read_like_a_file(tmp_path: P
 
 
 @row(32)
-def test_inputs_that_cannot_be_opened_are_told_with_a_harmless_name(tmp_path: Path) -> None:
+def test_inputs_that_cannot_be_opened_are_reported_with_a_harmless_name(tmp_path: Path) -> None:
     good = capture(tmp_path, GOOD)
     loop = tmp_path / "loop"
     loop.symlink_to(loop)

@@ -53,7 +53,7 @@ def identify(case: Case) -> str:
 
 @row(67, 68, 69, 71, 72, 73, *range(76, 98), 101)
 @pytest.mark.parametrize("case", CASES, ids=identify)
-def test_an_odd_frame_is_told_and_costs_no_other(tmp_path: Path, case: Case) -> None:
+def test_an_odd_frame_is_reported_and_costs_no_other(tmp_path: Path, case: Case) -> None:
     seen = look(capture(tmp_path, between(case.odd)))
     assert_promised(case.row, seen, case.codes)
     assert seen.exit == 0

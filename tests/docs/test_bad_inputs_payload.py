@@ -51,7 +51,7 @@ from tests.scenarios.encryption import Encryptor, key_file, rsa_key
 
 @row(*range(103, 110), 111, 112, 114)
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.row}-{case.name}" for case in CASES])
-def test_an_odd_entry_is_told_and_costs_no_other(tmp_path: Path, case: Case) -> None:
+def test_an_odd_entry_is_reported_and_costs_no_other(tmp_path: Path, case: Case) -> None:
     seen = look(capture(tmp_path, between(case.odd)))
     assert_promised(case.row, seen, case.codes)
     assert seen.exit == 0

@@ -151,7 +151,7 @@ def test_records_that_cannot_be_are_passed_over(tmp_path: Path, odd: bytes) -> N
 
 
 @row(117)
-def test_records_that_do_not_decrypt_are_told_once(tmp_path: Path) -> None:
+def test_records_that_do_not_decrypt_are_reported_once(tmp_path: Path) -> None:
     client = Sealer(sealing.TRAFFIC[0])
     client.seal(CONNECT)
     bad = [client.seal(send(number))[:-1] + b"\0" for number in range(40)]

@@ -163,7 +163,7 @@ class TestRoles:
             assert ("client", "LOOKUP") in lived.told
             assert ("server", "SUCCESS") in lived.told
 
-    def test_when_nothing_tells_the_known_port_is_the_server_s(self) -> None:
+    def test_without_other_evidence_the_known_port_is_the_server_s(self) -> None:
         conversation = talk(client=("10.0.0.1", 6650), server=("10.0.0.2", 40000)).client(PING + PING)
         assert Lived(conversation.packets).row.server == "10.0.0.1:6650"
 
@@ -286,7 +286,7 @@ class TestTls:
         assert lived.row.client_skipped == len(head)
         assert lived.told == [("client", None), *self.lived().told]
 
-    def test_who_says_hello_is_the_client_when_no_syn_tells(self) -> None:
+    def test_who_says_hello_is_the_client_without_a_syn(self) -> None:
         recording = record(self.SAID)
         packets = packets_of(recording.flights, 40001)[3:]
         lived = Lived(packets, settings(secrets=Secrets()))

@@ -48,7 +48,7 @@ class Told:
             self.facts.add("rule", "key", one)
 
 
-def test_a_key_is_judged_in_the_end() -> None:
+def test_a_key_is_evaluated_at_the_end() -> None:
     told = Told(early=True)
     told.add(fact(2, 5), fact(1, 4))
     assert told.packets == []
@@ -56,7 +56,7 @@ def test_a_key_is_judged_in_the_end() -> None:
     assert told.packets == [1, 2]
 
 
-def test_who_watches_hears_of_a_quiet_key_and_hears_nothing_twice() -> None:
+def test_a_quiet_key_is_reported_to_a_live_run_and_nothing_twice() -> None:
     told = Told(early=True)
     told.add(fact(1, 0))
     told.facts.settle(QUIET_NANOSECONDS - 1)
@@ -72,7 +72,7 @@ def test_who_watches_hears_of_a_quiet_key_and_hears_nothing_twice() -> None:
     assert told.packets == [1, 2]
 
 
-def test_a_rule_that_hears_absence_is_not_asked_early() -> None:
+def test_a_rule_about_absence_is_not_evaluated_early() -> None:
     told = Told(early=False)
     told.add(fact(1, 0))
     told.facts.settle(HOUR)
@@ -81,7 +81,7 @@ def test_a_rule_that_hears_absence_is_not_asked_early() -> None:
     assert told.packets == [1]
 
 
-def test_a_key_that_begins_anew_is_told_anew() -> None:
+def test_a_key_that_begins_anew_is_reported_anew() -> None:
     told = Told(early=True)
     told.add(fact(1, 0))
     told.facts.settle(QUIET_NANOSECONDS)
@@ -91,7 +91,7 @@ def test_a_key_that_begins_anew_is_told_anew() -> None:
     assert told.packets == [1, 1]
 
 
-def test_a_key_that_is_silent_for_too_long_is_judged_when_someone_watches() -> None:
+def test_a_key_that_is_silent_for_too_long_is_evaluated_in_a_live_run() -> None:
     told = Told(early=False)
     told.add(fact(1, 0))
     told.facts.settle(HOUR)
@@ -102,7 +102,7 @@ def test_a_key_that_is_silent_for_too_long_is_judged_when_someone_watches() -> N
     assert told.packets == [1]
 
 
-def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_order_it_comes() -> None:
+def test_facts_after_a_long_silence_are_evaluated_on_their_own_in_any_order() -> None:
     counts = []
 
     def count(_key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
@@ -142,7 +142,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     monkeypatch.setattr(module, "FACTS_MAX_BYTES", keys * (PendingFacts(pack(fact(0, 0)), 0).size + len("key 10")))
 
 
-def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_silent_longest_are_evaluated_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
     told = Told(early=False)
     for number in range(10, 18):
@@ -167,7 +167,7 @@ def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) ->
     assert "oldest" not in judged
 
 
-def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fact_of_a_key_that_was_evaluated_to_make_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
     told = Told(early=False)
     for number in range(10, 20):
@@ -320,7 +320,7 @@ def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
         compiled["not there"]
 
 
-def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_evaluated_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
     monkeypatch.setattr(module, "EVALUATED_KEYS_MAX", 5)
     told = Told(early=False)

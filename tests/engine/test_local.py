@@ -441,7 +441,7 @@ class TestOptions:
         assert tokens(show=False) == {str}
         assert tokens(show=True) == {bytes}
 
-    def test_more_secrets_than_are_kept_are_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_more_secrets_than_are_kept_are_reported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("pulsarscope.inputs.key_logs.TLS_SECRETS_MAX", 3)
         for name in "ab":
             lines = [f"CLIENT_RANDOM {name * 62}{number:02} {'00' * 48}\n" for number in range(2 if name == "a" else 4)]
@@ -524,7 +524,7 @@ class TestRun:
             with pytest.raises(CaptureError):
                 list(run(arguments, Options()))
 
-    def test_a_pipe_that_is_no_capture_is_told_with_what_to_give(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_pipe_that_is_no_capture_is_refused_with_what_to_give(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for data, words in ((b"# Notes\n" * 10, "is text, not a capture"), (b"", "is empty")):
             monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
             with pytest.raises(CaptureError, match=rf"^standard input {words}\. Give a pcap or pcapng file"):
@@ -533,7 +533,7 @@ class TestRun:
     def test_the_codes_of_damage_exist(self) -> None:
         assert CAPTURE_CODES.keys() >= DAMAGE_CODES
 
-    def test_frames_that_told_no_client_until_the_next_file_are_given(self, tmp_path: Path) -> None:
+    def test_frames_that_identified_no_client_until_the_next_file_are_given(self, tmp_path: Path) -> None:
         silent = Conversation(("10.0.0.1", 40001)).client(PING).client(PING)
         other = Conversation(("10.0.0.1", 40002), start_ns=silent.time_ns).client(PING)
         one, two = write_pcap(tmp_path / "1.pcap", silent.packets[:3]), write_pcap(tmp_path / "2.pcap", silent.packets[3:] + other.packets)
@@ -611,7 +611,7 @@ def test_times_can_be_put_in_order_again() -> None:
     assert [segment.time_ns for segment in retimed(segments[::-1])] == sorted(segment.time_ns for segment in segments)
 
 
-def test_what_two_hosts_captured_of_the_same_connections_is_told_of_each(tmp_path: Path) -> None:
+def test_connections_captured_by_two_hosts_are_reported_for_each(tmp_path: Path) -> None:
     for host in "ab":
         (tmp_path / host).mkdir()
         shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path / host)

@@ -63,7 +63,7 @@ def nothing(_key: str, _facts: Sequence[Fact], _say: ReportFinding, _thresholds:
     """No verdict."""
 
 
-def doctor_of() -> RuleEngine:
+def engine_of() -> RuleEngine:
     MADE.clear()
     rules = Rules({}, (Named, Other), (KeyRule("topics", 1, nothing),))
     return RuleEngine(
@@ -80,7 +80,7 @@ def closed(connection: str = "0:1") -> Closed:
 
 
 def test_a_rule_is_made_with_the_first_row_that_it_handles_or_at_the_end() -> None:
-    rule_engine = doctor_of()
+    rule_engine = engine_of()
     rule_engine.feed([frame(1, "PING")])
     assert MADE == ["other"]
     rule_engine.feed([frame(2, "UNKNOWN_77"), frame(3, "PING")])
@@ -95,7 +95,7 @@ def test_a_rule_is_made_with_the_first_row_that_it_handles_or_at_the_end() -> No
 
 @pytest.mark.slow
 def test_a_connection_that_has_ended_leaves_nothing_to_the_collector() -> None:
-    rule_engine = doctor_of()
+    rule_engine = engine_of()
     rule_engine.feed([frame(1, "SEND")])
     gc.collect()
     gc.disable()
@@ -146,7 +146,7 @@ def test_facts_of_frames_in_columns_get_the_places_that_those_of_rows_get(odd: o
 
 def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FACTS_MAX_BYTES", 2_000)
-    rule_engine = doctor_of()
+    rule_engine = engine_of()
     found: list[Any] = []
     for number in range(60):
         rule_engine.feed([frame(number, "SEND", topic=f"t{number % 20}")])
@@ -161,7 +161,7 @@ def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkey
 
 def test_a_bound_that_changed_no_verdict_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FACTS_MAX_BYTES", 2_000)
-    rule_engine = doctor_of()
+    rule_engine = engine_of()
     for number in range(60):
         rule_engine.feed([frame(number, "SEND", topic=f"t{number}")])
     rule_engine.finish()

@@ -46,5 +46,5 @@ def test_a_call_that_does_not_return_is_named_once(tmp_path: Path, jobs: str) ->
 
 
 @pytest.mark.slow
-def test_calls_that_return_are_not_told(tmp_path: Path) -> None:
+def test_calls_that_return_are_not_reported(tmp_path: Path) -> None:
     assert not decode(tmp_path, "time.sleep(0.1)")

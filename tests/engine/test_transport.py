@@ -48,7 +48,7 @@ def through(items: Sequence[Sequence[Item]]) -> bytes:
         (([], []), False),
     ],
 )
-def test_plain_streams_are_told_at_a_glance(items: tuple[list[Item], list[Item]], want: bool) -> None:
+def test_plain_streams_are_recognised_at_once(items: tuple[list[Item], list[Item]], want: bool) -> None:
     assert is_plain(items) == want
 
 

@@ -35,7 +35,7 @@ def advice(folder: Path, talk: Conversation) -> set[str | None]:
 
 
 @pytest.mark.parametrize(("count", "every", "kind"), [*product((10, 20, 90), (1, 20, 100, 400), ("Shared", "Exclusive", None))])
-def test_one_permit_at_a_time_is_told(tmp_path: Path, count: int, every: int, kind: str) -> None:
+def test_one_permit_at_a_time_is_reported(tmp_path: Path, count: int, every: int, kind: str) -> None:
     assert ONE in advice(tmp_path, consuming(count, 1, 1000, every, kind))
 
 
@@ -60,7 +60,7 @@ def test_larger_queues_and_few_messages_need_no_advice(tmp_path: Path, count: in
 
 
 @pytest.mark.parametrize(("count", "permits", "every", "kind"), [*product((50, 90, 200), (1, 500), (1, 5, 15), ("Shared", "Exclusive"))])
-def test_an_ack_for_each_message_at_a_high_rate_is_told(tmp_path: Path, count: int, permits: int, every: int, kind: str) -> None:
+def test_an_ack_for_each_message_at_a_high_rate_is_reported(tmp_path: Path, count: int, permits: int, every: int, kind: str) -> None:
     assert EACH in advice(tmp_path, consuming(count, permits, 1, every, kind))
 
 

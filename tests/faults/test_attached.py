@@ -128,7 +128,7 @@ def unloaded(kinds: str, *, back: bool, other: bool) -> Conversation:
 
 
 @pytest.mark.parametrize("kinds", ["p", "pc"])
-def test_what_a_broker_closes_before_its_name_is_known_is_told_when_it_comes_back(tmp_path: Path, kinds: str) -> None:
+def test_what_a_broker_closes_before_its_name_is_known_is_reported_when_it_comes_back(tmp_path: Path, kinds: str) -> None:
     diagnosis = diagnose(tmp_path, unloaded(kinds, back=True, other=False))
     row, evidence = diagnosis.only("topic-unloaded")
     assert diagnosis.commands(row)[: len(kinds)] == ["CLOSE_PRODUCER", "CLOSE_CONSUMER"][: len(kinds)]

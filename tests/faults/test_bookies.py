@@ -191,7 +191,7 @@ def test_two_owners_of_a_ledger_are_named_by_their_hosts(tmp_path: Path, *, fenc
 
 
 @pytest.mark.parametrize("status", [101, 105])
-def test_a_refusal_of_the_only_bookie_in_the_capture_does_not_tell_of_the_quorum(tmp_path: Path, status: int) -> None:
+def test_a_refusal_of_the_only_bookie_in_the_capture_says_nothing_about_the_quorum(tmp_path: Path, status: int) -> None:
     steps = adds({"a": healthy}, count=5, status={"a": status})
     assert diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"quorum-lost"})) == []
 

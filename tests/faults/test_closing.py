@@ -89,7 +89,7 @@ def test_clients_that_work_on_after_a_refusal_are_not(times: int, tmp_path: Path
 @pytest.mark.parametrize("end", ["fin", "rst"])
 @pytest.mark.parametrize("port", [6651, 6650, 7000])
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_client_without_tls_at_the_port_for_tls_is_told(answered: bool, port: int, end: str, tmp_path: Path) -> None:
+def test_a_client_without_tls_at_the_port_for_tls_is_reported(answered: bool, port: int, end: str, tmp_path: Path) -> None:
     server = ("10.0.0.2", port)
     if answered:
         talk = connected(server=server).client(producer())

@@ -133,7 +133,7 @@ def test_what_one_held_that_left_and_another_gets_is_named(tmp_path: Path, held:
 
 
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
-def test_one_that_is_told_again_and_again_that_it_is_active_was_not_in_between(tmp_path: Path, visits: int, pause: int) -> None:
+def test_one_notified_repeatedly_that_it_is_active_was_active_throughout(tmp_path: Path, visits: int, pause: int) -> None:
     """Brokers wait a second before they tell, and then only who is active."""
     stays, talks = member("b", 0, 40000), []
     for number in range(visits):
@@ -145,7 +145,7 @@ def test_one_that_is_told_again_and_again_that_it_is_active_was_not_in_between(t
 
 
 @pytest.mark.parametrize(("times", "pause"), [*product((2, 5, 9), (5, 600, 2000))])
-def test_the_only_member_that_is_told_again_does_not_flap(tmp_path: Path, times: int, pause: int) -> None:
+def test_the_only_member_that_is_notified_again_does_not_flap(tmp_path: Path, times: int, pause: int) -> None:
     talk = member("a", 0, 40000)
     for _ in range(times):
         talk.wait(pause * MILLISECOND).server(told(active=True))
@@ -200,9 +200,7 @@ def test_a_member_from_before_the_capture_flaps(tmp_path: Path, visits: int, pau
 @pytest.mark.parametrize(
     ("visits", "kind", "again"), [(1, "Failover", True), (2, "Failover", True), (9, "", True), (9, "Shared", True), (9, "Failover", False)]
 )
-def test_one_from_before_the_capture_that_is_told_seldom_or_beside_nobody_does_not(
-    tmp_path: Path, visits: int, kind: str, again: bool
-) -> None:
+def test_one_from_before_the_capture_that_is_notified_seldom_or_alone_does_not(tmp_path: Path, visits: int, kind: str, again: bool) -> None:
     assert from_before(tmp_path, visits, 600, kind=kind, again=again).of(FLAPPING) == []
 
 

@@ -56,7 +56,7 @@ def test_one_without_a_step_for_long_is_named(tmp_path: Path, before: int, steps
 
 
 @pytest.mark.parametrize("length", [35, 65])
-def test_its_own_connection_may_tell_the_time(tmp_path: Path, length: int) -> None:
+def test_its_own_connection_may_give_the_time(tmp_path: Path, length: int) -> None:
     talk = wait_until(transactions(1, 3, 20, ttl=600_000), length * SECOND).client(PING).server(PONG)
     assert diagnose(tmp_path, talk).only(OPEN)[1]["closed_by"] is None
 

@@ -37,7 +37,7 @@ def taking(length: int, every: int, *, queue: int = 1000, kind: str = "Shared", 
     ("length", "every", "queue", "kind"),
     [*product((4, 9), (35, 60, 150), (1000,), ("Shared", "Exclusive")), *product((4, 9), (60, 110), (4, 20), ("Shared", "Failover"))],
 )
-def test_a_backlog_that_grows_is_told_with_who_holds_it_back(tmp_path: Path, length: int, every: int, queue: int, kind: str) -> None:
+def test_a_growing_backlog_is_reported_with_who_holds_it_back(tmp_path: Path, length: int, every: int, queue: int, kind: str) -> None:
     diagnosis = diagnose(tmp_path, taking(length, every, queue=queue, kind=kind), publishing(length * 50, 20 * MILLISECOND))
     row, evidence = diagnosis.only(GROWING)
     assert (row.severity, evidence["act"]) == ("note", "broker" if queue == 1000 else "client")
@@ -46,7 +46,7 @@ def test_a_backlog_that_grows_is_told_with_who_holds_it_back(tmp_path: Path, len
 
 
 @pytest.mark.parametrize(("before", "queue"), [*product((2, 5, 9), (20, 100, 160))])
-def test_one_that_grows_once_the_queue_is_full_is_told(tmp_path: Path, before: int, queue: int) -> None:
+def test_one_that_grows_once_the_queue_is_full_is_reported(tmp_path: Path, before: int, queue: int) -> None:
     """A consumer keeps up for a while, then its application gets slow: its queue fills before the backlog grows."""
     talk = subscribed(connected(start=50 * MILLISECOND)).client(flow(queue))
     for entry in range(before * 50):
@@ -133,7 +133,7 @@ def passing_over(how: str, kind: str, first: int = 10, again: int = 40) -> list[
         *product(("Exclusive", "Failover"), (1, 10), (12, 30), (15,)),  # told by the sequence ids of their producer
     ],
 )
-def test_messages_that_were_passed_over_are_told(tmp_path: Path, kind: str, first: int, again: int, every: int) -> None:
+def test_messages_that_were_passed_over_are_reported(tmp_path: Path, kind: str, first: int, again: int, every: int) -> None:
     diagnosis = diagnose(tmp_path, *passing_over("", kind, first, again), publishing(70, every * MILLISECOND))
     row, evidence = diagnosis.only(SKIPPED)
     assert (evidence["before"], evidence["after"], evidence["count"]) == ([7, first - 1], [7, again], again - first)

@@ -64,7 +64,7 @@ def test_a_partition_with_a_reason_to_rest_is_healthy(
 
 
 @pytest.mark.parametrize(("busy", "others", "partitions"), [*product((100, 200), (0, 1, 2), (3, 5, 8))])
-def test_a_partition_with_most_messages_is_told(tmp_path: Path, busy: int, others: int, partitions: int) -> None:
+def test_a_partition_with_most_messages_is_reported(tmp_path: Path, busy: int, others: int, partitions: int) -> None:
     counts = [busy] + [others] * (partitions - 1)
     row, evidence = partitioned(tmp_path, counts, counts, permits=1000).only(SKEW)
     assert (row.severity, evidence["count"]) == ("note", sum(counts))

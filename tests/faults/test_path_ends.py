@@ -58,7 +58,7 @@ def test_a_proxy_that_ends_the_path_by_itself_is_named(tmp_path: FilePath, *, ou
 
 
 @pytest.mark.parametrize("wait", [15 * SECOND, 40 * SECOND])
-def test_a_client_whose_broker_is_gone_and_that_is_not_told_is_named(tmp_path: FilePath, wait: int) -> None:
+def test_a_client_that_is_not_notified_that_its_broker_is_gone_is_named(tmp_path: FilePath, wait: int) -> None:
     ((text, evidence),) = found(tmp_path, lambda path: (path.inner.reset(by="server"), path.outer.wait(wait).client(command_frame("PING"))))
     assert evidence["leg"] == "broker"
     assert "stays open" in text

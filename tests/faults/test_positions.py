@@ -27,7 +27,7 @@ def late(begin: int, first: int, got: int, **fields: Any) -> Conversation:
 
 
 @pytest.mark.parametrize(("published", "begin", "got", "kind"), [*product((1, 5, 40), (1000, 4000), (0, 3), ("Shared", "Exclusive"))])
-def test_what_was_published_before_a_subscription_is_told(tmp_path: Path, published: int, begin: int, got: int, kind: str) -> None:
+def test_what_was_published_before_a_subscription_is_reported(tmp_path: Path, published: int, begin: int, got: int, kind: str) -> None:
     talk = late(begin, published, got, kind=kind)
     row, evidence = diagnose(tmp_path, talk, publishing(published, 10 * MILLISECOND, until=9 * SECOND)).only(BEFORE)
     assert (row.severity, evidence["count"], evidence["first"]) == ("note", published, [7, 0])
@@ -43,7 +43,7 @@ def older_publishing(count: int, every: int) -> Conversation:
 
 
 @pytest.mark.parametrize(("published", "begin", "kind"), [*product((2, 5, 40), (1000, 4000), ("Shared", "Exclusive"))])
-def test_what_a_producer_from_before_the_capture_published_is_told(tmp_path: Path, published: int, begin: int, kind: str) -> None:
+def test_what_a_producer_from_before_the_capture_published_is_reported(tmp_path: Path, published: int, begin: int, kind: str) -> None:
     row, evidence = diagnose(tmp_path, late(begin, published, 3, kind=kind), older_publishing(published, 10 * MILLISECOND)).only(BEFORE)
     assert (evidence["count"], evidence["first"], evidence["topic"]) == (published, [7, 0], TOPIC)
     assert TOPIC in (row.text or "")

@@ -61,7 +61,7 @@ def test_an_address_that_nobody_answers_at(how: str, times: int, pause: int, url
 
 @pytest.mark.parametrize("again", [0, 3])
 @pytest.mark.parametrize("command", ["Redirect", "migrated", "assigned", "tls", "beside a living connection", "after it worked"])
-def test_other_ways_to_tell_an_address(command: str, again: int, tmp_path: Path) -> None:
+def test_other_ways_to_advertise_an_address(command: str, again: int, tmp_path: Path) -> None:
     talk, more = told(how="Redirect"), []
     if command == "migrated":
         talk = connected().client(producer()).server(created())
@@ -117,7 +117,9 @@ def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, 
 
 @pytest.mark.parametrize(("how", "times"), [*product(("refused", "reset", "closed"), (2, 5))])
 @pytest.mark.parametrize("closes", ["the one that was told", "another", "another that was told elsewhere"])
-def test_only_the_connection_that_told_the_address_shows_that_a_client_gave_up(how: str, times: int, closes: str, tmp_path: Path) -> None:
+def test_only_the_connection_that_advertised_the_address_shows_that_a_client_gave_up(
+    how: str, times: int, closes: str, tmp_path: Path
+) -> None:
     """The same host may have other processes, whose connections end for reasons of their own."""
     talk, other = told(), working(("10.0.0.2", 6650), 0, port=43000)
     if closes == "another that was told elsewhere":

@@ -47,7 +47,7 @@ def test_a_message_that_is_retried_without_an_end(tmp_path: Path, times: int, pa
 
 @pytest.mark.parametrize(("first", "pause"), [*product((19, 300), (10, 3000, 50_000))])
 @pytest.mark.parametrize("midstream", [True, False])
-def test_the_number_of_a_retry_tells_of_those_before_the_capture(tmp_path: Path, first: int, pause: int, *, midstream: bool) -> None:
+def test_the_number_of_a_retry_counts_those_before_the_capture(tmp_path: Path, first: int, pause: int, *, midstream: bool) -> None:
     talk = retrying([("3:0:-1", first + count) for count in range(5)], pause, midstream=midstream)
     row, evidence = diagnose(tmp_path, talk).only(STORM)
     assert evidence["highest"] == first + 4

@@ -118,7 +118,7 @@ def test_one_that_begins_with_the_same_again_is_though_more_come(tmp_path: Path,
 
 
 @pytest.mark.parametrize("before", [1, 4])
-def test_one_that_got_on_before_is_told_since_then(tmp_path: Path, before: int) -> None:
+def test_one_that_got_on_before_is_reported_since_then(tmp_path: Path, before: int) -> None:
     talk = stepping_back(before, 10, 0)
     first = 10 * before
     for number in range(14):

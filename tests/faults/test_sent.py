@@ -85,7 +85,7 @@ def test_nothing_has_no_size(tmp_path: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "every", "size", "end"), [*product((100, 400), (2000, 5000, 18000), (1, 900), ENDS)])
-def test_many_small_messages_on_their_own_are_told(tmp_path: Path, count: int, every: int, size: int, end: str) -> None:
+def test_many_small_messages_on_their_own_are_reported(tmp_path: Path, count: int, every: int, size: int, end: str) -> None:
     if count * every < 600_000:
         count *= 4
     frames = [send(1, number, bytes(size)) for number in range(count)]
@@ -110,7 +110,7 @@ def test_few_large_and_batched_messages_need_no_advice(tmp_path: Path, count: in
 
 
 @pytest.mark.parametrize(("codec", "count", "size", "end"), [*product(CODECS, (10, 30), (8, 500), ENDS)])
-def test_compression_that_does_not_shrink_is_told(tmp_path: Path, codec: str, count: int, size: int, end: str) -> None:
+def test_compression_that_does_not_shrink_is_reported(tmp_path: Path, codec: str, count: int, size: int, end: str) -> None:
     noise = Random(size).randbytes(size)  # noqa: S311 - repeatable
     metadata = {"compression": codec, "uncompressed_size": size}
     row, evidence = diagnose(tmp_path, sending([send(1, n, compress(codec, noise), metadata) for n in range(count)], end=end)).only(USELESS)
@@ -119,7 +119,7 @@ def test_compression_that_does_not_shrink_is_told(tmp_path: Path, codec: str, co
 
 
 @pytest.mark.parametrize(("codec", "saved", "told"), [*product(CODECS, (0, 10, 28), (True,)), *product(CODECS, (60, 100, 500), (False,))])
-def test_compression_that_saves_hardly_anything_is_told(tmp_path: Path, codec: str, saved: int, told: bool) -> None:
+def test_compression_that_saves_hardly_anything_is_reported(tmp_path: Path, codec: str, saved: int, told: bool) -> None:
     """Random payloads with heads that are alike."""
     noise = Random(saved).randbytes(2000)  # noqa: S311 - repeatable
     frames = [send(1, n, noise[2 * saved :], {"compression": codec, "uncompressed_size": len(noise) - saved}) for n in range(12)]

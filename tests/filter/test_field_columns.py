@@ -56,7 +56,7 @@ def test_payloads_are_read_only_when_a_field_is_made_of_them() -> None:
     assert not FieldColumns(("payload_size", "len(key)"), ("message",), CATALOGUE).reads_payload
 
 
-def test_a_computed_column_without_any_value_is_told() -> None:
+def test_a_computed_column_without_any_value_is_reported() -> None:
     columns = FieldColumns(("size", "topic-size", "size-payload_size"), ("frame",), CATALOGUE)
     assert columns.empty() == []
     columns.values(SEND, {})

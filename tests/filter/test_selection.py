@@ -270,7 +270,7 @@ def test_a_finding_that_nobody_asked_for_comes_when_the_filter_looks_for_it() ->
     assert make('connection == "0:1"', "frame").select([NOTE], ENDPOINTS) == [NOTE]
 
 
-def test_what_is_wrong_with_the_input_is_told_whatever_the_filter() -> None:
+def test_what_is_wrong_with_the_input_is_reported_whatever_the_filter() -> None:
     damage = rows.finding(code="capture-truncated", layer="capture", packet=None, connection=None)
     assert make("command == ACK", "frame").select([damage], {}) == [damage]
     assert make("command == ACK || finding == stream-gap", "frame", "finding").select([damage], {}) == []
@@ -361,7 +361,7 @@ def named() -> FrameRow:
         ),
     ],
 )
-def test_a_name_that_nothing_has_is_told_with_those_there_are(text: str, said: str) -> None:
+def test_a_name_that_nothing_has_is_reported_with_those_there_are(text: str, said: str) -> None:
     selected = make(text, "frame")
     assert selected.select([named()], ENDPOINTS) == []
     assert said in str(selected.absence())
@@ -377,7 +377,7 @@ def test_a_name_that_nothing_has_is_told_with_those_there_are(text: str, said: s
         'topic contains "x"',
     ],
 )
-def test_nothing_is_told_when_the_names_are_there_or_something_passed(text: str) -> None:
+def test_nothing_is_reported_when_the_names_are_there_or_something_passed(text: str) -> None:
     selected = make(text, "frame")
     selected.select([named()], ENDPOINTS)
     assert selected.absence() is None

@@ -122,7 +122,7 @@ def test_a_slice_is_a_position_and_a_length_or_two_positions(text: str, start: i
         ("not", "WORD"),
     ],
 )
-def test_values_are_told_apart(text: str, kind: str) -> None:
+def test_kinds_of_values_are_distinguished(text: str, kind: str) -> None:
     assert parse(f"a == {text}") == ComparisonTest(name("a"), "==", Literal(kind, text, (5, 5 + len(text))))
 
 

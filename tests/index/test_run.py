@@ -83,7 +83,7 @@ def test_rows_and_counts_are_those_of_a_run(capture: tuple[Path, Index]) -> None
     ("subject", "text"),
     [("", "size > 100"), ("", 'topic == "x" || send.sequence_id == 7'), ("producer", "p"), ("consumer", "c"), ("message", "1:1")],
 )
-def test_what_columns_do_not_tell_is_read_from_the_captures(capture: tuple[Path, Index], subject: str, text: str) -> None:
+def test_what_columns_lack_is_read_from_the_captures(capture: tuple[Path, Index], subject: str, text: str) -> None:
     path, index = capture
     assert indexed_run(index, expand_inputs([str(path)]), SHOWN, make(subject, text)) is None
 

@@ -61,13 +61,13 @@ def test_text_beside_the_bytes_is_no_byte(form: Callable[[bytes], str]) -> None:
     assert turns_in(form(CONNECT)) == [Turn(True, CONNECT)]
 
 
-def test_sides_are_told_by_indentation() -> None:
+def test_sides_are_recognised_by_indentation() -> None:
     dump = f"====\nNode 0: 10.9.0.13:56068\n{wireshark(b'ask')}{wireshark(b'answer', chr(9))}{wireshark(b'again' * 9)}"
     assert turns_in(dump) == [Turn(True, b"ask"), Turn(False, b"answer"), Turn(True, b"again" * 9)]
     assert turns_in(wireshark(b"a", "    ") + wireshark(b"b")) == [Turn(True, b"a"), Turn(False, b"b")]
 
 
-def test_sides_are_told_by_the_words_of_netty() -> None:
+def test_sides_are_recognised_by_the_words_of_netty() -> None:
     log = f"10:00 DEBUG [id: 0x1] WRITE: 3B\n{netty(b'ask')}10:00 DEBUG [id: 0x1] READ: 6B\n{netty(b'answer')}"
     assert turns_in(log) == [Turn(True, b"ask"), Turn(False, b"answer")]
 

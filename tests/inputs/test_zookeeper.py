@@ -175,7 +175,7 @@ def test_what_holds_no_node_is_refused(tmp_path: Path, content: bytes, why: str)
         read(str(path))
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CaptureError, match="holds no snapshot"):
         read(str(tmp_path))
     for path in (tmp_path / "nowhere", "a\0b"):
@@ -230,7 +230,7 @@ def test_a_snapshot_compressed_with_snappy_is_read() -> None:
 
 
 @pytest.mark.parametrize("size", [20, 100, 2_000, 2_900])
-def test_a_cut_or_damaged_snapshot_of_snappy_is_told(size: int) -> None:
+def test_a_cut_or_damaged_snapshot_of_snappy_is_reported(size: int) -> None:
     data = (DUMPS / "zookeeper-3.9.snappy").read_bytes()
     assert Dump(data[:size]).damaged
     assert Dump(data[:size] + bytes([data[size] ^ 0xFF]) + data[size + 1 :]).nodes is not None

@@ -146,7 +146,9 @@ def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
 
 
 @WORKERS
-def test_what_still_waits_long_after_the_stop_is_told_once_and_counts_as_not_decoded(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_still_waits_long_after_the_stop_is_reported_once_and_counts_as_not_decoded(
+    forks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0)
     lines: list[str] = []
     source = Scripted((captured(number) for number in range(50)), forks=forks)
@@ -199,14 +201,14 @@ def test_a_trigger_that_comes_after_the_last_packet_counts(forks: bool) -> None:
 
 
 @WORKERS
-def test_what_the_kernel_dropped_is_told_once(forks: bool) -> None:
+def test_what_the_kernel_dropped_is_reported_once(forks: bool) -> None:
     source = Scripted((captured(number) for number in range(10)), dropped=7, forks=forks)
     blocks = run(LiveFeed(source), source)
     (finding,) = [row for block in blocks for row in block.findings if row.code != "decode-lag"]
     assert (finding.code, finding.evidence) == ("packets-dropped", {"packets": 7, "packets_so_far": 7, "interface": "test0"})
 
 
-def test_decoding_that_is_late_is_told() -> None:
+def test_decoding_that_is_late_is_reported() -> None:
     source = Scripted([captured(0)])  # of the year 2023
     assert "decode-lag" in codes(run(LiveFeed(source), source))
 

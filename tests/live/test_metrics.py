@@ -90,7 +90,7 @@ def counted() -> Metrics:
         "pulsarscope_decode_lag_seconds 1.5",
     ],
 )
-def test_counts_are_told(line: str) -> None:
+def test_counts_are_reported(line: str) -> None:
     assert line in text(counted())
 
 

@@ -159,7 +159,7 @@ def test_a_pipe_that_nobody_writes_into_is_left_when_asked(tmp_path: Path) -> No
     feed.close()
 
 
-def test_interfaces_are_told_apart_when_asked(captures: Path, tmp_path: Path) -> None:
+def test_interfaces_are_distinguished_when_asked(captures: Path, tmp_path: Path) -> None:
     path, end = piped(tmp_path, (captures / "any-sll2.pcap").read_bytes(), 1 << 20)
     feed = PipeFeed(path, by_interface=True)
     sources = {source_of_key(key) for block in feed for key in block.flows}

@@ -168,7 +168,7 @@ def test_a_trigger_may_come_later_than_the_time_around_it_is_long(tmp_path: Path
     assert triggered.shortened == 0
 
 
-def test_packets_that_a_trigger_finds_gone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_that_a_trigger_finds_gone_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
     monkeypatch.setattr("pulsarscope.live.recorder.LIVE_TRIGGER_MAX_BYTES", 4 * len(captured(0).data))
     triggered = TriggeredRecorder(recorder, 2.0)

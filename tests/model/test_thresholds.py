@@ -16,7 +16,7 @@ def test_values_are_those_of_the_table_unless_others_are_given() -> None:
     assert thresholds.evidence("slow-seconds") == {"threshold": {"slow-seconds": 0.25}}
 
 
-def test_a_rule_that_asks_for_another_name_is_told_so() -> None:
+def test_a_rule_that_asks_for_an_unknown_name_gets_an_error() -> None:
     thresholds = Thresholds(TABLE.values())
     for ask in (thresholds.ns, thresholds.__getitem__, thresholds.evidence):
         with pytest.raises(KeyError, match="no such threshold: slow-second"):

@@ -113,7 +113,7 @@ def test_filters_take_real_names_and_show_masks() -> None:
     assert tail.count(b"\n") == 2
 
 
-def test_a_name_that_is_not_there_is_not_told() -> None:
+def test_a_name_that_is_not_there_is_not_reported() -> None:
     absent = execute_here("decode", str(QUICKSTART), "--redact", "-Y", 'topic == "oops"')
     assert b"none of 94 records matches" in absent.stderr
     assert b"ng-t" not in absent.stderr
@@ -144,7 +144,7 @@ def test_more_captures_are_copied_than_files_may_be_open(tmp_path: Path) -> None
     assert len(frames) == 75
 
 
-def test_damage_is_told_and_gives_its_exit_code(tmp_path: Path) -> None:
+def test_damage_is_reported_and_gives_its_exit_code(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(QUICKSTART.read_bytes()[:-7])
     told = execute_here("decode", str(cut), "--redact")

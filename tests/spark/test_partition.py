@@ -367,7 +367,7 @@ HOUR = 3_600_000_000_000
 
 
 @pytest.mark.slow
-def test_idle_connections_of_a_stream_end_and_keys_are_judged(tmp_path: Path) -> None:
+def test_idle_connections_of_a_stream_end_and_keys_are_evaluated(tmp_path: Path) -> None:
     """The same traffic repeatedly, of other clients and of the same ones, each time after a pause longer than any timeout."""
     files = []
     for number in range(4):

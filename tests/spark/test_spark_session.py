@@ -80,7 +80,7 @@ def in_task(*lines: str) -> ValueError:
         (["pyspark.errors.exceptions.base.PySparkRuntimeError: why"], OutputError),
     ],
 )
-def test_a_fault_in_a_task_is_told_from_what_the_files_bring_about(lines: list[str], kind: type[PulsarscopeError]) -> None:
+def test_a_fault_in_a_task_is_distinguished_from_errors_of_the_files(lines: list[str], kind: type[PulsarscopeError]) -> None:
     error = job_error(in_task(*lines), "spark.log")
     assert type(error) is kind
     assert len(str(error).splitlines()) == 1

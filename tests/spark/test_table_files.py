@@ -77,7 +77,7 @@ def exchange(day: int, packet: int) -> ExchangeRow:
     return ExchangeRow(file=0, packet=packet, sub=1, source="a/b", time=day * 86_400 * 10**9, key="k", request="SEND", status="ok")
 
 
-def test_a_file_that_is_lost_before_it_has_its_name_is_told(written: Path) -> None:
+def test_a_file_that_is_lost_before_it_has_its_name_is_reported(written: Path) -> None:
     (written / "frame" / "_a").unlink()
     with pytest.raises(OutputError, match="cannot write"):
         finish_files(str(written), NAMES, ("frame",))

@@ -371,7 +371,7 @@ def test_endpoints_are_those_of_the_streams() -> None:
     assert connection.client == 0
 
 
-def test_a_later_layer_may_tell_the_client() -> None:
+def test_a_later_layer_may_identify_the_client() -> None:
     tape = Tape()
     tape.send(SERVER, 0, b"mid")
     connection = tape.only().connection

@@ -46,7 +46,7 @@ def test_a_side_that_only_acknowledges_is_in_the_capture(opened: bool) -> None:
     assert ONE_SIDED not in look(conversation.close()).codes
 
 
-def test_a_server_that_does_not_answer_is_told_as_before() -> None:
+def test_a_server_that_does_not_answer_is_reported_as_before() -> None:
     conversation = talk().client(fetch("t", 0, 0)).server(fetch_response()).client(fetch("t", 0, 0)).wait(60_000_000_000)
     codes = look(conversation.client(fetch("t", 0, 7)).close()).codes
     assert "request-unanswered" in codes

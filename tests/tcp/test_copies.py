@@ -60,7 +60,7 @@ def only(tape: Tape) -> Outcome:
 @pytest.mark.parametrize("midstream", [False, True])
 @pytest.mark.parametrize("skew", [1, 2, 20, 33, 3_000])
 @pytest.mark.parametrize("sender", ["ids", "timestamps", "both"])
-def test_copies_are_told_from_retransmissions_whatever_their_skew(sender: Sender, skew: int, midstream: bool) -> None:
+def test_copies_are_distinguished_from_retransmissions_whatever_their_skew(sender: Sender, skew: int, midstream: bool) -> None:
     outcome = only(twice(sender, skew, midstream=midstream))
     stream = outcome.connection.streams[0]
     assert (stream.segments, stream.retransmitted, stream.copies and stream.copies.count) == (82, 1, 41)
@@ -108,7 +108,7 @@ def test_copies_that_follow_at_once_are_none_sent_again_when_identifications_do_
 @pytest.mark.parametrize(
     ("identification", "copy"), [(100, True), (65_000, True), (101, False), (1_123, False), (1_124, None), (30_000, None)]
 )
-def test_an_identification_far_ahead_tells_nothing(identification: int, copy: bool | None) -> None:
+def test_an_identification_far_ahead_proves_nothing(identification: int, copy: bool | None) -> None:
     assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, identification, bytes(4)), identity(100, bytes(4), 1)) is copy
 
 
@@ -126,7 +126,7 @@ def test_segments_that_a_network_card_cut_are_copies() -> None:
 @pytest.mark.parametrize(
     "rest", [b"", bytes(4), bytes(4) + b"\x08", bytes(4) + b"\x08\x0a\1", bytes(4) + b"\5\0\0\0", bytes(4) + b"\1" * 9]
 )
-def test_odd_options_tell_nothing(rest: bytes) -> None:
+def test_odd_options_prove_nothing(rest: bytes) -> None:
     assert is_copy((1, 0, 0, 0, ACK, 1, b"x", 0, 0, rest), identity(0, rest, 1)) is None
 
 

@@ -14,7 +14,7 @@ def der(name: str, *, names: bool) -> bytes:
     return certificate_of(KEY, name, names=names).public_bytes(serialization.Encoding.DER)
 
 
-def test_the_holder_and_its_names_are_told() -> None:
+def test_the_holder_and_its_names_are_reported() -> None:
     assert certificate_names(der("broker", names=True)) == (
         "CN=broker",
         ["broker.example", "localhost", "127.0.0.1"],

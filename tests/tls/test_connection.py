@@ -107,7 +107,7 @@ def test_a_session_without_tickets_is_read(version: ssl.TLSVersion) -> None:
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-def test_names_protocols_and_the_certificates_of_both_are_told(version: ssl.TLSVersion) -> None:
+def test_names_protocols_and_the_certificates_of_both_are_reported(version: ssl.TLSVersion) -> None:
     recording = record(SAID, version, alpn=("h2", "http/1.1"), client_certificate=True)
     described = read(recording).connection.describe()
     assert "sni=broker.example alpn=h2 " in described
@@ -485,7 +485,7 @@ def test_secrets_that_come_too_late_open_nothing() -> None:
     assert got.connection.directions[CLIENT].stopped
 
 
-def test_fatal_alerts_are_told() -> None:
+def test_fatal_alerts_are_reported() -> None:
     flights = [(CLIENT, sealing.clear(HANDSHAKE, sealing.client_hello())), (SERVER, sealing.clear(sealing.ALERT, b"\x02\x30"))]
     assert inside(flights, b"").connection.describe() == "TLS server-alert=unknown_ca"
 

@@ -57,7 +57,7 @@ def test_the_next_key_opens_what_the_present_one_does_not() -> None:
     assert decrypted(decrypter, "handshake1") == [None]
 
 
-def test_the_key_goes_on_and_is_renewed_when_told() -> None:
+def test_the_key_goes_on_and_is_renewed_when_asked() -> None:
     decrypter = Decrypter(keys("a", "b"))
     decrypter.next_key()
     assert decrypted(decrypter, "b0") == ["b0"]

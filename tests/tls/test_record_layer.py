@@ -74,7 +74,7 @@ def test_a_refused_record_is_lost_and_the_next_one_is_found() -> None:
     assert records.lost == 0
 
 
-def test_behind_a_gap_the_end_of_the_cut_record_tells_where_the_next_one_begins() -> None:
+def test_after_a_gap_the_end_of_the_cut_record_shows_where_the_next_one_begins() -> None:
     records = RecordReader()
     cut = record(b"x" * 100)
     give(records, cut[:20], 1)

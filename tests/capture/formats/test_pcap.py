@@ -81,7 +81,7 @@ def test_a_cut_header_is_not_a_capture(length: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 20])
-def test_a_cut_last_record_is_told_with_its_offset(size: int) -> None:
+def test_a_cut_last_record_is_reported_with_its_offset(size: int) -> None:
     complete = pcap([Record(PLAIN)])
     blocks = blocks_of(complete + complete[24 : 24 + size])
     assert len(segments_of(blocks)) == 1
@@ -165,7 +165,7 @@ def test_packets_of_other_kinds_are_counted_in_the_numbers() -> None:
     assert blocks[-1].last_packet == 3
 
 
-def test_only_the_packets_of_linux_any_tell_interfaces_apart() -> None:
+def test_only_the_packets_of_linux_any_distinguish_interfaces() -> None:
     cooked = [Record(struct.pack(">HHIHBB8s", 0x0800, 0, index, 1, 0, 6, b"") + segment_packet(b"hello")[14:]) for index in (2, 3, 2)]
     flows = flows_of(BlockReader(io.BytesIO(pcap(cooked, link_type=276)), by_interface=True))
     assert {source_of_key(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {

@@ -124,7 +124,7 @@ def test_blocks_of_early_writers_without_a_length_of_whole_words_are_read(rounde
     assert findings_of(blocks) == {}
 
 
-def test_the_last_statistics_tell_the_drops() -> None:
+def test_the_last_statistics_give_the_drops() -> None:
     data = LITTLE.section() + LITTLE.interface(name="eth0") + LITTLE.interface()
     data += LITTLE.statistics(LITTLE.count(5, 2)) + LITTLE.statistics(LITTLE.count(5, 4) + LITTLE.count(7, 1) + LITTLE.count(4, 900))
     data += LITTLE.statistics(LITTLE.count(7, 6), interface=1) + LITTLE.statistics(LITTLE.count(5, (1 << 64) - 1), interface=1)
@@ -148,7 +148,7 @@ def test_tls_key_logs_are_kept_with_their_places_until_they_are_taken() -> None:
     assert reader.take_secrets() == []
 
 
-def test_more_key_logs_than_are_kept_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_key_logs_than_are_kept_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.capture.formats.pcapng.SECRETS_MAX_BYTES", 2 * 128 + 10)
     logs = LITTLE.secrets(b"# six\n") + LITTLE.secrets(b"# five") + LITTLE.secrets(b"# 4\n")
     reader = reader_of(LITTLE.section() + LITTLE.interface() + logs + LITTLE.packet(PLAIN))
@@ -230,7 +230,7 @@ def test_a_bad_first_section_header_is_not_a_capture(data: bytes, reason: str) -
 
 
 @pytest.mark.parametrize("size", [1, 11, 12, 27, 40, 100])
-def test_a_cut_last_block_is_told_with_its_offset(size: int) -> None:
+def test_a_cut_last_block_is_reported_with_its_offset(size: int) -> None:
     complete = LITTLE.file([PLAIN])
     blocks = blocks_of(complete + LITTLE.packet(segment_packet(b"x" * 80))[:size])
     assert len(segments_of(blocks)) == 1
@@ -304,7 +304,7 @@ MIXED = NAMED + b"".join(
 
 @pytest.mark.parametrize("records", [False, True])
 @pytest.mark.parametrize("read_bytes", [7, 1 << 20])
-def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_bytes: int, *, records: bool) -> None:
+def test_interfaces_are_distinguished_by_name_else_by_number(read_bytes: int, *, records: bool) -> None:
     blocks = list(BlockReader(io.BytesIO(MIXED), read_bytes=read_bytes, records=records, by_interface=True))
     flows = flows_of(blocks)
     assert {source_of_key(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {

@@ -91,7 +91,7 @@ def test_any_wrapping_and_any_order_of_fragments_changes_no_byte(data: st.DataOb
     assert findings_of(blocks) == {}
 
 
-def test_the_numbers_of_tunnels_tell_no_connections_apart() -> None:
+def test_the_numbers_of_tunnels_distinguish_no_connections() -> None:
     """Use identifiers that routers change, different in the two directions of a connection."""
     packet = ipv4(tcp(b"data"))
     tunnels = [

@@ -121,7 +121,7 @@ def test_the_first_fragment_says_what_ipv6_fragments_carry() -> None:
 
 
 @FAMILIES
-def test_what_never_comes_is_told_with_the_packets_that_came(packet: bytes, key: bytes) -> None:
+def test_what_never_comes_is_reported_with_the_packets_that_came(packet: bytes, key: bytes) -> None:
     family = "ipv4" if key == KEY else "ipv6"
     parts = fragments(packet, 64)
     for missing in range(len(parts)):
@@ -180,7 +180,7 @@ def part4(offset: int, body: bytes, *, more: bool) -> bytes:
 SEGMENT = tcp(bytes(range(100)))
 
 
-def test_of_two_versions_of_bytes_the_first_is_kept_and_it_is_told() -> None:
+def test_of_two_versions_of_bytes_the_first_is_kept_and_it_is_reported() -> None:
     blocks = joined(
         part4(0, SEGMENT[:48], more=True),
         part4(24, b"\xff" * 48, more=True),
@@ -274,7 +274,7 @@ def flood(shape: str, number: int) -> bytes:
 
 @pytest.mark.parametrize("shape", ["first", "last", "udp", "copies", "overlaps", "islands"])
 @pytest.mark.slow
-def test_floods_stay_within_the_bound_are_told_and_do_not_stop_the_reading(shape: str) -> None:
+def test_floods_stay_within_the_bound_are_reported_and_do_not_stop_the_reading(shape: str) -> None:
     count = 6_000
     records = [Record(flood(shape, number)) for number in range(count)]
     reader = reader_of(pcap([*records, *(Record(framed(part)) for part in fragments(IP4, 128))]), read_bytes=1 << 16)

@@ -131,7 +131,7 @@ def test_a_cut_packet_of_unknown_ip_length_misses_what_the_wire_had() -> None:
     assert segments_of(blocks)[0][6:8] == (b"012345", 4)
 
 
-def test_an_ip_length_beyond_an_uncut_packet_is_told_as_a_cut() -> None:
+def test_an_ip_length_beyond_an_uncut_packet_is_reported_as_a_cut() -> None:
     blocks = frames_to_blocks(ethernet(ipv4(tcp(b"data"), total=50)))
     assert segments_of(blocks)[0][6:8] == (b"data", 6)
     assert findings_of(blocks)["snaplen-truncated"].evidence == {"packets": 1, "bytes": 6}

@@ -98,7 +98,7 @@ def test_what_is_not_ip_passes_in_silence(frame: bytes, link_type: int) -> None:
     assert findings_of(frames_to_blocks(frame, link_type=link_type)) == {}
 
 
-def test_an_unknown_link_type_is_told_once_with_its_count() -> None:
+def test_an_unknown_link_type_is_reported_once_with_its_count() -> None:
     finding = findings_of(frames_to_blocks(*[bytes(60)] * 5, link_type=127))["unknown-link-type"]
     assert finding.evidence == {"packets": 5, "link_type": "127 (802.11 with radiotap)"}
     assert "5 packets of link type 127 (802.11 with radiotap)" in finding.text

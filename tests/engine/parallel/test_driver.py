@@ -104,7 +104,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
         Options(ALL_RECORDS, decode_as={6650: "pulsar"}, ports=frozenset({80})),
     ],
 )
-def test_any_number_of_processes_tells_what_one_tells(everything: str, options: Options) -> None:
+def test_any_number_of_processes_gives_what_one_gives(everything: str, options: Options) -> None:
     want = told(jobs.run([everything], options, 1))
     for count in (2, 5):
         found = jobs.run([everything], options, count)
@@ -114,7 +114,7 @@ def test_any_number_of_processes_tells_what_one_tells(everything: str, options: 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("inside")
-def test_many_processes_tell_what_one_tells(everything: str) -> None:
+def test_many_processes_give_what_one_gives(everything: str) -> None:
     options = Options(ALL_RECORDS, rules=True)
     assert told(jobs.run([everything], options, 16)) == told(jobs.run([everything], options, 1))
 
@@ -218,7 +218,7 @@ def test_facts_that_are_evaluated_early_are_the_same(
 @pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize("mode", ["off", "require"])
-def test_changed_captures_tell_what_one_process_tells(tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_captures_give_what_one_process_gives(tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if mode == "require":
         pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     monkeypatch.setattr("pulsarscope.engine.facts.FACTS_MAX_BYTES", 4_000)

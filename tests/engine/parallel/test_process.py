@@ -87,7 +87,7 @@ def test_one_that_was_killed_is_an_output_error() -> None:
         process.ask(DECODE)
 
 
-def test_one_that_lacked_memory_is_told_as_such() -> None:
+def test_one_that_lacked_memory_is_reported_as_such() -> None:
     with Process() as process:
         process.ask(Hungry())
         with pytest.raises(InternalError, match="had not enough memory"):

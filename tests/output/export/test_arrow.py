@@ -151,7 +151,7 @@ def test_a_table_takes_any_number_of_rows() -> None:
     assert [batch.num_rows for batch in table("message", together).to_batches()] == [17_000, 17_000, 6_000]
 
 
-def test_a_missing_pyarrow_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pyarrow_is_reported_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"^Arrow and Parquet need pyarrow: .* -m pip install .*\[parquet\]"):
         require_pyarrow()

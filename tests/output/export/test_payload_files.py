@@ -64,5 +64,5 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
         (b"", ".bin"),
     ],
 )
-def test_the_suffix_tells_the_kind(content: bytes, suffix: str) -> None:
+def test_the_suffix_shows_the_kind(content: bytes, suffix: str) -> None:
     assert _suffix(content) == suffix

@@ -70,7 +70,7 @@ def test_topics_that_differ_stay_in_the_words() -> None:
     assert "SEND  others  seq 7" in lines[3]
 
 
-def test_seconds_without_a_frame_are_told() -> None:
+def test_seconds_without_a_frame_are_reported() -> None:
     lines = lanes([rows.send(), rows.receipt(time=START + 3_004_000_000)], width=80)
     assert lines[4].split("┊")[1].strip() == "3.00 s later"
     assert cell_width(lines[4]) == 80

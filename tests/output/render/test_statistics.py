@@ -64,7 +64,7 @@ def test_slowest_exchanges_lead_to_their_frames() -> None:
     assert "  SEND   900 µs at 9.1   800 µs at 8.1" in text
 
 
-def test_a_time_series_tells_intervals_apart() -> None:
+def test_a_time_series_separates_intervals() -> None:
     some = [rows.send(packet, time=packet * 50_000_000) for packet in (1, 2, 3, 40)]
     text = shown(some, "intervals", interval=100_000_000)
     assert "Every 100 ms" in text
@@ -107,7 +107,7 @@ def test_quiet_leaves_out_the_headings_of_columns() -> None:
     assert "packet" not in shown([*sends(3), rows.connection()], "connections", quiet=True)
 
 
-def test_zeros_that_tell_something_are_shown_and_others_left_out() -> None:
+def test_zeros_that_mean_something_are_shown_and_others_left_out() -> None:
     columns = ReportColumn("name", "name", "name"), ReportColumn("permits", "permits", kept=True), ReportColumn("again", "again")
     table = ReportTable("consumers", "Consumers", "", columns, Mock)
     for permits, expected in ((0, ["name", "permits"]), (None, ["name"])):

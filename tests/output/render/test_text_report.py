@@ -101,7 +101,7 @@ def test_a_frame_is_named_with_its_file_only_when_there_are_several() -> None:
     assert report(files=("a.pcap", "b.pcap")).reference("0:30.2") == "0:30.2"
 
 
-def test_several_files_are_told_by_name() -> None:
+def test_several_files_are_shown_by_name() -> None:
     made = report(files=("a.pcap", "\x1b.pcap"))
     made.file_names()
     assert made.lines == ["  files: 0 a.pcap, 1 \\x1b.pcap"]

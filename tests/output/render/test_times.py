@@ -34,7 +34,7 @@ def test_times_stand_on_the_right_of_a_column_that_a_longer_one_widens() -> None
     assert clock.text(START) == clock.text(START + 1) == "    0.000000"
 
 
-def test_the_date_is_told_once_a_day() -> None:
+def test_the_date_is_shown_once_a_day() -> None:
     clock = Clock("utc")
     assert clock.day(START) == "2026-05-01 UTC"
     assert clock.day(START + 1) is None

@@ -122,7 +122,7 @@ def test_while_paused_nothing_moves_and_all_is_counted() -> None:
     assert re.search(r"^  late ", pressed(screen, "p"), re.MULTILINE)
 
 
-def test_findings_are_told_in_full_with_what_to_try() -> None:
+def test_findings_are_shown_in_full_with_what_to_try() -> None:
     screen, _ = running()
     text = "Connection 0:1 ended. " + "A long text. " * 30 + "The end."
     screen.write([FindingRow(code="producer-busy", severity="error", text=text, hint="Close the other one.", connection="0:1")])

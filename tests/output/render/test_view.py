@@ -140,7 +140,7 @@ def test_what_the_stream_cannot_carry_is_escaped() -> None:
     assert sink.data == b"Zo\\xeb\n"
 
 
-def test_a_finding_that_names_its_place_is_not_told_it_twice() -> None:
+def test_a_finding_that_names_its_place_does_not_show_it_twice() -> None:
     lines: list[str] = []
     view(quiet=True).finding(rows.finding(text="SEND 0:4.1: 12 of 40 bytes are there.", hint=None), lines, notes=True)
     view(quiet=True).finding(rows.finding(sub=None, text="Connection 0:1: the client speaks HTTP.", hint=None), lines, notes=True)

@@ -34,7 +34,7 @@ def test_frames_do_not_depend_on_the_pieces_that_they_come_in(synced: bool) -> N
     check_splitting(DISSECTOR, [data[at : at + 1] for at in range(len(data))], synced=synced)
 
 
-def test_senders_are_told_by_command_but_that_of_an_auth() -> None:
+def test_senders_are_known_by_command_except_that_of_an_auth() -> None:
     assert [DISSECTOR.sender(name) for name in ("ADD", "READ_RESPONSE", "AUTH", "")] == ["client", "server", None, None]
 
 

@@ -17,7 +17,7 @@ def test_the_kind_of_digest_is_the_one_that_fits(digest: str, size: int, data: b
     assert entry.data_at == 2 + 32 + size
 
 
-def test_the_first_entry_of_a_ledger_tells_the_size_of_its_digest() -> None:
+def test_the_first_entry_of_a_ledger_shows_the_size_of_its_digest() -> None:
     none = read_entry(stored := ledger_entry(7, 0, digest="DUMMY"), 0, len(stored))
     assert none is not None
     assert (none.digest, none.checksum.status, none.data_at) == ("DUMMY", "absent", 32)

@@ -65,7 +65,7 @@ def test_a_client_goes_on_where_it_says(name: str) -> None:
     assert Counter((row.payload_sha256, (row.extra or {})["next_offset"], (row.extra or {})["magic"]) for row in rows) == wanted
 
 
-def test_codecs_of_sets_in_sets_are_told() -> None:
+def test_codecs_of_sets_in_sets_are_reported() -> None:
     rows = [row for row in ps.open(str(BROKER / "nested.pcap")).messages() if row.direction == "produce"]
     nested = [(row.compression, (row.extra or {})["codecs"]) for row in rows if "codecs" in (row.extra or {})]
     assert ("SNAPPY", ["GZIP", "SNAPPY"]) in nested
@@ -81,7 +81,7 @@ def test_fetches_from_within_messages_are_framed_and_answered() -> None:
     }
 
 
-def test_a_pipelining_client_is_answered_in_order_and_its_faults_are_told() -> None:
+def test_a_pipelining_client_is_answered_in_order_and_its_faults_are_reported() -> None:
     answered = [row for row in ps.open(str(BROKER / "raw.pcap")).exchanges() if row.connection == "0:1"]
     assert [row.status for row in answered] == ["ok"] * 26
 
@@ -136,7 +136,7 @@ def test_a_message_larger_than_the_fetch_is_no_damage(max_size: int) -> None:
 
 
 @pytest.mark.parametrize("partition", [-2, -5, -(1 << 31)])
-def test_a_negative_partition_is_told_from_the_topic(partition: int) -> None:
+def test_a_negative_partition_is_separated_from_the_topic(partition: int) -> None:
     seen = look(talk().client(fetch("t", 0, 0)).client(fetch("t", partition, 0)).close())
     assert summary(seen.frames[1]).startswith(f"t partition {partition} at 0")
 
@@ -147,7 +147,7 @@ def of_several_topics() -> Conversation:
     return conversation.server(multifetch_response(fetch_response(LOG), fetch_response(message(b"x")))).close()
 
 
-def test_a_frame_of_several_topics_tells_messages_and_bytes_of_each() -> None:
+def test_a_frame_of_several_topics_counts_messages_and_bytes_of_each() -> None:
     produced, asked, answer = look(of_several_topics()).frames
     one = {"messages": 1, "bytes": len(message(b"x"))}
     log = {"messages": 7, "bytes": len(LOG)}

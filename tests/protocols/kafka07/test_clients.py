@@ -81,7 +81,7 @@ def test_every_request_is_what_the_client_asked_for_and_its_answer_what_the_clie
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_one_that_ends_early_is_written_and_judged_as_far_as_it_goes(name: str, tmp_path: Path) -> None:
+def test_one_that_ends_early_is_written_and_checked_as_far_as_it_goes(name: str, tmp_path: Path) -> None:
     data, path = (CAPTURES / name).read_bytes(), tmp_path / name
     end, frames = 24, []
     while end < len(data):

@@ -33,7 +33,7 @@ def test_a_session_is_its_own() -> None:
     assert item is not two
 
 
-def test_senders_are_told_by_command() -> None:
+def test_senders_are_known_by_command() -> None:
     assert [DISSECTOR.sender(name) for name in ("PRODUCE", "OFFSETS", "RESPONSE", "FETCH_RESPONSE", "SEND", "")] == [
         "client",
         "client",

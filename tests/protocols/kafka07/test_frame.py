@@ -37,7 +37,7 @@ SET = message_set(b"hello", b"world")
         (offsets_response([3, 0]), "RESPONSE", None),
     ],
 )
-def test_requests_tell_what_they_are_and_responses_that_they_are_one(data: bytes, command: str, payload_offset: int | None) -> None:
+def test_requests_show_their_kind_and_responses_that_they_are_one(data: bytes, command: str, payload_offset: int | None) -> None:
     actual = decode(b"ab" + data + b"c", 2, 2 + len(data))
     assert (actual[0], actual[5], actual[6], actual[7]) == (command, payload_offset, "ok", None)
 

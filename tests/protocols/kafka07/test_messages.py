@@ -86,7 +86,7 @@ def test_sets_deeper_than_any_producer_writes_are_not_opened() -> None:
     assert codes(totals) == ["nested-too-deep"]
 
 
-def test_a_wrong_checksum_is_told_with_both_and_the_message_given() -> None:
+def test_a_wrong_checksum_is_reported_with_both_and_the_message_given() -> None:
     actual, totals = read(message(b"good") + message(b"bad", crc=0x11111111) + message(b"bad", crc=2))
     assert [item.payload for item in actual] == [b"good", b"bad", b"bad"]
     assert totals.checksum == Checksum("bad", "11111111", f"{zlib.crc32(b'bad'):08x}")

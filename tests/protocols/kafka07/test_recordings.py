@@ -50,7 +50,7 @@ def test_codecs_and_magics_are_what_the_producer_says() -> None:
     assert actual - said == {("NONE", 1): 1}  # the one that was refused
 
 
-def test_protocols_side_by_side_are_told_apart_and_a_later_kafka_is_not_claimed() -> None:
+def test_protocols_side_by_side_are_distinguished_and_a_later_kafka_is_not_claimed() -> None:
     assert [row.dissector for row in ps.open(MIXED).connections()] == ["pulsar", None, "kafka07"]
     commands = Counter(row.command for row in ps.open(MIXED).frames())
     assert commands == {

@@ -85,7 +85,7 @@ class TestInOrder:
         seen = look(talk().client(fetch("a", 0, 5), fetch("a", 0, 6)).server(fetch_response()).close())
         assert [told(row) for row in seen.exchanges] == [("FETCH", "FETCH_RESPONSE", "ok"), ("FETCH", None, "unanswered")]
 
-    def test_where_a_fetch_goes_on_is_told(self) -> None:
+    def test_where_a_fetch_goes_on_is_reported(self) -> None:
         packed = compressed(GZIP, SET)
         answer = fetch_response(SET + packed + message(b"cut")[:7])
         (row,) = responses(look(talk().client(fetch("a", 3, 1000, len(answer) - 6)).server(answer).close()))
@@ -93,7 +93,7 @@ class TestInOrder:
         assert (row.fields or {})["cut"] == 7
         assert row.num_messages == 4
 
-    def test_where_each_part_goes_on_is_told(self) -> None:
+    def test_where_each_part_goes_on_is_reported(self) -> None:
         answer = multifetch_response(fetch_response(SET), fetch_response(SET[:-1]))
         (row,) = responses(look(talk().client(multifetch(("a", 3, 10, 99), ("b", 0, 7, len(SET) - 1))).server(answer).close()))
         assert row.extra == {
@@ -123,7 +123,7 @@ class TestMidstream:
         assert responses(seen)[0].topic is None
         assert "response-unrequested" in seen.codes
 
-    def test_who_is_the_client_is_told_by_what_is_said(self) -> None:
+    def test_the_client_is_known_by_its_commands(self) -> None:
         conversation = Conversation(("10.0.0.1", 9092), ("10.0.0.9", 40_000)).client(fetch("a", 0, 30)).server(fetch_response())
         (row,) = look(conversation).connections
         assert (row.client, row.server, row.dissector) == ("10.0.0.1:9092", "10.0.0.9:40000", "kafka07")

@@ -56,7 +56,7 @@ def test_a_line_says_what_it_is_about() -> None:
         ({"topic": "t", "partition": 1, "batch_index": 0, "batch_size": 2, "compression": "GZIP"}, "t-1  1 of 2  GZIP"),
     ],
 )
-def test_a_message_is_told_by_where_it_stands(values: dict[str, Any], words: str) -> None:
+def test_a_message_is_described_by_its_place(values: dict[str, Any], words: str) -> None:
     assert message_summary(MessageRow(**values)) == words
 
 

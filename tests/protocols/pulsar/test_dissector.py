@@ -27,7 +27,7 @@ def test_it_is_a_dissector() -> None:
     assert dissector.opening == {"CONNECT", "CONNECTED"}
 
 
-def test_the_length_of_a_frame_is_told_by_its_first_four_bytes() -> None:
+def test_the_length_of_a_frame_is_given_by_its_first_four_bytes() -> None:
     for frame in (
         PING,
         command_frame("CONNECT", client_version="x"),
@@ -77,7 +77,7 @@ def test_another_protocol_on_its_port_is_a_finding(name: str | None, port: int, 
     assert str(port) in DISSECTOR.foreign(name, port)[1] or code == "tls-no-secrets"
 
 
-def test_senders_are_told_by_command() -> None:
+def test_senders_are_known_by_command() -> None:
     assert [DISSECTOR.sender(name) for name in ("SEND", "MESSAGE", "PING", "UNKNOWN_200", "")] == ["client", "server", None, None, None]
 
 

@@ -39,7 +39,7 @@ def test_a_pattern_names_topics_in_full_in_short_and_by_what_they_are_a_partitio
     assert topic_matches(pattern, "persistent://public/default/orders-partition-3") is matches
 
 
-def test_a_topic_that_nobody_tells_has_an_empty_name() -> None:
+def test_a_topic_that_nothing_names_has_an_empty_name() -> None:
     assert topic_matches("*", "")
     assert not topic_matches("orders", "")
 

@@ -170,7 +170,7 @@ class TestMissing:
         dialogue = Dialogue().client(chunk(0, 4, b"a"), chunk(2, 4, b"c"), chunk(1, 4, b"b"), chunk(3, 4, b"d")).end()
         assert texts(dialogue, "chunk-missing") == ["SEND 0:3.1: chunk 1 of 4 of message u comes after chunk 2."]
 
-    def test_a_message_whose_last_chunk_is_not_there_is_told_at_the_end(self) -> None:
+    def test_a_message_whose_last_chunk_is_not_there_is_reported_at_the_end(self) -> None:
         dialogue = Dialogue().client(chunk(0, 3, b"a"), chunk(1, 3, b"b")).end()
         (row,) = dialogue.messages
         assert (row.status, row.chunks, row.packet, row.direction, row.producer_id) == ("incomplete", 3, 2, "produce", 1)

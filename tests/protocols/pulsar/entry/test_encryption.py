@@ -189,7 +189,7 @@ class TestDamage:
         assert [row.status for row in dialogue.messages] == ["encrypted"]
         assert dialogue.codes == ["decrypt-failed"]
 
-    def test_a_payload_that_does_not_decompress_is_told_as_any_other(self) -> None:
+    def test_a_payload_that_does_not_decompress_is_reported_as_any_other(self) -> None:
         payload, metadata = PRODUCER.encrypt(b"\xff" * 20)
         dialogue = sent(payload, MINE, **metadata, compression="LZ4", uncompressed_size=99)
         assert [(row.status, row.encrypted) for row in dialogue.messages] == [("undecodable", True)]

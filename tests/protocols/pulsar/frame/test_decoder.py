@@ -233,7 +233,7 @@ class TestTruncatedFrames:
     def partial(self, length: int) -> Decoded:
         return DECODER.decode_partial(self.FRAME[:length], 0, length)
 
-    def test_a_head_tells_more_the_longer_it_is(self) -> None:
+    def test_a_longer_head_gives_more_fields(self) -> None:
         command_end = 8 + int.from_bytes(self.FRAME[4:8], "big")
         metadata_end = command_end + 10 + len(METADATA)
         for length in range(len(self.FRAME)):
@@ -247,7 +247,7 @@ class TestTruncatedFrames:
                 assert (checksum.status, checksum.computed) == ("unverified", None)
             assert notes is None
 
-    def test_the_head_of_a_command_without_payload_tells_nothing(self) -> None:
+    def test_the_head_of_a_command_without_payload_gives_nothing(self) -> None:
         frame = command_frame("PING")
         for length in range(len(frame)):
             assert DECODER.decode_partial(frame[:length], 0, length) == (None,) * 6 + (TRUNCATED, None)

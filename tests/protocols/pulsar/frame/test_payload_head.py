@@ -46,7 +46,7 @@ print(payload_head.crc32c(b""))
     assert done.stdout == "7\n"
 
 
-def test_reading_frames_does_not_import_what_only_tells_versions() -> None:
+def test_reading_frames_does_not_import_what_only_names_versions() -> None:
     code = "import sys, pulsarscope.protocols.pulsar.frame.decoder; print({'crc32c', 'importlib.metadata'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -18,7 +18,7 @@ from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.batch_index import batches
 
 
-def test_the_capture_of_batch_index_acks_tells_what_is_left() -> None:
+def test_the_capture_of_batch_index_acks_shows_what_is_left() -> None:
     """The program acknowledged two of three messages; the broker brought the others, by their ack_set, to the next consumer."""
     diagnosis = Diagnosis(CAPTURES / "acks-batchindex.pcap")
     row, evidence = diagnosis.only("batch-partly-acked")

@@ -110,7 +110,7 @@ def test_what_encryption_adds_to_each_chunk_is_not_counted(announced: int, codes
     assert set(talk.codes()) & {"chunk-size-mismatch"} == codes
 
 
-def test_a_message_of_more_chunks_than_facts_are_kept_is_not_judged() -> None:
+def test_a_message_of_more_chunks_than_facts_are_kept_is_not_evaluated() -> None:
     talk = RuleDialogue()
     many = {"num_chunks_from_msg": 400, "total_chunk_msg_size": 2800}
     for chunk in range(400):

@@ -52,7 +52,7 @@ def test_very_many_are_counted_though_few_are_named(tmp_path: Path) -> None:
     assert with_code(rows, "message-duplicate-dropped") == []
 
 
-def test_a_fresh_one_behind_many_that_were_sent_again_is_told(tmp_path: Path) -> None:
+def test_a_fresh_one_behind_many_that_were_sent_again_is_reported(tmp_path: Path) -> None:
     first = producing().client(*(send(1, number) for number in range(30))).reset()
     again = producing(40001, SECOND, stored=30, epoch=1)
     again.client(*(send(1, number) for number in range(31))).server(*(dropped(number) for number in range(31)))
@@ -94,14 +94,14 @@ def test_without_deduplication_a_restart_at_zero_is_healthy(tmp_path: Path) -> N
     assert with_code(findings_of(tmp_path, first, second), "sequence-regression") == []
 
 
-def test_a_reconnect_whose_past_is_not_in_the_capture_is_not_judged(tmp_path: Path) -> None:
+def test_a_reconnect_whose_past_is_not_in_the_capture_is_not_evaluated(tmp_path: Path) -> None:
     talk = producing(stored=5, epoch=1).client(send(1, 4)).server(dropped(4)).close()
     rows = findings_of(tmp_path, talk)
     assert with_code(rows, "sequence-regression") == with_code(rows, "message-duplicate-dropped") == []
     assert len(with_code(rows, "resend-deduplicated")) == 1
 
 
-def test_an_id_that_comes_twice_is_told_with_the_one_before(tmp_path: Path) -> None:
+def test_an_id_that_comes_twice_is_reported_with_the_one_before(tmp_path: Path) -> None:
     text, evidence = only(findings_of(tmp_path, sends(producing(), 0, 1, 1, 2).close()), "sequence-regression")
     assert "sent 1 message with a sequence id that is not above those before: 1 after 1" in text
     assert (evidence["frames"], evidence["count"]) == (["0:12.1"], 1)
@@ -122,7 +122,7 @@ def test_chunks_share_the_id_of_their_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stored", "number"), [(0, 1), (-1, 0)])
-def test_ranges_that_overlap_are_told_where_the_broker_deduplicates(stored: int, number: int, tmp_path: Path) -> None:
+def test_ranges_that_overlap_are_reported_where_the_broker_deduplicates(stored: int, number: int, tmp_path: Path) -> None:
     talk = producing(stored=stored)
     for first, last in ((1, 6), (3, 8)):
         talk.client(send(1, first, highest_sequence_id=last)).server(receipt(1, first))

@@ -99,7 +99,7 @@ def test_an_entry_of_another_topic_is_another_entry() -> None:
     assert "message-corrupted" not in elsewhere(talk).codes()
 
 
-def test_each_topic_is_judged_by_its_own_entry() -> None:
+def test_each_topic_is_evaluated_by_its_own_entry() -> None:
     talk = published(RuleDialogue()).client(subscription(1, "audit"), on="0:50").server(corrupted(), on="0:50")
     found = [row for row in elsewhere(talk).end() if row.code == "message-corrupted"]
     assert [((row.evidence or {})["topic"], (row.evidence or {})["bad"]) for row in found] == [(TOPIC, 1)]

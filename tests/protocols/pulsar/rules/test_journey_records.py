@@ -83,7 +83,7 @@ def test_a_message_is_followed_from_cluster_to_cluster_though_both_may_count_ali
 
 
 @pytest.mark.parametrize("origin", ["", "7", "7:x", "\x1b[31m7:0", "7:0:0"])
-def test_a_replicator_that_does_not_say_the_place_in_its_cluster_tells_the_cluster_only(origin: str) -> None:
+def test_a_replicator_that_gives_no_place_in_its_cluster_gives_the_cluster_alone(origin: str) -> None:
     dialogue = talk().client(send()).server(receipt())
     replicated(dialogue, origin, ledger=90).end()
     local, copy = sorted(dialogue.journeys, key=lambda row: row.packet)
@@ -182,7 +182,7 @@ def test_rows_are_handed_on_some_at_a_time_in_the_order_of_the_sends(monkeypatch
     assert rows == list(ps.open(CAPTURES / "bookkeeper" / "e3.pcap.zst").journeys())
 
 
-def test_memory_is_bounded_and_rows_that_it_parts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_and_rows_that_it_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FACTS_MAX_BYTES", 10_000)
     monkeypatch.setattr(facts, "JOURNEYS_MAX_BYTES", 10_000)
     dialogue = talk()

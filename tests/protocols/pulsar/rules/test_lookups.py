@@ -96,7 +96,7 @@ def test_names_of_brokers_may_be_any_but_the_one_that_was_asked(tmp_path: Path) 
     assert text.endswith("it ended with Connect to pulsar://a:6650.")
 
 
-def test_refusals_are_told_with_how_many_waited(tmp_path: Path) -> None:
+def test_refusals_are_reported_with_how_many_waited(tmp_path: Path) -> None:
     item = connected()
     for request in range(8):
         item.client(lookup(request))

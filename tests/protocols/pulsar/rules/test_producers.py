@@ -68,14 +68,14 @@ def test_one_that_comes_back_with_the_name_that_the_broker_chose_neither(number:
     assert "producer standalone-0-0 (ExclusiveWithFencing) on connection 0:1" in text
 
 
-def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
+def test_a_name_that_is_taken_is_reported_with_its_holder() -> None:
     text, evidence = only(findings_in("errors.pcap"), "producer-busy")
     assert "producer same-name (Shared) on connection 0:1 of 10.9.0.11:44872 has held it for 4.4 ms and is alive" in text
     assert evidence["frames"] == ["0:25.1", "0:29.1"]
     assert evidence["holders"] == [{"frame": "0:12.1", "connection": "0:1", "name": "same-name"}]
 
 
-def test_a_topic_that_is_taken_alone_is_told_with_its_holder() -> None:
+def test_a_topic_that_is_taken_alone_is_reported_with_its_holder() -> None:
     rows = with_code(findings_in("java-errors.pcap"), "producer-busy")
     assert [(row.severity, row.packet, (row.evidence or {})["holders"][0]["frame"]) for row in rows] == [
         (ERROR, 27, "0:14.1"),
@@ -101,13 +101,13 @@ def test_a_takeover_names_winner_and_loser() -> None:
 
 
 @pytest.mark.parametrize(("capture", "packets"), [("errors.pcap", [42, 50]), ("java-errors.pcap", [46, 54])])
-def test_a_subscription_that_is_taken_is_told_with_its_holder(capture: str, packets: list[int]) -> None:
+def test_a_subscription_that_is_taken_is_reported_with_its_holder(capture: str, packets: list[int]) -> None:
     rows = with_code(findings_in(capture), "consumer-busy")
     assert [row.packet for row in rows] == packets
     assert all("consumer one (Exclusive) on connection 0:1" in (row.text or "") for row in rows)
 
 
-def test_a_refusal_is_told_once() -> None:
+def test_a_refusal_is_reported_once() -> None:
     rows = findings_in("errors.pcap")
     frames = [(row.evidence or {})["frames"][0] for row in rows if row.severity == ERROR]
     assert sorted(frames) == sorted(set(frames))
@@ -179,7 +179,7 @@ def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:
     assert problem_codes(findings_of(tmp_path, *free_again())) == []
 
 
-def test_a_fenced_send_is_told(tmp_path: Path) -> None:
+def test_a_fenced_send_is_reported(tmp_path: Path) -> None:
     refusal = send_error("ProducerFenced", "fenced")
     text, _ = only(findings_of(tmp_path, connected().client(producer()).server(created(), refusal)), "producer-fenced")
     assert text == "A SEND of producer p to persistent://public/default/t was refused with ProducerFenced: fenced."

@@ -81,7 +81,7 @@ def test_a_publish_rate_limit_shows_in_equal_waits(fast: int, slow: int, held: i
         (5, 60, 245, 0.05, 5),  # in flight
     ],
 )
-def test_other_waits_are_not_told(fast: int, slow: int, held: int, spread: float, window: int) -> None:
+def test_other_waits_are_not_reported(fast: int, slow: int, held: int, spread: float, window: int) -> None:
     assert held_back(fast, slow, held, spread, window).codes() == []
 
 
@@ -106,7 +106,7 @@ def test_a_few_that_wait_are_enough_when_most_do(latency_ns: int, count: int) ->
         *((0, late, 3 * SECOND, False) for late in (1, 2)),  # nothing to compare with
     ],
 )
-def test_a_pause_of_the_broker_is_told_beside_what_was_quick(quick: int, late: int, pause: int, told: bool) -> None:
+def test_a_pause_of_the_broker_is_reported_beside_what_was_quick(quick: int, late: int, pause: int, told: bool) -> None:
     talk = publishing(5 * MILLISECOND, quick)
     for number in range(quick, quick + late):
         talk.client(send(sequence_id=number))

@@ -118,7 +118,9 @@ MOVED = [{"key": "REAL_TOPIC", "value": TOPIC}, {"key": "ORIGIN_MESSAGE_ID", "va
     ],
     ids=["by its name", "by its properties", "to be retried", "a property of the application", "any"],
 )
-def test_a_dead_letter_is_told_from_what_is_to_be_retried(tmp_path: Path, topic: str, metadata: dict[str, Any], dead: bool) -> None:
+def test_a_dead_letter_is_distinguished_from_what_is_to_be_retried(
+    tmp_path: Path, topic: str, metadata: dict[str, Any], dead: bool
+) -> None:
     assert ("dead-lettered" in diagnose(tmp_path, produced(topic, metadata).close()).codes) == dead
 
 

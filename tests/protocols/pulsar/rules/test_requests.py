@@ -54,7 +54,7 @@ def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("granted", ["", "on the same connection", "on another"])
 @pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP"])
-def test_refusals_of_a_topic_that_moves_are_told_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:
+def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:
     talk = connected().client(producer()).server(created()).client(send()).server(receipt())
     if what == "SEND":
         talk.client(send(1, 1)).server(send_error("PersistenceError", "fenced", 1, 1), close_producer())
@@ -80,7 +80,7 @@ def test_refusals_of_a_topic_that_moves_are_told_unless_its_client_comes_back(tm
         ([TOPIC], "made anew and refused", ["error"]),
     ],
 )
-def test_refusals_of_a_topic_that_is_deleted_are_not_told(tmp_path: Path, deleted: list[str], then: str, told: list[str]) -> None:
+def test_refusals_of_a_topic_that_is_deleted_are_not_reported(tmp_path: Path, deleted: list[str], then: str, told: list[str]) -> None:
     talk = (
         subscribed(connected()).server(close_consumer(request=BY_BROKER)).client(subscribe(request=3)).server(error(3, "ServiceNotReady"))
     )
@@ -100,7 +100,7 @@ def test_a_topic_without_a_schema_is_no_refusal(tmp_path: Path, name: str, told:
 
 
 @pytest.mark.parametrize("size", [100, 9000])
-def test_a_message_above_the_limit_of_its_topic_is_told(tmp_path: Path, size: int) -> None:
+def test_a_message_above_the_limit_of_its_topic_is_reported(tmp_path: Path, size: int) -> None:
     talk = connected().client(producer()).server(created()).client(send(1, 0, b"x" * size))
     row, evidence = diagnose(tmp_path, talk.server(send_error("NotAllowedError", "Exceed maximum message size"))).only("message-too-large")
     assert (row.severity, len(evidence["frames"])) == ("error", 2)
@@ -147,7 +147,7 @@ def test_the_limit_is_the_users(threshold: float, told: bool) -> None:
 
 
 @pytest.mark.parametrize(("count", "turns"), [(1, 1), (40, 1), (3, 3)])
-def test_acks_that_wait_together_are_told_once(tmp_path: Path, count: int, turns: int) -> None:
+def test_acks_that_wait_together_are_reported_once(tmp_path: Path, count: int, turns: int) -> None:
     talk = connected()
     for turn in range(turns):
         numbers = range(turn * count, turn * count + count)
@@ -158,7 +158,7 @@ def test_acks_that_wait_together_are_told_once(tmp_path: Path, count: int, turns
 
 @pytest.mark.parametrize(("waited", "codes"), [(SECOND, []), (2 * SECOND, ["slow-exchange"]), (4 * SECOND, ["slow-exchange"])])
 @pytest.mark.parametrize("length", [0, 3, 60])
-def test_a_broker_that_is_slow_to_greet_is_told(tmp_path: Path, waited: int, codes: list[str], length: int) -> None:
+def test_a_broker_that_is_slow_to_greet_is_reported(tmp_path: Path, waited: int, codes: list[str], length: int) -> None:
     talk = Conversation(acknowledge=False).handshake().client(CONNECT).wait(waited).server(CONNECTED).wait(length * SECOND)
     assert diagnose(tmp_path, talk.close()).codes == codes
 
@@ -181,13 +181,13 @@ def test_many_topics_at_once_may_take_longer(tmp_path: Path, count: int, seconds
     assert ({"slow-exchange", "request-unanswered"} & set(codes) != set()) == slow
 
 
-def test_a_request_without_an_answer_is_told_when_the_connection_went_on(tmp_path: Path) -> None:
+def test_a_request_without_an_answer_is_reported_when_the_connection_went_on(tmp_path: Path) -> None:
     talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(answer(2))
     assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
 
 
 @pytest.mark.parametrize(("waited", "told"), [(2, False), (3, True), (6, True)])
-def test_a_lookup_without_an_answer_is_told_when_the_capture_ends_first(tmp_path: Path, waited: int, told: bool) -> None:
+def test_a_lookup_without_an_answer_is_reported_when_the_capture_ends_first(tmp_path: Path, waited: int, told: bool) -> None:
     talk = connected().client(lookup(1)).wait(waited * SECOND).client(PING).server(PONG)
     assert ("request-unanswered" in diagnose(tmp_path, talk).codes) == told
 
@@ -207,7 +207,7 @@ def test_a_producer_that_waits_for_its_turn_is_neither_slow_nor_unanswered(tmp_p
     assert not {"slow-exchange", "request-unanswered"} & set(codes)
 
 
-def test_answers_to_nothing_are_told_once_with_their_count(tmp_path: Path) -> None:
+def test_answers_to_nothing_are_reported_once_with_their_count(tmp_path: Path) -> None:
     talk = connected()
     for number in range(40):
         talk.server(answer(number))

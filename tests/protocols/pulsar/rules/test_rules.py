@@ -90,6 +90,6 @@ def test_each_code_says_what_it_is_and_is_given_somewhere(code: Code) -> None:
     assert len(re.findall(rf'"{code.code}"', SOURCES)) > 1
 
 
-def test_key_rules_are_told_apart_by_their_names() -> None:
+def test_key_rules_are_distinguished_by_their_names() -> None:
     names = [rule.name for rule in RULES.keys]
     assert len(names) == len(set(names))

@@ -39,7 +39,7 @@ def test_schemas_that_are_taken_are_none(capture: str) -> None:
     assert with_code(findings_in(capture), "schema-incompatible") == []
 
 
-def test_a_schema_that_the_broker_gave_tells_the_difference_too(tmp_path: Path) -> None:
+def test_a_schema_from_the_broker_shows_the_difference_too(tmp_path: Path) -> None:
     talk = connected().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
     talk.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, schema=record("A", ID, PRICE)))
     for attempt in range(2):

@@ -32,7 +32,7 @@ def test_a_frame_beyond_the_limit_and_its_padding_is_too_large(tmp_path: Path) -
     assert "the limit is 75,776" in only(rows, "frame-too-large")[0]
 
 
-def test_without_a_limit_announced_nothing_is_judged(tmp_path: Path) -> None:
+def test_without_an_announced_limit_nothing_is_reported(tmp_path: Path) -> None:
     connected = command_frame("CONNECTED", server_version="test", protocol_version=12)
     talk = Conversation(acknowledge=False).handshake().client(CONNECT).server(connected).client(producer()).server(created())
     assert with_code(findings_of(tmp_path, talk.client(send(1, 0, b"x" * (LIMIT + 1)))), "message-too-large") == []

@@ -63,7 +63,7 @@ def test_one_whose_end_the_capture_may_lack_is_none(side: str, size: int, named:
     assert bool(with_code(findings_of(tmp_path, talk), "txn-open")) == named
 
 
-def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Path) -> None:
+def test_a_step_that_is_refused_is_reported_with_the_whole_transaction(tmp_path: Path) -> None:
     rows = findings_of(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
     text, evidence = only(rows, "txn-failed")
     assert text.startswith("END_TXN of transaction (3,5) was refused with TransactionNotFound: expired")
@@ -73,7 +73,7 @@ def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Pat
     assert with_code(rows, "txn-failed")[0].severity == ERROR
 
 
-def test_a_conflict_of_acknowledgements_is_told_with_its_topic(tmp_path: Path) -> None:
+def test_a_conflict_of_acknowledgements_is_reported_with_its_topic(tmp_path: Path) -> None:
     talk = begun().client(subscribe(request=7, kind="Shared"))
     talk.server(success(7))
     talk.client(ack(0, request_id=8, **ID))
@@ -82,7 +82,7 @@ def test_a_conflict_of_acknowledgements_is_told_with_its_topic(tmp_path: Path) -
     assert text.startswith(f"ACK for {TOPIC} of transaction (3,5) was refused with TransactionConflict: taken")
 
 
-def test_one_that_cannot_begin_is_told_without_an_id(tmp_path: Path) -> None:
+def test_one_that_cannot_begin_is_reported_without_an_id(tmp_path: Path) -> None:
     talk = connected().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
     talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, error="TransactionCoordinatorNotFound", message="none")).close()
     text, _ = only(findings_of(tmp_path, talk), "txn-failed")

@@ -59,7 +59,7 @@ def test_the_end_of_a_topic_is_a_note() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_a_consumer_that_hears_of_it_again_is_one(tmp_path: Path, times: int) -> None:
+def test_a_consumer_that_is_notified_again_is_counted_once(tmp_path: Path, times: int) -> None:
     talk = subscribed(connected()).server(*[command_frame("REACHED_END_OF_TOPIC", consumer_id=1)] * times)
     text, evidence = only(findings_of(tmp_path, talk), "end-of-topic")
     assert text.startswith("1 consumer reached the end of topic")

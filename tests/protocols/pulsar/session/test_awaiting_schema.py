@@ -94,7 +94,7 @@ def test_what_waits_for_too_long_waits_no_more_and_nor_do_those_that_follow() ->
     assert dialogue.codes == ["schema-unknown"]
 
 
-def test_any_other_command_tells_that_the_time_is_over() -> None:
+def test_any_other_command_shows_that_the_time_is_over() -> None:
     ping = PING
     dialogue = Dialogue().client(subscribe(OLD)).server(delivered(entry=1), time=LATER)
     dialogue.server(ping, time=LATER + UNREAD_MAX_NANOSECONDS)

@@ -42,7 +42,7 @@ def test_an_ack_of_parts_names_them_up_to_the_end_of_the_batch() -> None:
         ([0], {}, 3, "5:12[0,1,2]"),
     ],
 )
-def test_indexes_of_a_batch_are_told(ack_set: list[int], more: dict[str, int], size: int | None, text: str) -> None:
+def test_indexes_of_a_batch_are_reported(ack_set: list[int], more: dict[str, int], size: int | None, text: str) -> None:
     sizes = BatchSizes()
     message_id = {"ledgerId": 5, "entryId": 12, "ack_set": ack_set, **more}
     if size is not None:

@@ -33,7 +33,7 @@ def redeliver(*ids: dict[str, Any]) -> FrameRow:
     return frame(9, "REDELIVER_UNACKNOWLEDGED_MESSAGES", fields=fields)
 
 
-def test_the_dissector_tells_them() -> None:
+def test_the_dissector_gives_them() -> None:
     assert PulsarDissector().follow_kinds is FOLLOW_KINDS
 
 

@@ -260,5 +260,5 @@ def test_no_type_of_any_field_makes_it_fail(command: str, value: object) -> None
         ({"topic": "t", "encrypted": True, "status": "encrypted"}, "t  id ?"),
     ],
 )
-def test_a_message_is_told_by_its_topic_its_id_and_what_sets_it_apart(values: dict[str, Any], words: str) -> None:
+def test_a_message_is_described_by_its_topic_its_id_and_what_sets_it_apart(values: dict[str, Any], words: str) -> None:
     assert message_summary(MessageRow(**values)) == words

@@ -147,7 +147,7 @@ class TestProduced:
         assert values(dialogue.end()) == [7, 7, "7", "7"]
         assert sorted(made) == ["JSON", "STRING"]
 
-    def test_a_schema_that_is_none_is_told(self) -> None:
+    def test_a_schema_that_is_none_is_reported(self) -> None:
         dialogue = produced("Avro", b"\x06", b"{")
         assert (values(dialogue), dialogue.codes) == ([None], ["value-undecodable"])
 
@@ -159,7 +159,7 @@ class TestDelivered:
             assert values(dialogue) == [value]
             assert dialogue.codes == []
 
-    def test_a_version_that_the_connection_tells_is_read_by_it(self) -> None:
+    def test_a_schema_version_seen_on_the_connection_is_used(self) -> None:
         ask = command_frame("GET_SCHEMA", request_id=5, topic=TOPIC, schema_version=V0)
         answer = command_frame("GET_SCHEMA_RESPONSE", request_id=5, schema=schema("Avro", ID), schema_version=V0)
         dialogue = (
@@ -171,7 +171,7 @@ class TestDelivered:
         assert values(Dialogue().client(subscribe("Avro", ID)).server(message(payload=b"\x06"))) == [{"id": 3}]
 
     @pytest.mark.parametrize("kind", ["", "String"])
-    def test_a_version_that_nobody_tells_is_said_once_where_a_value_is_missing(self, kind: str) -> None:
+    def test_an_unknown_version_is_reported_once_where_a_value_is_missing(self, kind: str) -> None:
         dialogue = Dialogue().client(subscribe(kind))
         for version in (V0, V0, V1):
             dialogue.server(message(payload=b"x", metadata={"schema_version": version}))
@@ -189,7 +189,7 @@ class TestDelivered:
 class TestGiven:
     ORDERS = GivenSchema("orders", "AVRO", ID)
 
-    def test_what_is_given_counts_before_what_is_told(self) -> None:
+    def test_what_is_given_counts_before_what_is_reported(self) -> None:
         dialogue = Dialogue(schemas=(self.ORDERS,))
         ask, _ = producer("Avro", NUMBER)
         assert values(dialogue.client(ask, send(payload=b"\x06")).end()) == [{"id": 3}]
@@ -206,7 +206,7 @@ class TestGiven:
             dialogue.server(message(payload=b"\x06", metadata={"schema_version": version}))
         assert values(dialogue) == [{"id": 3}, {"number": 3}]
 
-    def test_bytes_that_do_not_fit_are_told_and_the_message_stays(self) -> None:
+    def test_bytes_that_do_not_fit_are_reported_and_the_message_stays(self) -> None:
         dialogue = Dialogue(schemas=(self.ORDERS,)).client(producer("")[0], send(payload=b"no")).end()
         assert (values(dialogue), dialogue.codes, dialogue.messages[0].status) == ([None], ["value-undecodable"], "ok")
 

@@ -59,7 +59,7 @@ def test_an_id_used_again_means_its_new_producer() -> None:
     assert schemas.named(schema_name(TOPIC, V0)) is not None
 
 
-def test_a_consumer_has_its_own_schema_whose_version_nobody_tells() -> None:
+def test_a_consumer_has_its_own_schema_of_unknown_version() -> None:
     fields = {"topic": TOPIC, "consumer_id": 3, "request_id": 1}
     schemas = learned(("SUBSCRIBE", fields | {"schema": avro()}))
     user = schemas.consumer(3)
@@ -88,7 +88,7 @@ def test_a_schema_is_that_of_all_partitions() -> None:
     assert schemas.named(schema_name(TOPIC, V0)) == schemas.named(schema_name(f"{TOPIC}-partition-0", V0)) == Definition("AVRO", b"a")
 
 
-def test_answers_to_nothing_and_without_a_schema_tell_nothing() -> None:
+def test_answers_to_nothing_and_without_a_schema_teach_nothing() -> None:
     schemas = learned(
         ("GET_SCHEMA_RESPONSE", {"request_id": 9, "schema": avro(), "schema_version": V0}),
         ("GET_SCHEMA", {"request_id": 9, "topic": TOPIC}),
