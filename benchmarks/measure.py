@@ -260,7 +260,7 @@ def machine() -> str:
         with suppress(PackageNotFoundError):
             versions.append(f"{name} {version(name)}")
     if shutil.which("tshark"):
-        told = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S607
-        versions.append("tshark " + " ".join(re.findall(r"\d+\.\d+\.\d+", told)[:1]))
+        printed = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S607
+        versions.append("tshark " + " ".join(re.findall(r"\d+\.\d+\.\d+", printed)[:1]))
     system = f"{platform.system()} {platform.release()}, {platform.python_implementation()} {platform.python_version()}"
     return f"{os.cpu_count()} cores of {model}, {system}; {', '.join(versions)}."

@@ -70,9 +70,9 @@ class Way(NamedTuple):
                 subprocess.Popen(launched, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
                 watched(process.pid) as peaks,
             ):
-                said, complaint = process.communicate()
+                said, errors = process.communicate()
         if process.returncode:
-            message = f"{' '.join(line)}: exit code {process.returncode}: {complaint.strip()}"
+            message = f"{' '.join(line)}: exit code {process.returncode}: {errors.strip()}"
             raise RuntimeError(message)
         return Run(float(said), time.perf_counter() - began, peaks[-1])
 

@@ -373,8 +373,8 @@ def main(arguments: list[str] | None = None) -> None:
         write_records(options.source, options.out, disordered(options.source, options.share, options.seed))
     else:
         content = steady(options.out, options.name, options.megabytes, options.seed)
-    told = f", {content.frames:,} frames, {content.messages:,} messages produced or delivered" if content else ""
-    print(f"{options.out}: {options.out.stat().st_size:,} bytes{told}")
+    contents = f", {content.frames:,} frames, {content.messages:,} messages produced or delivered" if content else ""
+    print(f"{options.out}: {options.out.stat().st_size:,} bytes{contents}")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class Expected(NamedTuple):
     id: MessageId
     sha256: str
     attributes: dict[str, Any]
-    """By column; only what the client told."""
+    """By column; only what the client recorded."""
 
 
 def opened(name: str, private_keys: Sequence[str] = ()) -> ps.Capture:
@@ -122,8 +122,8 @@ def expected_messages(truth: Any) -> Iterator[Expected]:
                 "index": row.get("broker_index"),
             }
             batch_index = -1 if ident.get("batch_index") is None else ident["batch_index"]
-            told = {column: value for column, value in attributes.items() if value is not None}
-            yield Expected(MessageId(direction, ident["ledger"], ident["entry"], batch_index), row["sha256"], told)
+            known = {column: value for column, value in attributes.items() if value is not None}
+            yield Expected(MessageId(direction, ident["ledger"], ident["entry"], batch_index), row["sha256"], known)
 
 
 class Decoded:
@@ -257,10 +257,10 @@ def test_every_value_is_what_the_client_says_it_sent(name: str) -> None:
     assert {(row.direction, row.ledger, row.entry): row.value for row in rows} == {
         (direction, *ident): value for direction in ("produce", "deliver") for ident, value in expected.items()
     }
-    for told in truth["consumed"]:  # what the application got has, beside this, the defaults of the reader's schema
-        if "value" in told:
-            value = expected[told["id"]["ledger"], told["id"]["entry"]]
-            assert {key: word for key, word in told["value"].items() if word is not None} == value
+    for consumed in truth["consumed"]:  # what the application got has, beside this, the defaults of the reader's schema
+        if "value" in consumed:
+            value = expected[consumed["id"]["ledger"], consumed["id"]["entry"]]
+            assert {key: word for key, word in consumed["value"].items() if word is not None} == value
 
 
 @pytest.mark.parametrize("name", ENCRYPTED)
@@ -369,10 +369,10 @@ def test_without_its_secrets_tls_is_a_note_that_says_what_would_open_it(name: st
 @pytest.mark.parametrize("name", ["go-tls12.pcap", "go-tls13.pcap", "go-tls13-dsb.pcapng"])
 def test_secrets_are_in_no_record(name: str) -> None:
     key_log = (CAPTURES / name.replace("-dsb.pcapng", ".pcap")).with_suffix(".keylog").read_text()
-    told = "\n".join(map(repr, opened(name).records())).lower()
-    assert "pulsar-go" in told
+    printed = "\n".join(map(repr, opened(name).records())).lower()
+    assert "pulsar-go" in printed
     for line in key_log.splitlines():
-        assert line.split()[2].lower() not in told
+        assert line.split()[2].lower() not in printed
 
 
 def test_every_capture_has_its_truth_and_its_line_in_the_index() -> None:

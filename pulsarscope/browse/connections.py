@@ -1,4 +1,4 @@
-"""The connections of a run while it goes on: open ones with what their frames tell, ended ones as they are told."""
+"""The connections of a run in progress: open ones with counts from their frames, ended ones as reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of the bytes of streams, in which something is looked for."""
+"""Byte ranges of streams."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 
 class ByteRanges(NamedTuple):
-    """Ranges of a stream, in its order."""
+    """Byte ranges of one stream, in its order."""
 
     starts: Sequence[int]
     ends: Sequence[int]
     packed: tuple[bytes, bytes]
-    """The bytes of both, for the compiled reader."""
-    told: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
-    """Its report on the packets there; see its `Segments.copies`."""
+    """`starts` and `ends` as 64-bit numbers, for the compiled reader."""
+    at_packets: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
+    """Frames and findings at the packets of the ranges, for the compiled reader's `Segments.copies`."""
 
     def meet(self, start: int, end: int) -> bool:
-        """Return True when bytes from `start` to `end` lie in one of them."""
+        """Return True when a range has bytes between `start` and `end`."""
         return start < end and bisect_right(self.ends, start) < bisect_left(self.starts, end)
 
 
 Ranges = Callable[[str, str], ByteRanges | None]
-"""Gives the ranges of a stream that are looked for, by the name of the connection and the endpoint of the sender."""
+"""Returns the ranges of a stream, given the name of its connection and the endpoint of its sender."""

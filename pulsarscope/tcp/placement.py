@@ -131,7 +131,7 @@ def _carriers(
         found: list[tuple[int, int, int, int]] = []
         if stream.sequence != UNKNOWN:
             place = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
-            for packet, flags, start, end, copy in compiled.copies(*place, *ranges.packed, *ranges.told, file, copied is not None):
+            for packet, flags, start, end, copy in compiled.copies(*place, *ranges.packed, *ranges.at_packets, file, copied is not None):
                 if copied is None or copy is None:
                     found.append((packet, flags, start, end))
                 else:

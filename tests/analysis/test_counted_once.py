@@ -163,8 +163,8 @@ def test_a_finding_about_a_file_has_no_time_and_stays(tmp_path: FilePath) -> Non
     rows = two_subscriptions(tmp_path, 10, 10 * MILLISECOND)
     finding = FindingRow(code="capture-truncated", severity="error", layer="capture", text="The gzip file is cut.")
     for at in range(0, len(rows) + 1, 7):
-        told = [*rows[:at], finding, *rows[at:]]
-        assert kept(told) == [row for row in told if not isinstance(row, AnchorRow)]
+        mixed = [*rows[:at], finding, *rows[at:]]
+        assert kept(mixed) == [row for row in mixed if not isinstance(row, AnchorRow)]
 
 
 @pytest.mark.parametrize("follows", [0, 1, 5])

@@ -222,20 +222,20 @@ def test_one_subject_is_followed_with_requests_and_answers() -> None:
 def test_reports_are_those_of_the_command_line() -> None:
     path = str(CAPTURES / "stuck-consumer.pcap")
     made = ps.open(path).diagnose()
-    told = json.loads(command_line("diagnose", path, "--format", "json"))
-    assert made["verdict"][0]["text"] == told["verdict"]["text"]
-    assert [group["code"] for group in made["findings"]] == [group["code"] for group in told["findings"]]
+    printed = json.loads(command_line("diagnose", path, "--format", "json"))
+    assert made["verdict"][0]["text"] == printed["verdict"]["text"]
+    assert [group["code"] for group in made["findings"]] == [group["code"] for group in printed["findings"]]
     counted = ps.open(path).stats("topics", "consumers", filter='topic contains "stuck"')
-    told = json.loads(command_line("stats", path, "--by", "topics,consumers", "-Y", 'topic contains "stuck"', "--format", "json"))
-    assert [topic["client_messages"] for topic in counted["topics"]] == [topic["client_messages"] for topic in told["topics"]]
+    printed = json.loads(command_line("stats", path, "--by", "topics,consumers", "-Y", 'topic contains "stuck"', "--format", "json"))
+    assert [topic["client_messages"] for topic in counted["topics"]] == [topic["client_messages"] for topic in printed["topics"]]
     assert [consumer["unacknowledged"] for consumer in counted["consumers"]] == [
-        consumer["unacknowledged"] for consumer in told["consumers"]
+        consumer["unacknowledged"] for consumer in printed["consumers"]
     ]
     assert set(ps.open(path).stats(interval=1)) > set(ps.open(path).stats())
     changes = ps.open(QUICKSTART).compare(ps.open(path))
-    told = json.loads(command_line("compare", QUICKSTART, path, "--format", "json"))
-    assert [each["code"] for each in changes["findings"]] == [each["code"] for each in told["findings"]]
-    assert [each["request"] for each in changes["exchanges"]] == [each["request"] for each in told["exchanges"]]
+    printed = json.loads(command_line("compare", QUICKSTART, path, "--format", "json"))
+    assert [each["code"] for each in changes["findings"]] == [each["code"] for each in printed["findings"]]
+    assert [each["request"] for each in changes["exchanges"]] == [each["request"] for each in printed["exchanges"]]
 
 
 def test_unknown_sections_and_intervals_are_wrong_calls() -> None:

@@ -20,12 +20,12 @@ MEMORY_MAX_MEBIBYTES = 320
     "options", [["--format", "ndjson", "-o", "/dev/null"], ["--format", "ndjson", "-o", "/dev/null", "--buffer", "2MiB"]]
 )
 def test_what_is_not_kept_is_counted(options: list[str], tmp_path: Path) -> None:
-    told = run(SECONDS, None, "tiny", str(tmp_path), options)
-    assert told["sent_bytes"] > 100_000_000
-    assert told["kept_packets"] > 0
-    assert told["kept_packets"] + told["kernel_dropped"] == told["kernel_received"]
-    (packets,) = re.findall(r"([\d,]+) packets from lo", told["said"])
-    assert int(packets.replace(",", "")) == told["kept_packets"]
-    dropped = re.findall(r"([\d,]+) dropped by the kernel", told["said"])
-    assert [int(number.replace(",", "")) for number in dropped] == ([told["kernel_dropped"]] if told["kernel_dropped"] else [])
-    assert max(told["memory_MiB"]) < MEMORY_MAX_MEBIBYTES
+    report = run(SECONDS, None, "tiny", str(tmp_path), options)
+    assert report["sent_bytes"] > 100_000_000
+    assert report["kept_packets"] > 0
+    assert report["kept_packets"] + report["kernel_dropped"] == report["kernel_received"]
+    (packets,) = re.findall(r"([\d,]+) packets from lo", report["said"])
+    assert int(packets.replace(",", "")) == report["kept_packets"]
+    dropped = re.findall(r"([\d,]+) dropped by the kernel", report["said"])
+    assert [int(number.replace(",", "")) for number in dropped] == ([report["kernel_dropped"]] if report["kernel_dropped"] else [])
+    assert max(report["memory_MiB"]) < MEMORY_MAX_MEBIBYTES

@@ -18,10 +18,10 @@ BURN = "import time\nwhile time.process_time() < 0.5: pass"
 
 def test_what_a_command_leaves_behind_is_waited_for_and_counted() -> None:
     leave = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {BURN!r}])"
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LAUNCHER, sys.executable, "-c", leave], capture_output=True, text=True, check=True
     )
-    assert float(told.stdout) > 0.5
+    assert float(result.stdout) > 0.5
 
 
 def test_a_command_that_fails_is_said() -> None:

@@ -39,13 +39,13 @@ def missing() -> str | None:
 
 def class_path(folder: Path) -> str:
     """Return the class path of a broker; the folder holds what Maven tells."""
-    told = folder / "classpath"
-    arguments = ["-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath", f"-Dmdep.outputFile={told}"]
+    output = folder / "classpath"
+    arguments = ["-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
     try:
         subprocess.run([str(shutil.which("mvn")), *arguments], check=True, timeout=RESOLVE_SECONDS)
     except subprocess.SubprocessError as error:
         pytest.skip(f"Maven does not bring a broker: {error}")
-    return told.read_text().strip()
+    return output.read_text().strip()
 
 
 def java(path: str, *arguments: str, heap: str = "1g") -> list[str]:

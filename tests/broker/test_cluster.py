@@ -64,9 +64,9 @@ def load(cluster: Cluster, topic: str, *listener: str) -> subprocess.Popen[str]:
 
 def confirmed(clients: subprocess.Popen[str]) -> int:
     """Return the number of messages that were sent and confirmed."""
-    told = json.loads(clients.communicate(timeout=SECONDS + 60)[0])
-    assert told["sent"] == told["confirmed"] > SECONDS * RATE / 2
-    return int(told["sent"])
+    counts = json.loads(clients.communicate(timeout=SECONDS + 60)[0])
+    assert counts["sent"] == counts["confirmed"] > SECONDS * RATE / 2
+    return int(counts["sent"])
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +170,11 @@ def traces(cluster: Cluster, topic: str, *, batched: bool) -> dict[str, str]:
 def test_spans_are_in_the_traces_of_a_client_that_traces(cluster: Cluster, tmp_path: Path, *, batched: bool) -> None:
     topic = f"persistent://public/default/traced-{batched}"
     with live(tmp_path / "traced.pcapng", ports=cluster.ports) as traffic:
-        told = traces(cluster, topic, batched=batched)
+        traced = traces(cluster, topic, batched=batched)
     messages = [row for row in ps.open(traffic.path).messages() if row.topic == topic and row.direction in ("produce", "deliver")]
     assert len(messages) == 2 * TRACED
-    assert {(row.properties or {})["number"]: row.trace_id for row in messages} == told
-    assert all(row.trace_id == told[(row.properties or {})["number"]] for row in messages)
+    assert {(row.properties or {})["number"]: row.trace_id for row in messages} == traced
+    assert all(row.trace_id == traced[(row.properties or {})["number"]] for row in messages)
     done = execute("decode", str(traffic.path), "--format", "otlp", "-q")
     spans: list[dict[str, Any]] = [
         span
@@ -185,7 +185,7 @@ def test_spans_are_in_the_traces_of_a_client_that_traces(cluster: Cluster, tmp_p
         if topic in span["name"]
     ]
     in_traces = {(span["name"].partition(" ")[0], span["traceId"]) for span in spans}
-    assert in_traces >= {(name, trace) for name in ("deliver", "process") for trace in told.values()}
+    assert in_traces >= {(name, trace) for name in ("deliver", "process") for trace in traced.values()}
     published = {span["traceId"] for span in spans if span["name"].startswith("publish")}
     linked = {link["traceId"] for span in spans if span["name"].startswith("publish") for link in span.get("links", ())}
-    assert published | linked == {*told.values()}
+    assert published | linked == {*traced.values()}

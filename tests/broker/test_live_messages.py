@@ -22,7 +22,7 @@ GOT = ("topic", "subscription", "payload_sha256", "payload_size", "key", "proper
 
 
 @pytest.fixture(scope="module")
-def told(port: int, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
+def recorded(port: int, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
     """What the clients say, what `live` says, and its closing words."""
     pytest.importorskip("pulsar", reason="the clients need the wheel pulsar-client")
     folder = tmp_path_factory.mktemp("live")
@@ -46,8 +46,8 @@ def _rows(lines: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines.split("\n") if line]
 
 
-def test_nothing_was_lost(told: tuple[list[dict[str, Any]], list[dict[str, Any]], str]) -> None:
-    _, rows, words = told
+def test_nothing_was_lost(recorded: tuple[list[dict[str, Any]], list[dict[str, Any]], str]) -> None:
+    _, rows, words = recorded
     assert "none dropped by the kernel" in words
     assert "not decoded" not in words
     connections = [row for row in rows if row["record"] == "connection" and row["opened"] == "syn"]
@@ -57,9 +57,9 @@ def test_nothing_was_lost(told: tuple[list[dict[str, Any]], list[dict[str, Any]]
     assert {row["severity"] for row in rows if row["record"] == "finding"} <= {"note"}
 
 
-def test_frames_follow_each_other_without_a_hole(told: tuple[list[dict[str, Any]], list[dict[str, Any]], str]) -> None:
+def test_frames_follow_each_other_without_a_hole(recorded: tuple[list[dict[str, Any]], list[dict[str, Any]], str]) -> None:
     ends: dict[tuple[str, str], int] = {}
-    for row in told[1]:
+    for row in recorded[1]:
         if row["record"] == "frame":
             stream = row["connection"], row["direction"]
             assert row["offset"] == ends.get(stream, 0)
@@ -69,19 +69,19 @@ def test_frames_follow_each_other_without_a_hole(told: tuple[list[dict[str, Any]
 
 @pytest.mark.parametrize(("event", "direction", "names"), [("sent", "produce", SENT), ("got", "deliver", GOT)])
 def test_messages_are_what_clients_say(
-    event: str, direction: str, names: tuple[str, ...], told: tuple[list[dict[str, Any]], list[dict[str, Any]], str]
+    event: str, direction: str, names: tuple[str, ...], recorded: tuple[list[dict[str, Any]], list[dict[str, Any]], str]
 ) -> None:
-    said, rows, _ = told
-    of_clients = Counter(_told_by(row, names) for row in said if row["event"] == event)
+    said, rows, _ = recorded
+    of_clients = Counter(_columns_of(row, names) for row in said if row["event"] == event)
     topics = {row["topic"] for row in said}  # the broker has some of its own
     messages = [row for row in rows if row["record"] == "message" and row["direction"] == direction and row["topic"] in topics]
-    of_live = Counter(_told_by(row, names) for row in messages)
+    of_live = Counter(_columns_of(row, names) for row in messages)
     assert of_clients.total() > 500
     assert of_live == of_clients
 
 
-def test_acknowledgments_are_those_of_the_clients(told: tuple[list[dict[str, Any]], list[dict[str, Any]], str]) -> None:
-    said, rows, _ = told
+def test_acknowledgments_are_those_of_the_clients(recorded: tuple[list[dict[str, Any]], list[dict[str, Any]], str]) -> None:
+    said, rows, _ = recorded
     plain = [row for row in said if row["event"] == "got" and row["plain"]]
     got = {(row["topic"], row["subscription"], row["ledger"], row["entry"]) for row in plain}
     topics = {row["topic"] for row in plain}
@@ -94,6 +94,6 @@ def test_acknowledgments_are_those_of_the_clients(told: tuple[list[dict[str, Any
     assert acknowledged == got
 
 
-def _told_by(row: dict[str, Any], names: tuple[str, ...]) -> str:
+def _columns_of(row: dict[str, Any], names: tuple[str, ...]) -> str:
     """Some columns of a message."""
     return json.dumps([*map(row.get, names), row.get("batch_index", -1)], sort_keys=True)

@@ -419,8 +419,8 @@ def test_what_nothing_contains_is_six_and_one_line(tmp_path: Path, raised: str, 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "PYTHONNOUSERSITE": ""}
     (tmp_path / "sitecustomize.py").write_text((tmp_path / "usercustomize.py").read_text())
     result = execute("decode", QUICKSTART, "--format", "ndjson", "-o", str(tmp_path / "out"), "--jobs", jobs, env=environment)
-    (told,) = result.stderr.decode().splitlines()
-    assert line in told
+    (printed,) = result.stderr.decode().splitlines()
+    assert line in printed
     assert result.returncode == 6
     assert not [*tmp_path.glob("out*")]
 

@@ -273,14 +273,14 @@ def test_findings_of_rules_are_written_in_comments_when_they_are_asked_for(tmp_p
     path = write_pcap(tmp_path / "in.pcap", dialogue().client(send(0, 10)).packets)
     out = tmp_path / "out.pcapng"
 
-    def told(**values: Any) -> list[bool]:
+    def commented(**values: Any) -> list[bool]:
         write_packets(ExtractRequest(files=[str(path)], out=str(out), quiet=True, **values))
         return ["send-without-producer: " in comment for comment in comments(out.read_bytes())]
 
-    assert told(filter="command == SEND") == [False]
+    assert commented(filter="command == SEND") == [False]
     for asked in ({"findings": True}, {"fail_on": "error"}):
-        assert told(filter="command == SEND", **asked) == [True]
-    assert told(kinds="frame,finding", filter="command == SEND") == [True]
+        assert commented(filter="command == SEND", **asked) == [True]
+    assert commented(kinds="frame,finding", filter="command == SEND") == [True]
 
 
 def test_a_finding_about_a_packet_brings_the_packet(extracted: Extract, tmp_path: Path) -> None:
@@ -507,10 +507,10 @@ def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("text", ["command == SEND_RECEIPT", "packet > 40 && size < 60", "status == ok", "latency_ns >= 40ms"])
-@pytest.mark.parametrize("oddity", [0.0, 0.1])
-def test_the_compiled_reader_selects_the_same_packets(tmp_path: Path, text: str, oddity: float) -> None:
+@pytest.mark.parametrize("odd_share", [0.0, 0.1])
+def test_the_compiled_reader_selects_the_same_packets(tmp_path: Path, text: str, odd_share: float) -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
-    path = write_pcap(tmp_path / "in.pcap", Publishers(Random(7), oddity=oddity).publish(40).packets)  # noqa: S311 - repeatable
+    path = write_pcap(tmp_path / "in.pcap", Publishers(Random(7), odd_share=odd_share).publish(40).packets)  # noqa: S311 - repeatable
     copies = []
     for choice in ("off", "require"):
         out = tmp_path / f"{choice}.pcapng"

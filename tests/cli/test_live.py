@@ -445,7 +445,7 @@ def test_findings_of_both_legs_of_a_path_are_reported_once(tmp_path: Path) -> No
     data = write_pcap(tmp_path / "legs.pcap", packets).read_bytes()
     command = [*COMMAND, "-i", "-", "--format", "ndjson", "--records", "frame,finding"]
     rows = [json.loads(line) for line in subprocess.run(command, input=data, capture_output=True, check=True).stdout.splitlines()]
-    told = [(row["connection"], row["code"]) for row in rows if row["record"] == "finding" and row["code"] != "proxy-legs"]
+    reported = [(row["connection"], row["code"]) for row in rows if row["record"] == "finding" and row["code"] != "proxy-legs"]
     outer, _ = sorted({row["connection"] for row in rows if row["record"] == "frame"})
-    assert told
-    assert {connection for connection, _ in told} == {outer}
+    assert reported
+    assert {connection for connection, _ in reported} == {outer}

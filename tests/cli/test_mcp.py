@@ -116,10 +116,10 @@ def test_an_assistant_is_answered_over_standard_input_and_output(folder: Path) -
             command=sys.executable, args=["-m", "pulsarscope", "mcp", str(folder)], env={"PYTHONPATH": str(ROOT)}
         )
         async with stdio.stdio_client(server) as (read, write), sdk.ClientSession(read, write) as session:
-            told = await session.initialize()
+            initialized = await session.initialize()
             tools = await session.list_tools()
             answer = await session.call_tool("diagnose", {"files": [NAMES[0]]})
-            return {tool.name for tool in tools.tools}, told.instructions or "", answer.content[0].text
+            return {tool.name for tool in tools.tools}, initialized.instructions or "", answer.content[0].text
 
     names, instructions, text = asyncio.run(talk())
     assert names == {"list_captures", "diagnose", "stats", "decode", "follow", "explain"}

@@ -48,8 +48,10 @@ def test_a_pipe_has_no_end_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.getvalue()
 
 
-@pytest.mark.parametrize(("reason", "told"), [("pulsarscope-native 0.1 has contract 1, not 2", 1), (None, 0)])
-def test_long_work_warns_once_of_a_compiled_reader_that_is_not_used(monkeypatch: pytest.MonkeyPatch, reason: str | None, told: int) -> None:
+@pytest.mark.parametrize(("reason", "warnings"), [("pulsarscope-native 0.1 has contract 1, not 2", 1), (None, 0)])
+def test_long_work_warns_once_of_a_compiled_reader_that_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, reason: str | None, warnings: int
+) -> None:
     screen = watch(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
     monkeypatch.setattr(progress, "refused_native", lambda: reason)
@@ -57,7 +59,7 @@ def test_long_work_warns_once_of_a_compiled_reader_that_is_not_used(monkeypatch:
     for _ in range(2):
         with ProgressBar(["-"], None, enabled=True) as bar:
             bar.advance(0, 500)
-    assert screen.getvalue().count(f"pulsarscope: the compiled reader is not used: {reason}\n") == told
+    assert screen.getvalue().count(f"pulsarscope: the compiled reader is not used: {reason}\n") == warnings
 
 
 @pytest.mark.parametrize("enabled", [True, False])

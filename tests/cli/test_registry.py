@@ -105,9 +105,9 @@ def test_a_broker_of_number_0_and_its_partitions_are_columns_like_others(tmp_pat
 def test_of_many_notes_beside_a_table_the_first_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "odd"
     path.write_text("/brokers/ids/0\tc:h:9092\n" + "what\n" * 100)
-    told = invoke(path, "--format", "csv", "--by", "brokers").stderr.splitlines()
-    assert len(told) == 11
-    assert told[-1] == "pulsarscope: 90 more notes (--by notes shows them)"
+    printed = invoke(path, "--format", "csv", "--by", "brokers").stderr.splitlines()
+    assert len(printed) == 11
+    assert printed[-1] == "pulsarscope: 90 more notes (--by notes shows them)"
 
 
 def test_a_damaged_dump_gives_what_it_has_and_says_so(tmp_path: Path) -> None:

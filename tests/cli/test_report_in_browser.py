@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 class Opened(NamedTuple):
     page: Any
     requests: list[str]
-    complaints: list[str]
+    errors: list[str]
     """Messages of the console, and exceptions."""
 
 
@@ -45,9 +45,9 @@ def opened(chromium: Any, path: Path, width: int = 1280, scheme: str = "light") 
     page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     result = Opened(page, [], [])
     page.on("request", lambda request: result.requests.append(request.url))
-    page.on("console", lambda message: result.complaints.append(message.text))
-    page.on("pageerror", lambda error: result.complaints.append(str(error)))
-    page.on("dialog", lambda dialog: result.complaints.append(f"dialog {dialog.message}"))
+    page.on("console", lambda message: result.errors.append(message.text))
+    page.on("pageerror", lambda error: result.errors.append(str(error)))
+    page.on("dialog", lambda dialog: result.errors.append(f"dialog {dialog.message}"))
     page.goto(path.as_uri())
     page.wait_for_function("document.documentElement.dataset.zoom !== undefined")
     return result
@@ -67,9 +67,9 @@ def shown(page: Any) -> list[float]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_page_loads_nothing_logs_no_error_and_fits(chromium: Any, stuck: Path, width: int, scheme: str) -> None:
-    page, requests, complaints = opened(chromium, stuck, width, scheme)
+    page, requests, errors = opened(chromium, stuck, width, scheme)
     assert requests == [stuck.as_uri()]
-    assert complaints == []
+    assert errors == []
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.locator(".chart canvas").count() == 5
     drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(each => each)"
@@ -78,30 +78,30 @@ def test_a_page_loads_nothing_logs_no_error_and_fits(chromium: Any, stuck: Path,
 
 
 def test_what_is_printed_is_light_and_fits_the_paper(chromium: Any, stuck: Path) -> None:
-    page, _, complaints = opened(chromium, stuck, scheme="dark")
+    page, _, errors = opened(chromium, stuck, scheme="dark")
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 700, "height": 900})
     assert max(page.locator("canvas").nth(at).evaluate("each => each.getBoundingClientRect().right") for at in range(5)) <= 700
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator(".u-legend .u-series:first-child").first.is_visible(), "there is no pointer whose time it could tell"
-    assert complaints == []
+    assert errors == []
     page.close()
 
 
 def test_the_policy_stops_scripts_and_requests(chromium: Any, stuck: Path) -> None:
-    page, _, complaints = opened(chromium, stuck)
+    page, _, errors = opened(chromium, stuck)
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\"><p style=\"color:red\">')")
     page.evaluate(
         "() => { const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script); }"
     )
     assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
     assert page.evaluate("window.ran") is None
-    assert any("Content Security Policy" in complaint for complaint in complaints)
+    assert any("Content Security Policy" in error for error in errors)
     page.close()
 
 
 def test_a_table_sorts_by_its_headings_and_filters_by_its_field(chromium: Any, stuck: Path) -> None:
-    page, _, complaints = opened(chromium, stuck)
+    page, _, errors = opened(chromium, stuck)
     table = page.locator("#table-exchanges")
 
     def column(number: int) -> list[str]:
@@ -119,12 +119,12 @@ def test_a_table_sorts_by_its_headings_and_filters_by_its_field(chromium: Any, s
     assert column(1) == ["CLOSE_PRODUCER", "PRODUCER"]
     table.locator("input").fill("")
     assert len(column(1)) == len(counts)
-    assert complaints == []
+    assert errors == []
     page.close()
 
 
 def test_all_charts_zoom_together(chromium: Any, stuck: Path) -> None:
-    page, _, complaints = opened(chromium, stuck)
+    page, _, errors = opened(chromium, stuck)
     whole = shown(page)
     page.locator("[data-zoom=in]").click()
     assert shown(page)[1] - shown(page)[0] == pytest.approx((whole[1] - whole[0]) / 2)
@@ -146,12 +146,12 @@ def test_all_charts_zoom_together(chromium: Any, stuck: Path) -> None:
     start, end = shown(page)
     assert start <= 0.037367 <= end
     assert end - start < (whole[1] - whole[0]) / 10
-    assert complaints == []
+    assert errors == []
     page.close()
 
 
 def test_evidence_unfolds_and_frames_say_what_they_are(chromium: Any, stuck: Path) -> None:
-    page, _, complaints = opened(chromium, stuck)
+    page, _, errors = opened(chromium, stuck)
     evidence = page.locator(".evidence").first
     evidence.locator("summary").click()
     assert "unacknowledged" in evidence.inner_text()
@@ -160,15 +160,15 @@ def test_evidence_unfolds_and_frames_say_what_they_are(chromium: Any, stuck: Pat
     box = over.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + box["height"] * 0.7)
     assert "connection #15" in page.locator(".tip").inner_text()
-    assert complaints == []
+    assert errors == []
     page.close()
 
 
 def test_hostile_names_run_nothing(chromium: Any, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     report(ReportPageRequest(files=[str(capture(tmp_path, hostile_packets()))], out=str(out), quiet=True))
-    page, requests, complaints = opened(chromium, out)
+    page, requests, errors = opened(chromium, out)
     page.locator("#courses-more").click()
     assert "<script>alert(1)</script>" in page.locator("#courses").inner_text()
-    assert (requests, complaints) == ([out.as_uri()], [])
+    assert (requests, errors) == ([out.as_uri()], [])
     page.close()

@@ -139,11 +139,11 @@ def test_an_interrupted_report_is_that_of_what_was_read(
             app([command, *files, "--jobs", jobs, *options], standalone_mode=True)
         return int(ended.value.code or 0), capsys.readouterr().err
 
-    code, told = end("-f", "json", "-o", str(tmp_path / "report.json"))
+    code, errors = end("-f", "json", "-o", str(tmp_path / "report.json"))
     assert code == 5
-    assert re.search(r"interrupted: the following covers the first \d+ packets", told)
+    assert re.search(r"interrupted: the following covers the first \d+ packets", errors)
     (kept,) = tmp_path.iterdir()
-    assert f"the incomplete report is in {kept}" in told
+    assert f"the incomplete report is in {kept}" in errors
     report = json.loads(kept.read_text())
     if command == "diagnose":
         assert report["not_judged"][0]["code"] == "interrupted"

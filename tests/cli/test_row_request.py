@@ -35,24 +35,24 @@ def published(folder: Path) -> Path:
     random = Random(1)  # noqa: S311 - repeatable
     packets = []
     for port in range(3):
-        told = (
+        talk = (
             connected(40000 + port)
             .client(producer(1, "p", 1), producer(2, "", 2, topic=f"{TOPIC}-é"))
             .server(created("p", 1), created("q", 2))
         )
-        told.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
+        talk.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
         for number in range(300):
             who = random.choice((1, 1, 2))
-            told.client(send(who, number))
+            talk.client(send(who, number))
             if random.random() < 0.02:
-                told.wait(random.choice((1, 3)))
+                talk.wait(random.choice((1, 3)))
             if random.random() < 0.97:
-                told.server(
+                talk.server(
                     receipt(who, number, entry=number) if random.random() < 0.99 else send_error("UnknownError", "no\x7f", who, number)
                 )
             if random.random() < 0.3:
-                told.server(message(1, number)).client(ack(number))
-        packets += told.packets if port else told.close().packets
+                talk.server(message(1, number)).client(ack(number))
+        packets += talk.packets if port else talk.close().packets
     return write_pcap(folder / "published.pcap", sorted(packets, key=lambda packet: packet.time_ns))
 
 

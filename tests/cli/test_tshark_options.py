@@ -1,4 +1,4 @@
-"""Who comes from tshark is understood, or told the word that is used here."""
+"""Options of tshark are understood, or answered with the option that is used here."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(folders: Folders, monkeypat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="makes a program for a shell")
 @pytest.mark.parametrize(
-    ("told", "plugins", "extcap"),
+    ("printed", "plugins", "extcap"),
     [
         ("Personal Lua Plugins:\t/p\nPersonal Extcap path:\t/e\nExtcap path:\t/g\n", "/p", "/e"),
         ("Personal Lua Plugins:\t/p\nExtcap path:\t/g\n", "/p", "/g"),
@@ -68,10 +68,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(folders: Folders, monkeypat
     ],
 )
 def test_folders_are_those_that_tshark_reports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, plugins: str, extcap: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, plugins: str, extcap: str
 ) -> None:
     program = tmp_path / "tshark"
-    program.write_text(f"#!/bin/sh\nprintf '{told}'\n")
+    program.write_text(f"#!/bin/sh\nprintf '{printed}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert find_folders({}) == Folders(Path(plugins).expanduser(), Path(extcap).expanduser())

@@ -78,7 +78,7 @@ def hold(used: Conversation, exchange: Exchange, ranges: Sequence[tuple[int, int
     return frames_in(out)
 
 
-def told(frames: Sequence[SplitFrame]) -> list[tuple[int, str | None]]:
+def outline(frames: Sequence[SplitFrame]) -> list[tuple[int, str | None]]:
     return [(frame.stream, frame.command if frame.status in (OK, MALFORMED) else frame.status) for frame in frames]
 
 
@@ -86,7 +86,7 @@ class TestRecognition:
     def test_a_handshake_is_recognised(self) -> None:
         used = conversation()
         frames = hold(used, Exchange().say(0, CONNECT).say(1, CONNECTED).say(0, LOOKUP))
-        assert told(frames) == [(0, "CONNECT"), (1, "CONNECTED"), (0, "LOOKUP")]
+        assert outline(frames) == [(0, "CONNECT"), (1, "CONNECTED"), (0, "LOOKUP")]
         assert used.dissector is DISSECTOR
         assert {frame.source for frame in frames} == {"s"}
 
@@ -96,7 +96,12 @@ class TestRecognition:
         for stream, data in ((0, CONNECT), (1, CONNECTED), (0, LOOKUP), (1, SUCCESS)):
             exchange.say(stream, *[data[at : at + size] for at in range(0, len(data), size)])
         for ranges in exchange.all_ways:
-            assert [command for _, command in told(hold(conversation(), exchange, ranges))] == ["CONNECT", "CONNECTED", "LOOKUP", "SUCCESS"]
+            assert [command for _, command in outline(hold(conversation(), exchange, ranges))] == [
+                "CONNECT",
+                "CONNECTED",
+                "LOOKUP",
+                "SUCCESS",
+            ]
 
     def test_one_side_proves_the_other_from_its_start_on(self) -> None:
         """The server's lone SUCCESS could be anything; the client's CONNECT says what it is."""
@@ -132,7 +137,7 @@ class TestRecognition:
 
     def test_what_was_skipped_before_a_gap_and_before_the_protocol_was_known_has_its_row(self) -> None:
         exchange = Exchange().say(0, b"\xff" * 30).lose(0, 10).say(0, PING, PING, PING)
-        assert told(hold(conversation(), exchange)) == [(0, SKIPPED), *[(0, "PING")] * 3]
+        assert outline(hold(conversation(), exchange)) == [(0, SKIPPED), *[(0, "PING")] * 3]
 
     def test_another_protocol_gives_no_frames_and_its_name(self) -> None:
         used = conversation()
@@ -151,7 +156,7 @@ class TestRecognition:
     def test_within_the_window_it_is_still_recognised(self) -> None:
         used = conversation()
         exchange = Exchange().say(0, b"\xff" * (RECOGNITION_WINDOW_BYTES - 100), CONNECT, PING)
-        assert told(hold(used, exchange)) == [(0, SKIPPED), (0, "CONNECT"), (0, "PING")]
+        assert outline(hold(used, exchange)) == [(0, SKIPPED), (0, "CONNECT"), (0, "PING")]
 
     def test_an_empty_connection_gives_nothing(self) -> None:
         used = conversation()
@@ -164,20 +169,20 @@ class TestForced:
         assert used.dissector is DISSECTOR
         exchange = Exchange().say(0, PING).say(1, SUCCESS)
         for ranges in exchange.all_ways:
-            assert told(hold(conversation(forced=True), exchange, ranges)) == [(0, "PING"), (1, "SUCCESS")]
+            assert outline(hold(conversation(forced=True), exchange, ranges)) == [(0, "PING"), (1, "SUCCESS")]
 
     def test_in_the_middle_of_a_connection_its_frames_are_found_by_content(self) -> None:
         frames = hold(conversation(from_start=False, forced=True), Exchange().say(0, LOOKUP[3:] + PING + PING))
-        assert told(frames) == [(0, SKIPPED), (0, "PING"), (0, "PING")]
+        assert outline(frames) == [(0, SKIPPED), (0, "PING"), (0, "PING")]
 
     def test_what_is_no_frame_has_its_row(self) -> None:
-        assert told(hold(conversation(forced=True), Exchange().say(0, b"zzzz" * 10))) == [(0, SKIPPED)]
-        assert told(hold(conversation(forced=True), Exchange().say(0, LOOKUP[:15]))) == [(0, TRUNCATED)]
+        assert outline(hold(conversation(forced=True), Exchange().say(0, b"zzzz" * 10))) == [(0, SKIPPED)]
+        assert outline(hold(conversation(forced=True), Exchange().say(0, LOOKUP[:15]))) == [(0, TRUNCATED)]
 
     def test_a_proxy_header_is_no_error(self) -> None:
         used = conversation(forced=True)
         frames = hold(used, Exchange().say(0, b"PROXY TCP4 1.2.3.4 5.6.7.8 1 6650\r\n" + CONNECT).say(1, CONNECTED))
-        assert told(frames) == [(0, SKIPPED), (0, "CONNECT"), (1, "CONNECTED")]
+        assert outline(frames) == [(0, SKIPPED), (0, "CONNECT"), (1, "CONNECTED")]
         assert frames[0].notes is None
         account = used.account(0)
         assert account is not None
@@ -209,7 +214,7 @@ class TestLimit:
 
     def check(self, exchange: Exchange, want: list[tuple[int, str | None]]) -> None:
         for ranges in exchange.all_ways:
-            assert told(hold(conversation(), exchange, ranges)) == want, ranges
+            assert outline(hold(conversation(), exchange, ranges)) == want, ranges
 
     def test_what_the_broker_announces_lets_the_client_send_more(self) -> None:
         exchange = Exchange().say(0, CONNECT).say(1, self.connected(20_000_000)).say(0, self.send(6_000_000)).say(0, PING)

@@ -23,14 +23,14 @@ FrameSplitter = ps.wire.FrameSplitter  # with its default dissector
 SEND = payload_frame("SEND", message_metadata(), b"payload", producer_id=1, sequence_id=2)
 TRAILING = b"\x00\x00\x00\x20trailing"
 
-Told = list[tuple[str | None, str | None, int | None, int | None]]
+Outline = list[tuple[str | None, str | None, int | None, int | None]]
 
 
-def told(frames: list[Frame]) -> Told:
+def outline(frames: list[Frame]) -> Outline:
     return [(frame.status, frame.command, frame.offset, frame.size) for frame in frames]
 
 
-CASES: dict[str, tuple[bytes, Told]] = {
+CASES: dict[str, tuple[bytes, Outline]] = {
     "nothing": (b"", []),
     "ping": (PING, [(OK, "PING", 0, 13)]),
     "two": (PING + PING, [(OK, "PING", 0, 13), (OK, "PING", 13, 13)]),
@@ -53,20 +53,20 @@ class TestFeeding:
     @pytest.mark.parametrize("name", CASES)
     def test_whole(self, name: str) -> None:
         data, want = CASES[name]
-        assert told(FrameSplitter().feed(data)) == want
+        assert outline(FrameSplitter().feed(data)) == want
 
     @pytest.mark.parametrize("name", CASES)
     def test_byte_by_byte(self, name: str) -> None:
         data, want = CASES[name]
         splitter = FrameSplitter()
-        assert told([frame for at in range(len(data)) for frame in splitter.feed(data[at : at + 1])]) == want
+        assert outline([frame for at in range(len(data)) for frame in splitter.feed(data[at : at + 1])]) == want
         assert splitter.finish() == []
 
     @pytest.mark.parametrize("name", CASES)
     def test_with_bytes_behind(self, name: str) -> None:
         data, want = CASES[name]
         splitter = FrameSplitter()
-        assert told(splitter.feed(data + TRAILING)) == want
+        assert outline(splitter.feed(data + TRAILING)) == want
         assert [frame.status for frame in splitter.finish()] == [TRUNCATED]
 
     def test_a_frame_comes_with_its_last_byte(self) -> None:
@@ -78,7 +78,7 @@ class TestFeeding:
     def test_any_buffer_will_do(self) -> None:
         buffers: list[Any] = [bytearray(PING), memoryview(PING)]
         for buffer in buffers:
-            assert told(FrameSplitter().feed(buffer)) == [(OK, "PING", 0, 13)]
+            assert outline(FrameSplitter().feed(buffer)) == [(OK, "PING", 0, 13)]
 
     def test_a_frame_holds_its_payload_unless_asked_not_to(self) -> None:
         assert [frame.payload for frame in FrameSplitter().feed(SEND)] == [b"payload"]
@@ -93,12 +93,12 @@ class TestFeeding:
     def test_bytes_that_are_no_frame_are_skipped(self) -> None:
         splitter = FrameSplitter()
         frames = splitter.feed(b"\xff" * 20) + splitter.finish()
-        assert told(frames) == [(SKIPPED, None, 0, 20)]
+        assert outline(frames) == [(SKIPPED, None, 0, 20)]
 
     def test_in_the_middle_of_a_stream_frames_are_found_by_content(self) -> None:
         splitter = FrameSplitter(synced=False)
         frames = splitter.feed(PING[4:] + PING + PING) + splitter.finish()
-        assert told(frames) == [(SKIPPED, None, 0, 9), (OK, "PING", 9, 13), (OK, "PING", 22, 13)]
+        assert outline(frames) == [(SKIPPED, None, 0, 9), (OK, "PING", 9, 13), (OK, "PING", 22, 13)]
 
     @pytest.mark.parametrize("size", [3, 20])
     def test_a_candidate_may_be_found_by_fewer_bytes_than_its_length_has(self, size: int) -> None:
@@ -106,17 +106,17 @@ class TestFeeding:
         data = b"\xff" * 20 + PING * 2
         frames = [frame for start in range(0, len(data), size) for frame in splitter.feed(data[start : start + size])]
         frames += splitter.feed(b"\0\0") + splitter.finish()
-        assert told(frames) == [(SKIPPED, None, 0, 20), (OK, "PING", 20, 13), (OK, "PING", 33, 13), (TRUNCATED, None, 46, 2)]
+        assert outline(frames) == [(SKIPPED, None, 0, 20), (OK, "PING", 20, 13), (OK, "PING", 33, 13), (TRUNCATED, None, 46, 2)]
 
     def test_the_last_bytes_may_be_a_candidate(self) -> None:
         splitter = FrameSplitter(ByFirstByte(), synced=False)
         frames = splitter.feed(b"junk\xff\xff\0") + splitter.finish()
-        assert told(frames) == [(SKIPPED, None, 0, 7)]
+        assert outline(frames) == [(SKIPPED, None, 0, 7)]
 
 
 def test_it_is_part_of_the_library() -> None:
     assert ps.wire.FrameSplitter is FrameSplitter
-    assert told(ps.wire.FrameSplitter(PulsarDissector()).feed(CONNECT)) == told(FrameSplitter().feed(CONNECT))
+    assert outline(ps.wire.FrameSplitter(PulsarDissector()).feed(CONNECT)) == outline(FrameSplitter().feed(CONNECT))
 
 
 @pytest.mark.slow

@@ -314,8 +314,8 @@ def test_text_says_once_that_words_are_missing(folder: Path, breaking: Any, tmp_
     breaking(**{member: fail})
     options = ("--topic", "aunts") if command == "follow" else ()
     text = run(command, *options, str(folder / "cards.pcap"), out=tmp_path)
-    told = f"The dissector postcard of other failed in {member}: ZeroDivisionError: by design (test_isolation.py:{FAILING_LINE})."
-    assert " ".join(text.split()).count(told) == 1
+    sentence = f"The dissector postcard of other failed in {member}: ZeroDivisionError: by design (test_isolation.py:{FAILING_LINE})."
+    assert " ".join(text.split()).count(sentence) == 1
 
 
 def test_frames_before_the_one_that_cannot_be_decoded_are_given(folder: Path, breaking: Any, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def anchor(name: str, ends: tuple[str, str], first: int, last: int, *, time: int
     return Fact(Where(source, 0, last, 1, time + last, name), ANCHOR, values)
 
 
-def told(table: LegTable, key: object, outer: tuple[int, int], inner: tuple[int, int], **more: Any) -> None:
+def add_anchor(table: LegTable, key: object, outer: tuple[int, int], inner: tuple[int, int], **more: Any) -> None:
     """Tell of an anchor of both legs, in the order of their ends."""
     facts = [anchor("outer", OUTER, *outer, **more), anchor("inner", INNER, *inner, **more)]
     for fact in sorted(facts, key=lambda fact: fact.where.packet):
@@ -35,7 +35,7 @@ def test_legs_are_known_by_one_anchor_that_nobody_else_can_have_or_three_others(
     spans = ((2, 3), (1, 4)) if more.get("pushed") else ((1, 4), (2, 3))
     for number in range(needed):
         assert table.outer_of == {}
-        told(table, number, *(tuple(10 * number + at for at in span) for span in spans), **more)  # type: ignore[arg-type]
+        add_anchor(table, number, *(tuple(10 * number + at for at in span) for span in spans), **more)  # type: ignore[arg-type]
     assert table.outer_of == {"inner": "outer"}
     (legs,) = table.joined()
     assert (legs.anchors, legs.outer.connection, legs.inner.connection) == (needed, "outer", "inner")
@@ -46,7 +46,7 @@ def test_anchors_that_cross_speak_against_legs() -> None:
     table = LegTable()
     for number in range(30):
         begin = 10 * number
-        told(table, number, (begin + 1, begin + 4 - 2 * (number % 2)), (begin + 2, begin + 3))
+        add_anchor(table, number, (begin + 1, begin + 4 - 2 * (number % 2)), (begin + 2, begin + 3))
     assert table.outer_of == {}
 
 
@@ -63,7 +63,7 @@ def test_connections_with_a_common_end_of_other_points_or_times_are_no_legs(chan
 @pytest.mark.parametrize("more", [{"source": "caf\udce9"}, {"time": 1 << 64}])
 def test_anchors_that_cannot_be_packed_wait_as_they_are(more: dict[str, Any]) -> None:
     table = LegTable()
-    told(table, "key", (1, 4), (2, 3), unique=True, **more)
+    add_anchor(table, "key", (1, 4), (2, 3), unique=True, **more)
     assert table.outer_of == {"inner": "outer"}
 
 
@@ -78,7 +78,7 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
     table = LegTable()
     for number in range(ANCHORS_MAX):
         assert [*table.joined(complete=True)] == []
-        told(table, number, (10 * number + 1, 10 * number + 4), (10 * number + 2, 10 * number + 3), unique=True)
+        add_anchor(table, number, (10 * number + 1, 10 * number + 4), (10 * number + 2, 10 * number + 3), unique=True)
     assert len([*table.joined(complete=True)]) == 1
 
 
@@ -132,9 +132,9 @@ def test_legs_are_found_among_equal_clients_of_one_server(crowd: int) -> None:
     table = LegTable()
     for number in range(crowd):
         table.add("same", anchor(f"c{number}", (f"10.0.1.1:{number}", OUTER[1]), number, number + 1))
-    told(table, "same", (crowd + 3, crowd + 6), (crowd + 4, crowd + 5), unique=True)
+    add_anchor(table, "same", (crowd + 3, crowd + 6), (crowd + 4, crowd + 5), unique=True)
     table.add("same", anchor("late", ("10.0.1.1:1", OUTER[1]), crowd + 7, crowd + 8))
-    told(table, "same", (crowd + 11, crowd + 14), (crowd + 12, crowd + 13), unique=True)
+    add_anchor(table, "same", (crowd + 11, crowd + 14), (crowd + 12, crowd + 13), unique=True)
     assert table.outer_of == {"inner": "outer"}
     (legs,) = table.joined()
     assert legs.anchors >= 2

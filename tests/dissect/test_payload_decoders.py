@@ -75,9 +75,9 @@ def test_an_object_or_a_class_that_makes_one(installed: Path, name: str) -> None
 )
 def test_one_that_does_not_work_is_reported_and_left_out(installed: Path, point: str, reason: str) -> None:
     declare(installed, f"broken = {point}", "fine = reverse_decoder:ready")
-    with pytest.warns(PluginWarning, match="the payload decoder broken of reverse-decoder is left out") as told:
+    with pytest.warns(PluginWarning, match="the payload decoder broken of reverse-decoder is left out") as warned:
         assert [name for name, _ in payload_decoders()] == ["fine"]
-    assert reason in str(told[0].message)
+    assert reason in str(warned[0].message)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(payload_decoders()) == 1

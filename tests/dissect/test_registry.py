@@ -95,8 +95,10 @@ def test_decode_recognises_it_on_any_port(run: Run, cards: Path) -> None:
 def test_a_port_can_be_taken_for_it(run: Run, cards: Path) -> None:
     elsewhere = cards.with_name("elsewhere.pcap")
     assert len(rows(run("decode", elsewhere, "-d", "9000=postcard", "--format", "ndjson"))) == 6
-    told = run("decode", elsewhere, "-d", "9000=letter", code=2).stderr
-    assert told == f"pulsarscope: no dissector is named 'letter': there are {', '.join(one.name for one in make_dissectors())}, postcard\n"
+    printed = run("decode", elsewhere, "-d", "9000=letter", code=2).stderr
+    assert (
+        printed == f"pulsarscope: no dissector is named 'letter': there are {', '.join(one.name for one in make_dissectors())}, postcard\n"
+    )
 
 
 @pytest.mark.slow

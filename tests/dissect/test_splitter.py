@@ -34,7 +34,7 @@ def of(data: bytes, *, synced: bool = True, at_start: bool = True) -> list[Split
     return split(splitter(synced=synced, at_start=at_start), Stream().piece(data))
 
 
-def told(frames: list[SplitFrame]) -> list[tuple[str, str | None, int, int]]:
+def outline(frames: list[SplitFrame]) -> list[tuple[str, str | None, int, int]]:
     """(status, command, offset, size) of each."""
     return [(str(frame.status), frame.command, frame.offset or 0, frame.size or 0) for frame in frames]
 
@@ -116,7 +116,7 @@ class TestInSync:
         used = splitter(synced=True)
         stream = Stream().piece(PING + frame[:-40])
         frames = split(used, stream)
-        assert told(frames)[1] == (TRUNCATED, "SEND", 13, len(frame) - 40)
+        assert outline(frames)[1] == (TRUNCATED, "SEND", 13, len(frame) - 40)
         assert frames[1].fields == {"producer_id": 1, "sequence_id": 5}
         assert frames[1].payload == b"p" * 60
         assert codes(frames[1]) == ["frame-truncated"]
@@ -125,7 +125,7 @@ class TestInSync:
 
     @pytest.mark.parametrize("length", range(1, 13))
     def test_a_frame_of_a_few_bytes_only_is_truncated(self, length: int) -> None:
-        assert told(of(PING + PING[:length]))[1:] == [(TRUNCATED, None, 13, length)]
+        assert outline(of(PING + PING[:length]))[1:] == [(TRUNCATED, None, 13, length)]
 
 
 class TestLostSync:
@@ -133,7 +133,7 @@ class TestLostSync:
     def test_a_length_that_cannot_be_is_skipped_to_the_next_frames(self, size: int) -> None:
         head = struct.pack(">I", size)
         frames = of(PING + head + PING + PING)
-        assert told(frames) == [(OK, "PING", 0, 13), (SKIPPED, None, 13, 4), (OK, "PING", 17, 13), (OK, "PING", 30, 13)]
+        assert outline(frames) == [(OK, "PING", 0, 13), (SKIPPED, None, 13, 4), (OK, "PING", 17, 13), (OK, "PING", 30, 13)]
         assert codes(frames[1]) == ["frame-malformed" if size < 4 else "frame-too-large", "bytes-skipped"]
 
     @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ class TestLostSync:
         used = splitter()
         stream = Stream().pieces([b"\xff" * 100, b"abc" * 50])
         frames = split(used, stream)
-        assert told(frames) == [(SKIPPED, None, 0, 250)]
+        assert outline(frames) == [(SKIPPED, None, 0, 250)]
         account(used, stream, frames)
 
     def test_damage_in_one_frame_changes_none_before_and_none_behind_the_next(self) -> None:
@@ -243,14 +243,14 @@ class TestGaps:
         used = splitter()
         frames = split(used, stream)
         account(used, stream, frames)
-        assert told(frames)[-1] == (OK, "PING", len(CONNECT) + len(self.BIG), 13)
+        assert outline(frames)[-1] == (OK, "PING", len(CONNECT) + len(self.BIG), 13)
 
     def test_a_gap_between_two_frames_loses_nothing_else(self) -> None:
         stream = Stream().piece(CONNECT + PING).gap(13).piece(PING).piece(PING)
         used = splitter()
         frames = split(used, stream)
         account(used, stream, frames)
-        assert told(frames) == [(OK, "CONNECT", 0, len(CONNECT)), *[(OK, "PING", len(CONNECT) + at, 13) for at in (0, 26, 39)]]
+        assert outline(frames) == [(OK, "CONNECT", 0, len(CONNECT)), *[(OK, "PING", len(CONNECT) + at, 13) for at in (0, 26, 39)]]
 
     def test_a_gap_at_the_very_start_or_end_is_only_missing(self) -> None:
         stream = Stream().gap(100).piece(PING + PING).gap(50)
@@ -294,8 +294,8 @@ class TestOtherThingsAtTheStart:
         stream = Stream().pieces([data[at : at + size] for at in range(0, len(data), size)])
         frames = split(used, stream)
         account(used, stream, frames)
-        assert told(frames)[1:] == [(OK, "CONNECT", len(header), len(CONNECT)), (OK, "PING", len(header) + len(CONNECT), 13)]
-        assert told(frames)[0] == (SKIPPED, None, 0, len(header))
+        assert outline(frames)[1:] == [(OK, "CONNECT", len(header), len(CONNECT)), (OK, "PING", len(header) + len(CONNECT), 13)]
+        assert outline(frames)[0] == (SKIPPED, None, 0, len(header))
         assert frames[0].notes is None
         assert used.account().proxy_source == source
 

@@ -121,13 +121,13 @@ def test_every_command_names_the_required_fields_that_it_lacks(tmp_path: Path) -
     commands = [value for value in pb.BaseCommand.Type.DESCRIPTOR.values if value.name not in ("SEND", "MESSAGE")]
     seen = look(capture(tmp_path, between(*[raw_frame(raw_command(value.number, b"")) for value in commands])))
     assert_promised(88, seen)
-    told = " ".join(seen.texts("required-field-missing"))
+    reported = " ".join(seen.texts("required-field-missing"))
     for value in commands:
         body = pb.BaseCommand.DESCRIPTOR.fields_by_number[value.number].message_type
         assert value.name in seen.commands
         for one in body.fields:
             if one.is_required:
-                assert f"{body.name}.{one.name}" in told
+                assert f"{body.name}.{one.name}" in reported
     assert len(required_fields(pb.BaseCommand.DESCRIPTOR, set())) > 100
 
 

@@ -78,59 +78,59 @@ def single(random: Random, *, odd: bool) -> Single:
     return Single(random.randbytes(random.randrange(70)), fields)
 
 
-def entry(random: Random, oddity: float) -> tuple[bytes, dict[str, Any]]:
+def entry(random: Random, odd_share: float) -> tuple[bytes, dict[str, Any]]:
     """The payload and the metadata of a batch, or of a single message."""
     codec = random.choice(CODECS)
     count = random.choice((1, 2, 30))
     metadata: dict[str, Any] = {}
-    if random.random() < oddity:
+    if random.random() < odd_share:
         data = random.randbytes(40)
     else:
-        data = batch([single(random, odd=random.random() < oddity / 9) for _ in range(count)])
+        data = batch([single(random, odd=random.random() < odd_share / 9) for _ in range(count)])
         metadata = {"num_messages_in_batch": count}
     metadata |= {"compression": codec, "uncompressed_size": len(data)}
-    if random.random() < oddity:
+    if random.random() < odd_share:
         metadata |= random.choice(ODD_METADATA)
-    if random.random() < oddity:
+    if random.random() < odd_share:
         metadata |= random.choice(({"uncompressed_size": len(data) + 1}, {"num_messages_in_batch": count + 1}, {"uncompressed_size": 0}))
     payload = compress(codec, data)
-    return (payload[:-1] if random.random() < oddity / 2 else payload), metadata
+    return (payload[:-1] if random.random() < odd_share / 2 else payload), metadata
 
 
-def traffic(random: Random, port: int, count: int, oddity: float) -> Conversation:
-    """A connection that publishes batches and gets them: with `oddity`, many a thing that is not plain."""
-    told = connected(port).client(producer(1, "p", 1), producer(2, "", 2, topic=f"{TOPIC}-2")).server(created("p", 1), created("q", 2))
-    told.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
+def traffic(random: Random, port: int, count: int, odd_share: float) -> Conversation:
+    """A connection that publishes batches and gets them: with `odd_share`, many a thing that is not plain."""
+    talk = connected(port).client(producer(1, "p", 1), producer(2, "", 2, topic=f"{TOPIC}-2")).server(created("p", 1), created("q", 2))
+    talk.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
     waiting: list[tuple[int, int]] = []
     for number in range(count):
-        payload, metadata = entry(random, oddity)
+        payload, metadata = entry(random, odd_share)
         kind = random.randrange(4)
         if kind == 0:
-            who = random.choice((1, 2, 7) if random.random() < oddity else (1, 2))
-            told.client(send(who, number, payload, metadata))
+            who = random.choice((1, 2, 7) if random.random() < odd_share else (1, 2))
+            talk.client(send(who, number, payload, metadata))
             waiting.append((who, number))
         elif kind == 1 and waiting:
-            who, sequence_id = waiting.pop(random.randrange(len(waiting)) if random.random() < oddity else 0)
-            refused = random.random() < oddity / 3
-            told.server(send_error("UnknownError", "no", who, sequence_id) if refused else receipt(who, sequence_id, entry=number))
+            who, sequence_id = waiting.pop(random.randrange(len(waiting)) if random.random() < odd_share else 0)
+            refused = random.random() < odd_share / 3
+            talk.server(send_error("UnknownError", "no", who, sequence_id) if refused else receipt(who, sequence_id, entry=number))
         elif kind == 2:
             broker = random.choice((None, {"broker_timestamp": 1_700_000_000_000, "index": 50}, {"index": 1}))
             fields: dict[str, Any] = {"redelivery_count": number % 2} if random.random() < 0.5 else {}
-            if random.random() < oddity:
+            if random.random() < odd_share:
                 fields |= {"ack_set": [5]}
-            told.server(message(9 if random.random() < oddity / 3 else 1, number, payload, metadata, broker, **fields))
+            talk.server(message(9 if random.random() < odd_share / 3 else 1, number, payload, metadata, broker, **fields))
         else:
-            told.client(ack(number, ack_set=[3] if random.random() < oddity else None))
-        if random.random() < oddity / 5:
-            told.client(close_producer(1, 90), producer(1, "again", 91)).server(success(90), created("again", 91))
-        if random.random() < oddity / 5:
-            told.lose(random.choice(("client", "server")), 40)
-    return told
+            talk.client(ack(number, ack_set=[3] if random.random() < odd_share else None))
+        if random.random() < odd_share / 5:
+            talk.client(close_producer(1, 90), producer(1, "again", 91)).server(success(90), created("again", 91))
+        if random.random() < odd_share / 5:
+            talk.lose(random.choice(("client", "server")), 40)
+    return talk
 
 
-def check(folder: Path, *told: Conversation, asked: tuple[int, ...] = (MESSAGES, BESIDE), block: int | None = None) -> None:
+def check(folder: Path, *talks: Conversation, asked: tuple[int, ...] = (MESSAGES, BESIDE), block: int | None = None) -> None:
     """Require the messages of the Python reader of these connections, and the frames and all else beside them."""
-    packets = sorted((packet for each in told for packet in each.packets), key=lambda packet: packet.time_ns)
+    packets = sorted((packet for each in talks for packet in each.packets), key=lambda packet: packet.time_ns)
     for other in asked:
         BothReaders(folder, corpus_options()).check(pcap(packets), other=other, block=block)
 
@@ -150,11 +150,11 @@ def test_batches_are_opened_in_columns(tmp_path: Path, monkeypatch: pytest.Monke
     assert 2 * opened.count("require") < opened.count("off"), "those before the connection is known, and what is no batch"
 
 
-@pytest.mark.parametrize("oddity", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("odd_share", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("number", range(4))
-def test_whatever_is_not_plain_is_left_to_python(tmp_path: Path, oddity: float, number: int) -> None:
-    random = Random(f"{oddity} {number}")  # noqa: S311 - repeatable
-    check(tmp_path, *(traffic(random, 40000 + each, 150, oddity) for each in range(1 + number)))
+def test_whatever_is_not_plain_is_left_to_python(tmp_path: Path, odd_share: float, number: int) -> None:
+    random = Random(f"{odd_share} {number}")  # noqa: S311 - repeatable
+    check(tmp_path, *(traffic(random, 40000 + each, 150, odd_share) for each in range(1 + number)))
 
 
 def lz4_delivery(random: Random) -> tuple[bytes, dict[str, Any]]:
@@ -176,19 +176,19 @@ def lz4_delivery(random: Random) -> tuple[bytes, dict[str, Any]]:
 @pytest.mark.parametrize("number", range(3))
 def test_blocks_of_lz4_give_what_the_library_gives(tmp_path: Path, number: int) -> None:
     random = Random(number)  # noqa: S311 - repeatable
-    told = connected(40000).client(subscribe(1, "c", 3), flow(1000)).server(success(3))
+    talk = connected(40000).client(subscribe(1, "c", 3), flow(1000)).server(success(3))
     for entry_number in range(400):
         payload, metadata = lz4_delivery(random)
-        told.server(message(1, entry_number, payload, metadata))
-    check(tmp_path, told)
+        talk.server(message(1, entry_number, payload, metadata))
+    check(tmp_path, talk)
 
 
 @pytest.mark.slow
 @given(randoms)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_traffic_gives_the_messages_of_the_reference(tmp_path: Path, random: Random) -> None:
-    oddity = random.choice((0.0, 0.02, 0.1, 0.5))
-    check(tmp_path, *(traffic(random, 40000 + each, random.randrange(120), oddity) for each in range(random.randrange(1, 4))))
+    odd_share = random.choice((0.0, 0.02, 0.1, 0.5))
+    check(tmp_path, *(traffic(random, 40000 + each, random.randrange(120), odd_share) for each in range(random.randrange(1, 4))))
 
 
 @pytest.mark.parametrize("bound", ["messages", "bytes", "decompressed"])
@@ -222,7 +222,7 @@ def long_waiting(random: Random, port: int, count: int, window: int) -> Conversa
 
     Some receipts are lost, some SENDs refused, and once the producer's id is given to another one.
     """
-    told = connected(port).client(producer(1, "p", 1), producer(2, "q", 2)).server(created("p", 1), created("q", 2))
+    talk = connected(port).client(producer(1, "p", 1), producer(2, "q", 2)).server(created("p", 1), created("q", 2))
     waiting: list[tuple[int, int]] = []
     for number in range(count):
         fields: dict[str, Any] = {"partition_key": f"k{number}"} if random.random() < 0.5 else {}
@@ -231,19 +231,19 @@ def long_waiting(random: Random, port: int, count: int, window: int) -> Conversa
             payload, fields = batch([Single(payload, fields)] * 3), {"num_messages_in_batch": 3}
         elif random.random() < 0.05:
             fields |= {"properties": [{"key": "long", "value": "x" * 300}]}
-        told.client(send(who := random.choice((1, 1, 2)), number, payload, {"compression": "NONE", **fields}))
+        talk.client(send(who := random.choice((1, 1, 2)), number, payload, {"compression": "NONE", **fields}))
         waiting.append((who, number))
         if len(waiting) > window:
             who, sequence_id = waiting.pop(0)
             chance = random.random()
             if chance < 0.02:
-                told.server(send_error("UnknownError", "no", who, sequence_id))
+                talk.server(send_error("UnknownError", "no", who, sequence_id))
             elif chance < 0.98:
-                told.server(receipt(who, sequence_id, entry=number))
+                talk.server(receipt(who, sequence_id, entry=number))
         if number == count // 2 and random.random() < 0.5:
-            told.client(close_producer(1, 90), producer(1, "again", 91)).server(success(90), created("again", 91))
+            talk.client(close_producer(1, 90), producer(1, "again", 91)).server(success(90), created("again", 91))
             waiting = [(who, sequence_id) for who, sequence_id in waiting if who != 1]
-    return told
+    return talk
 
 
 @pytest.mark.parametrize("bound", ["none", "messages", "bytes"])
@@ -265,11 +265,11 @@ def test_messages_that_wait_need_no_object_of_python(tmp_path: Path, monkeypatch
         by_python(self, *arguments)
 
     monkeypatch.setattr(sends.Sends, "hold", hold)
-    told = connected(40000).client(producer(1, "p", 1)).server(created("p", 1))
+    talk = connected(40000).client(producer(1, "p", 1)).server(created("p", 1))
     for number in range(400):
-        told.client(send(1, number, b"data"))
+        talk.client(send(1, number, b"data"))
         if number >= 100:
-            told.server(receipt(1, number - 100, entry=number))
-    check(tmp_path, told, asked=(MESSAGES,), block=4096)
+            talk.server(receipt(1, number - 100, entry=number))
+    check(tmp_path, talk, asked=(MESSAGES,), block=4096)
     assert held.count("off") == 400
     assert held.count("require") < 100, "those before the connection is known"

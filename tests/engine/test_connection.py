@@ -74,7 +74,7 @@ class Lived:
         return [row.code for row in self.rows if isinstance(row, FindingRow)]
 
     @property
-    def told(self) -> list[tuple[str | None, str | None]]:
+    def commands(self) -> list[tuple[str | None, str | None]]:
         return [(row.direction, row.command) for row in self.rows if isinstance(row, FrameRow)]
 
 
@@ -149,7 +149,7 @@ class TestRoles:
     def test_who_sent_the_syn_is_the_client(self) -> None:
         lived = Lived(talk(client=("10.0.0.1", 6650), server=("10.0.0.2", 40000)).handshake().client(CONNECT).server(CONNECTED).packets)
         assert lived.row.client == "10.0.0.1:6650"
-        assert lived.told == [("client", "CONNECT"), ("server", "CONNECTED")]
+        assert lived.commands == [("client", "CONNECT"), ("server", "CONNECTED")]
 
     @pytest.mark.parametrize("port", [6650, 50000])
     def test_without_one_it_is_who_sends_what_only_clients_send(self, port: int) -> None:
@@ -160,8 +160,8 @@ class TestRoles:
                 getattr(conversation, side)(frame + PING)
             lived = Lived(conversation.packets)
             assert lived.row.client == "10.0.0.1:40000"
-            assert ("client", "LOOKUP") in lived.told
-            assert ("server", "SUCCESS") in lived.told
+            assert ("client", "LOOKUP") in lived.commands
+            assert ("server", "SUCCESS") in lived.commands
 
     def test_without_other_evidence_the_known_port_is_the_server_s(self) -> None:
         conversation = talk(client=("10.0.0.1", 6650), server=("10.0.0.2", 40000)).client(PING + PING)
@@ -194,7 +194,7 @@ class TestOtherProtocols:
     def test_on_a_port_of_a_known_protocol_they_are_a_finding(self, port: int, start: bytes, codes: list[str]) -> None:
         lived = Lived(talk(server=("10.0.0.2", port)).handshake().client(start).close().packets)
         assert lived.codes == codes
-        assert lived.told == []
+        assert lived.commands == []
         for row in lived.rows:
             if isinstance(row, FindingRow):
                 assert (row.connection, row.packet) == ("0:1", 1)
@@ -208,12 +208,12 @@ class TestOtherProtocols:
 class TestSettings:
     def test_a_forced_port_needs_no_proof(self) -> None:
         packets = talk(server=("10.0.0.2", 7000)).handshake().client(PING).close().packets
-        assert Lived(packets).told == [("client", "PING")]  # proven by the end of the stream
-        assert Lived(packets, settings(forced={7000: DISSECTOR})).told == [("client", "PING")]
+        assert Lived(packets).commands == [("client", "PING")]  # proven by the end of the stream
+        assert Lived(packets, settings(forced={7000: DISSECTOR})).commands == [("client", "PING")]
         garbage = talk(server=("10.0.0.2", 7000)).handshake().client(b"\xff" * 20).close().packets
         assert Lived(garbage).row.dissector is None
         forced = Lived(garbage, settings(forced={7000: DISSECTOR}))
-        assert (forced.row.dissector, forced.told) == ("pulsar", [("client", None)])
+        assert (forced.row.dissector, forced.commands) == ("pulsar", [("client", None)])
 
     def test_only_what_is_asked_for_is_kept(self) -> None:
         assert settings("frame").kept() == KeptBytes()
@@ -247,7 +247,7 @@ class TestTls:
     def test_counts_and_offsets_are_those_of_what_is_inside(self) -> None:
         plain = Lived(packets_of(self.SAID, 6651))
         inside = self.lived()
-        assert inside.told == plain.told
+        assert inside.commands == plain.commands
         for name in ("bytes", "frames", "missing", "skipped", "tail"):
             for side in ("client", "server"):
                 assert getattr(inside.row, f"{side}_{name}") == getattr(plain.row, f"{side}_{name}")
@@ -268,13 +268,13 @@ class TestTls:
         assert self.lived(known=False, port=443, forced={443: DISSECTOR}).codes == ["tls-no-secrets"]
 
     def test_on_a_port_given_by_the_user_it_is_read(self) -> None:
-        assert self.lived(port=443, forced={443: DISSECTOR}).told == self.lived().told
+        assert self.lived(port=443, forced={443: DISSECTOR}).commands == self.lived().commands
 
     def test_other_protocols_inside_are_named(self) -> None:
         said = [(0, b"GET /admin/v2/clusters HTTP/1.1\r\n\r\n"), (1, b"HTTP/1.1 200 OK\r\n\r\n[]")]
         lived = self.lived(said, port=8443)
         assert (lived.row.tls or "").endswith(" content=http")
-        assert (lived.row.dissector, lived.codes, lived.told) == (None, [], [])
+        assert (lived.row.dissector, lived.codes, lived.commands) == (None, [], [])
         assert lived.row.client_bytes == lived.row.client_skipped
 
     def test_a_proxy_header_may_come_before(self) -> None:
@@ -284,7 +284,7 @@ class TestTls:
         lived = Lived(packets, settings(secrets=secrets_of(recording.key_log)))
         assert lived.row.proxy_source == "192.0.2.7:4711"
         assert lived.row.client_skipped == len(head)
-        assert lived.told == [("client", None), *self.lived().told]
+        assert lived.commands == [("client", None), *self.lived().commands]
 
     def test_who_says_hello_is_the_client_without_a_syn(self) -> None:
         recording = record(self.SAID)

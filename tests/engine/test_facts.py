@@ -1,4 +1,4 @@
-"""Facts across connections: judged once, or early when someone watches, and then not told again."""
+"""Facts across connections: evaluated once, or early in a live run, and then not reported again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
             report("refusal", one.where, key, {"facts": len(facts)})
 
 
-class Told:
+class ReportedFacts:
     """Facts of one rule, and what was said of them: packets."""
 
     def __init__(self, *, early: bool) -> None:
@@ -49,57 +49,57 @@ class Told:
 
 
 def test_a_key_is_evaluated_at_the_end() -> None:
-    told = Told(early=True)
-    told.add(fact(2, 5), fact(1, 4))
-    assert told.packets == []
-    told.facts.finish()
-    assert told.packets == [1, 2]
+    reported = ReportedFacts(early=True)
+    reported.add(fact(2, 5), fact(1, 4))
+    assert reported.packets == []
+    reported.facts.finish()
+    assert reported.packets == [1, 2]
 
 
 def test_a_quiet_key_is_reported_to_a_live_run_and_nothing_twice() -> None:
-    told = Told(early=True)
-    told.add(fact(1, 0))
-    told.facts.settle(QUIET_NANOSECONDS - 1)
-    assert told.packets == []
-    told.facts.settle(QUIET_NANOSECONDS)
-    assert told.packets == [1]
-    told.facts.settle(2 * QUIET_NANOSECONDS)
-    assert told.packets == [1]
-    told.add(fact(2, 3 * QUIET_NANOSECONDS))
-    told.facts.settle(4 * QUIET_NANOSECONDS)
-    assert told.packets == [1, 2]
-    told.facts.finish()
-    assert told.packets == [1, 2]
+    reported = ReportedFacts(early=True)
+    reported.add(fact(1, 0))
+    reported.facts.settle(QUIET_NANOSECONDS - 1)
+    assert reported.packets == []
+    reported.facts.settle(QUIET_NANOSECONDS)
+    assert reported.packets == [1]
+    reported.facts.settle(2 * QUIET_NANOSECONDS)
+    assert reported.packets == [1]
+    reported.add(fact(2, 3 * QUIET_NANOSECONDS))
+    reported.facts.settle(4 * QUIET_NANOSECONDS)
+    assert reported.packets == [1, 2]
+    reported.facts.finish()
+    assert reported.packets == [1, 2]
 
 
 def test_a_rule_about_absence_is_not_evaluated_early() -> None:
-    told = Told(early=False)
-    told.add(fact(1, 0))
-    told.facts.settle(HOUR)
-    assert told.packets == []
-    told.facts.finish()
-    assert told.packets == [1]
+    reported = ReportedFacts(early=False)
+    reported.add(fact(1, 0))
+    reported.facts.settle(HOUR)
+    assert reported.packets == []
+    reported.facts.finish()
+    assert reported.packets == [1]
 
 
 def test_a_key_that_begins_anew_is_reported_anew() -> None:
-    told = Told(early=True)
-    told.add(fact(1, 0))
-    told.facts.settle(QUIET_NANOSECONDS)
-    told.facts.settle(2 * HOUR)
-    told.add(fact(1, 3 * HOUR))
-    told.facts.settle(4 * HOUR)
-    assert told.packets == [1, 1]
+    reported = ReportedFacts(early=True)
+    reported.add(fact(1, 0))
+    reported.facts.settle(QUIET_NANOSECONDS)
+    reported.facts.settle(2 * HOUR)
+    reported.add(fact(1, 3 * HOUR))
+    reported.facts.settle(4 * HOUR)
+    assert reported.packets == [1, 1]
 
 
 def test_a_key_that_is_silent_for_too_long_is_evaluated_in_a_live_run() -> None:
-    told = Told(early=False)
-    told.add(fact(1, 0))
-    told.facts.settle(HOUR)
-    assert told.packets == []
-    told.facts.settle(HOUR + 1)
-    assert told.packets == [1]
-    told.facts.finish()
-    assert told.packets == [1]
+    reported = ReportedFacts(early=False)
+    reported.add(fact(1, 0))
+    reported.facts.settle(HOUR)
+    assert reported.packets == []
+    reported.facts.settle(HOUR + 1)
+    assert reported.packets == [1]
+    reported.facts.finish()
+    assert reported.packets == [1]
 
 
 def test_facts_after_a_long_silence_are_evaluated_on_their_own_in_any_order() -> None:
@@ -144,15 +144,15 @@ def bounded(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
 
 def test_keys_silent_longest_are_evaluated_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    told = Told(early=False)
+    reported = ReportedFacts(early=False)
     for number in range(10, 18):
-        told.facts.add("rule", f"key {number}", fact(number, number))
-    assert told.packets == []
-    told.facts.add("rule", "key 10", fact(18, 18))
-    assert told.packets == [11, 12]  # an eighth of the room is free again
-    told.facts.finish()
-    assert told.packets == [11, 12, 13, 14, 15, 16, 17, 10, 18]
-    assert told.facts.evaluated_in_parts() == ({}, 0)
+        reported.facts.add("rule", f"key {number}", fact(number, number))
+    assert reported.packets == []
+    reported.facts.add("rule", "key 10", fact(18, 18))
+    assert reported.packets == [11, 12]  # an eighth of the room is free again
+    reported.facts.finish()
+    assert reported.packets == [11, 12, 13, 14, 15, 16, 17, 10, 18]
+    assert reported.facts.evaluated_in_parts() == ({}, 0)
 
 
 def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,12 +169,12 @@ def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_fact_of_a_key_that_was_evaluated_to_make_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    told = Told(early=False)
+    reported = ReportedFacts(early=False)
     for number in range(10, 20):
-        told.facts.add("rule", f"key {number}", fact(number, number))
-    told.facts.add("rule", "key 10", fact(20, 20))
-    told.facts.add("rule", "key 20", fact(21, 21))
-    assert told.facts.evaluated_in_parts() == ({"rule": 1}, 0)
+        reported.facts.add("rule", f"key {number}", fact(number, number))
+    reported.facts.add("rule", "key 10", fact(20, 20))
+    reported.facts.add("rule", "key 20", fact(21, 21))
+    assert reported.facts.evaluated_in_parts() == ({"rule": 1}, 0)
 
 
 @pytest.mark.parametrize(("what", "counted"), [("lookup", 0), ("refused", 1)])
@@ -217,7 +217,7 @@ def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: 
         for size in range(1, 60)
     ]
     bounded(monkeypatch, 200)
-    together, alone = Told(early=early).facts, Told(early=early).facts
+    together, alone = ReportedFacts(early=early).facts, ReportedFacts(early=early).facts
     together._pending["rule"].keys = OneByOne()
     for batch in batches:
         together.add_undecided("rule", cast("UndecidedFacts", batch))
@@ -248,9 +248,9 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
     def rule_of(name: str, report: ReportFinding) -> tuple[FactRule, ReportFinding]:
         return FactRule(name, HOUR, evaluate, early=early and name == "b", decides=lambda one: one.what == "refused"), report
 
-    told: list[list[Any]] = [[], []]
+    findings: list[list[Any]] = [[], []]
     made = []
-    for mode, said in zip(("off", "require"), told, strict=True):
+    for mode, said in zip(("off", "require"), findings, strict=True):
         with reader(mode):
             made.append(Facts({name: rule_of(name, lambda *found, said=said: said.append(found)) for name in "ab"}, ["anchors"]))
             made[-1]._evaluated = EvaluatedKeys() if mode == "off" else module.evaluated_keys()
@@ -283,12 +283,12 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
             for pending in facts._pending.values()
         ]
         assert states[:2] == states[2:]
-        assert told[0] == told[1]
+        assert findings[0] == findings[1]
         assert reached[0] == reached[1]
     assert alone._parted["a"] > 100
     assert isinstance(alone._pending["a"].keys, PendingKeys)
     assert not isinstance(together._pending["a"].keys, PendingKeys)
-    assert bool(told[0]) == bool(deciding)
+    assert bool(findings[0]) == bool(deciding)
 
 
 def of_key(facts: PendingFacts) -> tuple[Any, ...]:
@@ -323,22 +323,22 @@ def test_compiled_keys_hold_what_those_of_python_hold(quiet: bool) -> None:
 def test_keys_evaluated_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
     monkeypatch.setattr(module, "EVALUATED_KEYS_MAX", 5)
-    told = Told(early=False)
+    reported = ReportedFacts(early=False)
     for number in range(100):
-        told.facts.add("rule", f"key {number:02}", fact(number, number))
-    assert told.facts._unknown["rule"] == len(told.packets) - 5 > 0
+        reported.facts.add("rule", f"key {number:02}", fact(number, number))
+    assert reported.facts._unknown["rule"] == len(reported.packets) - 5 > 0
 
 
 def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FACTS_MAX_BYTES", 4_000)
-    told = Told(early=True)
+    reported = ReportedFacts(early=True)
     for number in range(1_000):
-        told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
-        (pending,) = told.facts._pending.values()
+        reported.facts.add("rule", f"key {number * number % 37}", fact(number, number))
+        (pending,) = reported.facts._pending.values()
         kept = sum(pending.keys[key].size + len(key) for key in pending.keys)
-        assert told.facts._size == pending.keys.size == kept <= 4_000
-    told.facts.settle(2 * HOUR)
-    assert told.facts._size == pending.keys.size == 0
+        assert reported.facts._size == pending.keys.size == kept <= 4_000
+    reported.facts.settle(2 * HOUR)
+    assert reported.facts._size == pending.keys.size == 0
     assert not pending.unsettled
     assert not pending.reported
 
@@ -346,23 +346,23 @@ def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
     monkeypatch.setattr(packed_facts, "FACTS_PER_KEY_MAX", 4)
-    told = Told(early=True)
+    reported = ReportedFacts(early=True)
     for number in range(50):
-        told.add(fact(number, 2 * number * QUIET_NANOSECONDS))
-        told.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)
-    assert told.packets == list(range(50))
-    (pending,) = told.facts._pending.values()
+        reported.add(fact(number, 2 * number * QUIET_NANOSECONDS))
+        reported.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)
+    assert reported.packets == list(range(50))
+    (pending,) = reported.facts._pending.values()
     assert len(pending.reported["key"]) <= 4
 
 
 @pytest.mark.slow
 def test_many_keys_that_are_idle_at_once_take_no_longer_each() -> None:
     def seconds(count: int) -> float:
-        told = Told(early=False)
+        reported = ReportedFacts(early=False)
         for number in range(count):
-            told.facts.add("rule", str(number), fact(1, 0, "nothing"))
+            reported.facts.add("rule", str(number), fact(1, 0, "nothing"))
         begun = process_time()
-        told.facts.settle(2 * HOUR)
+        reported.facts.settle(2 * HOUR)
         return process_time() - begun
 
     assert seconds(100_000) < 30 * seconds(10_000)

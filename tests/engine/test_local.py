@@ -32,10 +32,10 @@ from tests.scenarios.recapture import Segment, bridged, doubled, packets_of, res
 from tests.scenarios.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
-RETOLD = ["quickstart.pcapng", "errors.pcap", "compress-zlib.pcap", "proxy-v2.pcap"]
+RECAPTURED = ["quickstart.pcapng", "errors.pcap", "compress-zlib.pcap", "proxy-v2.pcap"]
 LOSSLESS = [name for name in NAMES if name not in {"rw-capture-loss.pcap.zst", "rw-cuthead.pcap.zst", "snaplen200.pcap"}]
 
-Told = dict[tuple[Any, ...], list[tuple[Any, ...]]]
+Streams = dict[tuple[Any, ...], list[tuple[Any, ...]]]
 
 
 def rows_of(*paths: Path, records: frozenset[str] = ALL_RECORDS, **options: Any) -> list[Any]:
@@ -43,7 +43,7 @@ def rows_of(*paths: Path, records: frozenset[str] = ALL_RECORDS, **options: Any)
     return [row for batch in run([str(path) for path in paths], Options(records, **options)) for row in batch.rows]
 
 
-def told(rows: list[Any]) -> Told:
+def streams_of(rows: list[Any]) -> Streams:
     """What the frames of each direction of each connection say, in stream order, without names and times."""
     ends = {row.connection: (row.client, row.server) for row in rows if isinstance(row, ConnectionRow)}
     starts: dict[tuple[Any, Any], Counter[Any]] = defaultdict(Counter)
@@ -53,7 +53,7 @@ def told(rows: list[Any]) -> Told:
             pair = ends[row.connection]
             number[row.connection] = starts[pair][None]
             starts[pair][None] += 1
-    out: Told = defaultdict(list)
+    out: Streams = defaultdict(list)
     for row in rows:
         if isinstance(row, FrameRow):
             key = (*ends[row.connection], number[row.connection], row.direction)
@@ -97,54 +97,56 @@ def check_conservation(rows: list[Any]) -> None:
                 assert framed[row.connection, side] + missing + skipped + tail == total, (row.connection, side)
 
 
-@pytest.fixture(scope="module", params=RETOLD)
-def original(request: pytest.FixtureRequest) -> tuple[list[Segment], Told]:
+@pytest.fixture(scope="module", params=RECAPTURED)
+def original(request: pytest.FixtureRequest) -> tuple[list[Segment], Streams]:
     path = CAPTURES / request.param
-    return segments_of(packets_of(path)), told(rows_of(path))
+    return segments_of(packets_of(path)), streams_of(rows_of(path))
 
 
-class TestTheSameCaptureToldAnew:
-    def check(self, path: Path, want: Told) -> list[Any]:
+class TestTheSameTrafficCapturedAnew:
+    def check(self, path: Path, want: Streams) -> list[Any]:
         rows = rows_of(path)
-        assert told(rows) == want
+        assert streams_of(rows) == want
         check_conservation(rows)
         return rows
 
-    def test_as_it_is(self, original: tuple[list[Segment], Told], tmp_path: Path) -> None:
+    def test_as_it_is(self, original: tuple[list[Segment], Streams], tmp_path: Path) -> None:
         segments, want = original
         self.check(write(tmp_path / "a.pcap", segments), want)
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_in_other_segments(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+    def test_in_other_segments(self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int) -> None:
         segments, want = original
         self.check(write(tmp_path / "a.pcap", resegmented(segments, Random(seed))), want)  # noqa: S311 - for a test
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_in_another_order(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+    def test_in_another_order(self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int) -> None:
         segments, want = original
         rows = self.check(write(tmp_path / "a.pcap", shuffled(segments, Random(seed))), want)  # noqa: S311 - for a test
         assert all(row.latency_ns is None or row.latency_ns >= 0 for row in rows if isinstance(row, FrameRow))
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_with_copies(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+    def test_with_copies(self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int) -> None:
         segments, want = original
         rows = self.check(write(tmp_path / "a.pcap", doubled(segments, Random(seed))), want)  # noqa: S311 - for a test
         assert {row.retransmitted for row in rows if isinstance(row, ConnectionRow)} == {0}  # their timestamps say that they are copies
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_in_other_segments_in_another_order_with_copies(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+    def test_in_other_segments_in_another_order_with_copies(
+        self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int
+    ) -> None:
         segments, want = original
         random = Random(seed)  # noqa: S311 - for a test
         self.check(write(tmp_path / "a.pcap", doubled(shuffled(resegmented(segments, random), random, 12), random)), want)
 
     @pytest.mark.parametrize("wrap", [wrap for name, wrap in FRAME_WRAPPERS.items() if name in ("vxlan", "geneve-options", "erspan-ii")])
-    def test_in_a_tunnel_every_row_is_the_same(self, original: tuple[list[Segment], Told], tmp_path: Path, wrap: Wrapper) -> None:
+    def test_in_a_tunnel_every_row_is_the_same(self, original: tuple[list[Segment], Streams], tmp_path: Path, wrap: Wrapper) -> None:
         packets = [segment.packet() for segment in original[0]]
         plain = rows_of(write_pcap(tmp_path / "a.pcap", packets))
         wrapped = rows_of(write_pcap(tmp_path / "b.pcap", [packet._replace(data=framed(wrap(packet.data))) for packet in packets]))
         assert encoded(wrapped) == encoded(plain)
 
-    def test_inside_and_outside_of_a_tunnel(self, original: tuple[list[Segment], Told], tmp_path: Path) -> None:
+    def test_inside_and_outside_of_a_tunnel(self, original: tuple[list[Segment], Streams], tmp_path: Path) -> None:
         """Cut into smaller segments outside, as network cards do."""
         segments, want = original
         random = Random(1)  # noqa: S311 - for a test
@@ -159,7 +161,7 @@ class TestTheSameCaptureToldAnew:
         assert "packet-duplicate" in {row.code for row in rows if isinstance(row, FindingRow)}
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_in_fragments_in_any_order_in_tunnels(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+    def test_in_fragments_in_any_order_in_tunnels(self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int) -> None:
         segments, want = original
         random = Random(seed)  # noqa: S311 - for a test
         numbers = itertools.count()
@@ -175,13 +177,13 @@ class TestTheSameCaptureToldAnew:
         self.check(write_pcap(tmp_path / "a.pcap", packets), want)
 
     @pytest.mark.parametrize("seed", range(4))
-    def test_with_packets_lost_what_is_left_is_right(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+    def test_with_packets_lost_what_is_left_is_right(self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int) -> None:
         segments, want = original
         random = Random(seed)  # noqa: S311 - for a test
         kept = [segment for segment in segments if not segment.payload or random.random() > 0.08]
         rows = rows_of(write(tmp_path / "a.pcap", kept))
         check_conservation(rows)
-        found = told(rows)
+        found = streams_of(rows)
         known = {key: {frame[0]: frame for frame in frames} for key, frames in want.items()}
         whole = [(key, frame) for key, frames in found.items() for frame in frames if frame[3] == "ok"]
         assert whole
@@ -205,7 +207,7 @@ def test_fragments_in_two_files_are_not_joined(tmp_path: Path) -> None:
     assert [row.command for row in rows if isinstance(row, FrameRow) and row.direction == "client" and row.status == "ok"] == ["PING"]
 
 
-def _starts_alike(found: Told, want: Told, key: tuple[Any, ...]) -> bool:
+def _starts_alike(found: Streams, want: Streams, key: tuple[Any, ...]) -> bool:
     """Whether offsets count from the same byte: not when the first packets of a stream without SYN are lost."""
     return bool(found[key]) and found[key][0][0] == want[key][0][0]
 
@@ -226,7 +228,7 @@ class TestReading:
     @pytest.mark.parametrize("seed", range(12))
     def test_that_holds_for_disturbed_captures_too(self, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         random = Random(seed)  # noqa: S311 - for a test
-        segments = segments_of(packets_of(CAPTURES / RETOLD[seed % len(RETOLD)]))
+        segments = segments_of(packets_of(CAPTURES / RECAPTURED[seed % len(RECAPTURED)]))
         segments = doubled(shuffled(resegmented(segments, random), random, 10), random, 0.1)
         kept = [segment for segment in segments if not segment.payload or random.random() > 0.02]
         damaged = [
@@ -239,7 +241,7 @@ class TestReading:
             monkeypatch.setattr(pipeline, "BlockReader", functools.partial(BlockReader, read_bytes=size))
             assert encoded(rows_of(path)) == want, size
 
-    @pytest.mark.parametrize("name", RETOLD)
+    @pytest.mark.parametrize("name", RECAPTURED)
     def test_two_files_of_one_capture_give_the_commands_of_the_one(self, name: str, tmp_path: Path) -> None:
         packets = packets_of(CAPTURES / name)
         whole = rows_of(write_pcap(tmp_path / "whole.pcap", packets))
@@ -247,7 +249,7 @@ class TestReading:
             at = int(len(packets) * share)
             one, two = write_pcap(tmp_path / "1.pcap", packets[:at]), write_pcap(tmp_path / "2.pcap", packets[at:])
             rows = rows_of(one, two)
-            assert told(rows) == told(whole)
+            assert streams_of(rows) == streams_of(whole)
             check_conservation(rows)
             assert {row.file for row in rows if isinstance(row, FrameRow)} == {0, 1}
             for kind in ("message", "exchange"):
@@ -268,7 +270,7 @@ class TestReading:
     def test_files_are_read_in_the_order_of_their_times_however_they_are_named(self, tmp_path: Path) -> None:
         packets = packets_of(CAPTURES / "quickstart.pcapng")
         one, two = write_pcap(tmp_path / "b.pcap", packets[:50]), write_pcap(tmp_path / "a.pcap", packets[50:])
-        assert told(rows_of(two, one)) == told(rows_of(CAPTURES / "quickstart.pcapng"))
+        assert streams_of(rows_of(two, one)) == streams_of(rows_of(CAPTURES / "quickstart.pcapng"))
 
     def test_a_run_twice_gives_the_same_bytes(self) -> None:
         first, second = ([msgspec.json.encode(row) for row in rows_of(CAPTURES / "quickstart.pcapng")] for _ in range(2))
@@ -515,7 +517,7 @@ class TestRun:
         rows = [row for batch in running for row in batch.rows]
         assert running.damaged
         assert "not-a-capture" in {row.code for row in rows if isinstance(row, FindingRow)}
-        assert told(rows) == told(rows_of(CAPTURES / "errors.pcap"))
+        assert streams_of(rows) == streams_of(rows_of(CAPTURES / "errors.pcap"))
 
     def test_no_capture_at_all_is_an_error(self, tmp_path: Path) -> None:
         empty = tmp_path / "empty"
@@ -653,7 +655,7 @@ def test_the_two_sides_of_a_bridge_are_two_connections_of_which_one_lost_a_packe
     assert {row.connection for row in at_source(rows, "br0")} == {"0:2"}
     assert codes(at_source(rows, "br0")).count("stream-gap") == 1
     whole = rows_of(write_pcap(tmp_path / "alone.pcap", packets), rules=True)
-    assert told(at_source(rows, "veth0")) == told(whole)
+    assert streams_of(at_source(rows, "veth0")) == streams_of(whole)
     assert codes(at_source(rows, "veth0")) == [code for code in codes(whole) if code != "time-backwards"]
     assert {type(row) for row in at_source(rows, None)} <= {FindingRow}, "what is said of a file is of no interface"
     sources = [row.source for row in rows if isinstance(row, FrameRow)]

@@ -231,10 +231,10 @@ def test_a_rule_across_connections_that_raises_is_a_finding_at_its_last_fact() -
 def test_two_dissectors_may_use_one_name_for_rules_across_connections() -> None:
     heard: list[str] = []
 
-    def told(name: str) -> KeyRule:
+    def key_rule(name: str) -> KeyRule:
         return KeyRule("topics", 1, lambda key, facts, *_: heard.append(f"{name} {key} {len(facts)}"))
 
-    engine = raising_engine(Rules({}, (Named,), (told("first"),)), Rules({}, (Named,), (told("second"),)))
+    engine = raising_engine(Rules({}, (Named,), (key_rule("first"),)), Rules({}, (Named,), (key_rule("second"),)))
     engine.feed([frame(1, "SEND"), frame(2, "SEND", connection="0:2"), frame(3, "SEND", connection="0:2")])
     engine.finish()
     assert heard == ["first t 1", "second t 2"]

@@ -84,16 +84,16 @@ def left(monkeypatch: pytest.MonkeyPatch) -> Left:
 
 def whole(port: int = 40000, count: int = 3, batch: int = 3) -> Conversation:
     """A connection of a client that looks a topic up, publishes and consumes."""
-    told = connected(port).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650/" + "x" * 120, 1))
-    told.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=2)).server(created("named-by-broker", 2))
+    talk = connected(port).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650/" + "x" * 120, 1))
+    talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=2)).server(created("named-by-broker", 2))
     for number in range(count):
-        told.client(send(1, number), send(1, number + count)).server(receipt(1, number))
-        told.server(receipt(1, number + count, entry=1))
-    told.client(subscribe(4, "c", 3), flow(9, 4)).server(success(3), delivery(0, 4), delivery(1, 4, batch=batch)).client(
+        talk.client(send(1, number), send(1, number + count)).server(receipt(1, number))
+        talk.server(receipt(1, number + count, entry=1))
+    talk.client(subscribe(4, "c", 3), flow(9, 4)).server(success(3), delivery(0, 4), delivery(1, 4, batch=batch)).client(
         ack(0, 1, number=4)
     )
-    told.client(close_consumer(4, 5)).server(success(5)).client(close_producer(1, 6)).server(success(6))
-    return told
+    talk.client(close_consumer(4, 5)).server(success(5)).client(close_producer(1, 6)).server(success(6))
+    return talk
 
 
 def positioned() -> Conversation:
@@ -336,14 +336,14 @@ def test_python_reads_what_is_not_plain(tmp_path: Path, left: Left, name: str) -
 
 
 def test_packets_behind_the_end_count_as_ever(tmp_path: Path, left: Left) -> None:
-    told = whole().close()
+    talk = whole().close()
     others = connected(50000).client(send(1, 0, bytes(READ_BLOCK_BYTES))).packets  # what follows is in another block
     again = whole().close().packets  # on the same ports
-    late = [packet._replace(time_ns=told.time_ns + 10**7) for packet in [*others, *told.packets[4:12]]]
+    late = [packet._replace(time_ns=talk.time_ns + 10**7) for packet in [*others, *talk.packets[4:12]]]
     later = [packet._replace(time_ns=packet.time_ns + 10**9) for packet in again]
     for other in range(5):
         left.clear()
-        BothReaders(tmp_path, corpus_options()).check(pcap([*told.packets, *late, *later]), other=other)
+        BothReaders(tmp_path, corpus_options()).check(pcap([*talk.packets, *late, *later]), other=other)
         assert ("0:1" in left) == (other != IN_COLUMNS)
 
 
@@ -357,9 +357,9 @@ class Stamped(Conversation):
 
 def short(number: int, start: int = 0) -> list[Packet]:
     """The packets of a connection that begins `start` ns after the capture; the eighth is the last with data."""
-    told = Stamped(("10.0.0.1", 10_000 + number), acknowledge=False, start_ns=START_NS + start).handshake()
-    told.client(CONNECT).server(CONNECTED).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650", 1))
-    return told.client(lookup(2)).close().packets
+    talk = Stamped(("10.0.0.1", 10_000 + number), acknowledge=False, start_ns=START_NS + start).handshake()
+    talk.client(CONNECT).server(CONNECTED).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650", 1))
+    return talk.client(lookup(2)).close().packets
 
 
 def later(packet: Packet, time: int) -> Packet:
@@ -516,15 +516,15 @@ CHANGES: tuple[Change, ...] = (
 )  # fmt: skip
 
 
-def _ending(random: Random, told: Conversation) -> Conversation:
+def _ending(random: Random, talk: Conversation) -> Conversation:
     """A connection that ends, or is cut off."""
     kind = random.randrange(5)
     if kind == 0:
-        return told
+        return talk
     if kind == 1:
-        return told.reset(random.choice(("client", "server")))
-    told = told.close(random.choice(("client", "server")))
-    return told.reset("client") if kind == 2 else told
+        return talk.reset(random.choice(("client", "server")))
+    talk = talk.close(random.choice(("client", "server")))
+    return talk.reset("client") if kind == 2 else talk
 
 
 @pytest.mark.slow
@@ -534,8 +534,8 @@ def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end
     streams = []
     for port in range(40000, 40002 + random.randrange(8)):
         of_table = random.choice((*PLAIN.values(), *OTHER.values()))
-        told = of_table() if random.random() < 0.3 else _ending(random, whole(port, random.randrange(3)))
-        streams.append(told.packets[random.choice((0, 0, 0, 0, 1, 2, 3, 9)) :])
+        talk = of_table() if random.random() < 0.3 else _ending(random, whole(port, random.randrange(3)))
+        streams.append(talk.packets[random.choice((0, 0, 0, 0, 1, 2, 3, 9)) :])
     if random.random() < 0.2:
         streams.append([*streams[0], *(packet._replace(time_ns=packet.time_ns + SECOND) for packet in streams[0])])  # on the same ports
     packets: list[Packet] = []

@@ -1,4 +1,4 @@
-"""Calls that do not return: their names are told once, and calls that do return are not told."""
+"""Calls that do not return: their names are reported once, and calls that do return are not reported."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def through_proxy(steps: list[Step], milliseconds: float) -> list[Step]:
 
 
 def slow(number: int) -> float:
-    """Five entries, each slower than those of other connections, so that it is told of."""
+    """Five entries, each slower than those of other connections, so that it is reported."""
     return 1_500 + number if 100 <= number < 105 else healthy(number)
 
 

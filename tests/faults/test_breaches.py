@@ -87,7 +87,7 @@ KINDS = [pair for pair in product(ASKS, ASKS) if pair[0] != pair[1]]
 
 @pytest.mark.parametrize(("kinds", "pause", "midstream"), [*product(KINDS, (0, 3000), (False, True))])
 def test_one_id_for_two_kinds_of_requests_is_named(tmp_path: Path, kinds: tuple[str, str], pause: int, midstream: bool) -> None:
-    """Before the capture CONNECT told who it is: of some clients lookups have ids of their own."""
+    """CONNECT was sent before the capture, so the client's library is unknown: some number their lookups separately."""
     if midstream and "LOOKUP" in kinds:
         return
     (first, answer), (second, another) = (ASKS[kind] for kind in kinds)

@@ -21,21 +21,21 @@ def member(name: str, start: int, port: int) -> Conversation:
     return talk.server(success(2)).client(flow(1000))
 
 
-def told(active: bool) -> bytes:
+def active_change(active: bool) -> bytes:
     return command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=active)
 
 
 def flapping(visits: int, pause: int, end: str, names: str) -> list[Conversation]:
     """A member that is preferred comes and goes, beside one that stays."""
-    stays = member("b", 0, 40000).server(told(active=True))
+    stays = member("b", 0, 40000).server(active_change(active=True))
     talks = [stays]
     for number in range(visits):
         begin = (2 * number + 1) * pause
-        comes = member(names[number % len(names)], begin, 40100 + number).server(told(active=True)).server(delivery(number))
-        wait_until(stays, begin + 10 * MILLISECOND).server(told(active=False))
+        comes = member(names[number % len(names)], begin, 40100 + number).server(active_change(active=True)).server(delivery(number))
+        wait_until(stays, begin + 10 * MILLISECOND).server(active_change(active=False))
         wait_until(comes, begin + pause)
         talks.append(comes.reset("client") if end == "rst" else (comes.client(close_consumer()) if end == "closed" else comes).close())
-        wait_until(stays, begin + pause + 10 * MILLISECOND).server(told(active=True))
+        wait_until(stays, begin + pause + 10 * MILLISECOND).server(active_change(active=True))
     return talks
 
 
@@ -55,10 +55,10 @@ def test_one_that_takes_over_again_and_again_is_named(tmp_path: Path, visits: in
     stays, again, talks = member("b", 0, 40000), connected(40100), []
     for number in range(visits):
         begin = (number + 1) * pause * MILLISECOND
-        wait_until(stays, begin - MILLISECOND).server(told(active=False))
+        wait_until(stays, begin - MILLISECOND).server(active_change(active=False))
         if fresh:
             comes = wait_until(member("a", begin - 200 * MILLISECOND, 40200 + number), begin)
-            talks.append(comes.server(told(active=True)).client(close_consumer()).close())
+            talks.append(comes.server(active_change(active=True)).client(close_consumer()).close())
             continue
         wait_until(again, begin).client(subscribe(number, "a", 100 + number, "Failover")).server(success(100 + number))
         again.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=number, is_active=True)).client(close_consumer(number))
@@ -77,18 +77,18 @@ def test_a_failover_and_back_or_one_in_minutes_is_no_flapping(tmp_path: Path, vi
 
 @pytest.mark.parametrize("members", [2, 5, 9])
 def test_members_that_start_one_after_the_other_do_not_flap(tmp_path: Path, members: int) -> None:
-    talks = [member(f"c{9 - number}", number * SECOND, 40000 + number).server(told(active=True)) for number in range(members)]
+    talks = [member(f"c{9 - number}", number * SECOND, 40000 + number).server(active_change(active=True)) for number in range(members)]
     assert FLAPPING not in diagnose(tmp_path, *talks).codes
 
 
 @pytest.mark.parametrize(("held", "acked"), [*product((1, 5, 20), (0, 1, 20))])
 def test_what_both_got_at_a_change_is_named(tmp_path: Path, held: int, acked: int) -> None:
-    before = member("b", 0, 40000).server(told(active=True), *[delivery(entry) for entry in range(held)])
+    before = member("b", 0, 40000).server(active_change(active=True), *[delivery(entry) for entry in range(held)])
     for entry in range(min(held, acked)):
         before.client(ack(entry))
-    wait_until(before, SECOND).server(told(active=False))
+    wait_until(before, SECOND).server(active_change(active=False))
     first = min(held, acked)
-    after = wait_until(member("a", SECOND // 2, 40001), SECOND + MILLISECOND).server(told(active=True), delivery(first))
+    after = wait_until(member("a", SECOND // 2, 40001), SECOND + MILLISECOND).server(active_change(active=True), delivery(first))
     diagnosis = diagnose(tmp_path, before, after)
     assert len(diagnosis.of(BOTH)) == (acked < held)
     if acked < held:
@@ -99,7 +99,7 @@ def test_what_both_got_at_a_change_is_named(tmp_path: Path, held: int, acked: in
 @pytest.mark.parametrize(("visits", "pause"), [*product((2, 5, 9), (600, 2000))])
 def test_the_only_member_that_comes_again_does_not_flap(tmp_path: Path, visits: int, pause: int) -> None:
     begins = [number * pause * MILLISECOND for number in range(visits)]
-    talks = [member("a", begin, 40000 + number).server(told(active=True)).close() for number, begin in enumerate(begins)]
+    talks = [member("a", begin, 40000 + number).server(active_change(active=True)).close() for number, begin in enumerate(begins)]
     assert FLAPPING not in diagnose(tmp_path, *talks).codes
 
 
@@ -109,10 +109,10 @@ def test_a_standby_that_gets_messages_has_taken_over(tmp_path: Path, turns: int,
     talks = [stays]
     for number in range(turns):
         begin = (2 * number + 1) * pause * MILLISECOND
-        wait_until(stays, begin).server(told(active=False))
+        wait_until(stays, begin).server(active_change(active=False))
         comes = member("a", begin - 100 * MILLISECOND, 40100 + number)
         talks.append(
-            wait_until(comes, begin + MILLISECOND).server(told(active=True), delivery(2 * number)).client(close_consumer()).close()
+            wait_until(comes, begin + MILLISECOND).server(active_change(active=True), delivery(2 * number)).client(close_consumer()).close()
         )
         wait_until(stays, begin + pause * MILLISECOND).server(delivery(2 * number + 1))
     assert diagnose(tmp_path, *talks).only(FLAPPING)[1]["changes"] == 2 * turns - 1
@@ -120,7 +120,7 @@ def test_a_standby_that_gets_messages_has_taken_over(tmp_path: Path, turns: int,
 
 @pytest.mark.parametrize(("held", "acked", "end"), [*product((1, 5, 20), (0, 1, 20), ("closed", "fin", "rst"))])
 def test_what_one_held_that_left_and_another_gets_is_named(tmp_path: Path, held: int, acked: int, end: str) -> None:
-    before = member("b", 0, 40000).server(told(active=True), *[delivery(entry) for entry in range(held)])
+    before = member("b", 0, 40000).server(active_change(active=True), *[delivery(entry) for entry in range(held)])
     for entry in range(min(held, acked)):
         before.client(ack(entry))
     wait_until(before, SECOND)
@@ -128,18 +128,20 @@ def test_what_one_held_that_left_and_another_gets_is_named(tmp_path: Path, held:
         before.client(close_consumer())
     before.reset("client") if end == "rst" else before.close()
     first = min(held, acked)
-    after = wait_until(member("a", SECOND // 2, 40001).server(told(active=False)), 2 * SECOND).server(told(active=True), delivery(first))
+    after = wait_until(member("a", SECOND // 2, 40001).server(active_change(active=False)), 2 * SECOND).server(
+        active_change(active=True), delivery(first)
+    )
     assert len(diagnose(tmp_path, before, after).of(BOTH)) == (acked < held)
 
 
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
-def test_one_notified_repeatedly_that_it_is_active_was_active_throughout(tmp_path: Path, visits: int, pause: int) -> None:
+def test_one_notified_repeatedly_that_it_is_active_was_standby_in_between(tmp_path: Path, visits: int, pause: int) -> None:
     """Brokers wait a second before they tell, and then only who is active."""
     stays, talks = member("b", 0, 40000), []
     for number in range(visits):
         begin = (number + 1) * pause * MILLISECOND
         talks.append(wait_until(member("a", begin, 40100 + number), begin + pause * MILLISECOND // 2).client(close_consumer()).close())
-        wait_until(stays, begin + pause * MILLISECOND * 3 // 4).server(told(active=True))
+        wait_until(stays, begin + pause * MILLISECOND * 3 // 4).server(active_change(active=True))
     _, evidence = diagnose(tmp_path, stays, *talks).only(FLAPPING)
     assert (evidence["changes"], evidence["consumers"]) == (2 * (visits - 1), ["b", "a"])
 
@@ -148,13 +150,13 @@ def test_one_notified_repeatedly_that_it_is_active_was_active_throughout(tmp_pat
 def test_the_only_member_that_is_notified_again_does_not_flap(tmp_path: Path, times: int, pause: int) -> None:
     talk = member("a", 0, 40000)
     for _ in range(times):
-        talk.wait(pause * MILLISECOND).server(told(active=True))
+        talk.wait(pause * MILLISECOND).server(active_change(active=True))
     assert FLAPPING not in diagnose(tmp_path, talk).codes
 
 
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
 def test_one_of_several_that_comes_again_as_standby_and_takes_over_is_named(tmp_path: Path, visits: int, pause: int) -> None:
-    """Two on one connection each, that leave in turn; only the second one is told."""
+    """Two consumers on each connection, which leave in turn; only the second one is notified."""
     one, two = connected(40000), connected(40001, start=MILLISECOND)
     for number in range(visits):
         begin = (number + 1) * pause * MILLISECOND
@@ -169,16 +171,16 @@ def test_one_of_several_that_comes_again_as_standby_and_takes_over_is_named(tmp_
 
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 9), (600, 2000))])
 def test_a_member_that_comes_again_beside_its_own_dead_connection_does_not_flap(tmp_path: Path, visits: int, pause: int) -> None:
-    """Until the broker sees that it is dead, it is told that it is standby."""
+    """The new connection is standby until the broker sees that the old one is dead."""
     talks = []
     for number in range(visits):
-        talk = member("a", number * pause * MILLISECOND, 40000 + number).server(told(active=number == 0))
-        talks.append(talk if not number else talk.wait(100 * MILLISECOND).server(told(active=True)))
+        talk = member("a", number * pause * MILLISECOND, 40000 + number).server(active_change(active=number == 0))
+        talks.append(talk if not number else talk.wait(100 * MILLISECOND).server(active_change(active=True)))
     assert FLAPPING not in diagnose(tmp_path, *talks).codes
 
 
 def from_before(folder: Path, visits: int, pause: int, *, kind: str = "Failover", again: bool = True) -> Diagnosis:
-    """A member from before the capture that is told again and again that it is active; another one comes and goes."""
+    """A member from before the capture is notified repeatedly that it is active; another one comes and goes."""
     stays, talks = Conversation(("10.0.0.1", 39999), acknowledge=False).server(delivery(1)), []
     for number in range(visits):
         begin = (number + 1) * pause * MILLISECOND
@@ -186,7 +188,7 @@ def from_before(folder: Path, visits: int, pause: int, *, kind: str = "Failover"
             comes = connected(40100 + number, start=begin).client(subscribe(1, "a", 2, kind)).server(success(2)).client(flow(1000))
             talks.append(wait_until(comes, begin + pause * MILLISECOND // 2).client(close_consumer()).close())
         if again or number < 2:
-            wait_until(stays, begin + pause * MILLISECOND * 3 // 4).server(told(active=True))
+            wait_until(stays, begin + pause * MILLISECOND * 3 // 4).server(active_change(active=True))
     return diagnose(folder, stays, *talks)
 
 
@@ -219,11 +221,11 @@ def test_each_partition_from_before_the_capture_counts_alone(tmp_path: Path, par
 
 @pytest.mark.parametrize(("others", "flaps"), [(1, False), (2, False), (5, True)])
 def test_a_member_from_before_the_capture_flaps_only_beside_others_that_join_each_time(tmp_path: Path, others: int, flaps: bool) -> None:
-    """Members of another topic join, too, but not each time before it is told that it is active."""
+    """Members of another topic join, too, but not each time before it is notified that it is active."""
     stays, talks = Conversation(("10.0.0.1", 39999), acknowledge=False).server(delivery(1)), []
     for number in range(5):
         begin = (2 + number) * SECOND
         if number < others:
             talks.append(connected(40100 + number, start=begin).client(subscribe(1, f"a{number}", 2, "Failover")).server(success(2)))
-        wait_until(stays, begin + SECOND // 2).server(told(active=True))
+        wait_until(stays, begin + SECOND // 2).server(active_change(active=True))
     assert (diagnose(tmp_path, stays, *talks).of(FLAPPING) != []) == flaps

@@ -57,13 +57,13 @@ def test_a_handshake_that_an_alert_ends(fault: str, version: str, port: int, end
     assert bool(with_code(rows, "tls-name-mismatch")) == ((fault, version) == ("name", "1.2"))
 
 
-@pytest.mark.parametrize(("side", "told", "version"), [(0, True, "1.2"), (0, True, "1.3"), (1, False, "1.2")])
-def test_an_internal_error_of_a_client_is_about_the_name(side: int, told: bool, version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("side", "by_client", "version"), [(0, True, "1.2"), (0, True, "1.3"), (1, False, "1.2")])
+def test_an_internal_error_of_a_client_is_about_the_name(side: int, by_client: bool, version: str, tmp_path: Path) -> None:
     """The check of the application does not accept the certificate; a broker that says so has a fault of its own."""
     said = [*flights("name", version)[:2], (side, bytes.fromhex("15030300020250"))]
     text, _ = only(findings_of(tmp_path, carried(said, port=6651, end="fin", by=side)), "tls-handshake-failed")
-    assert f"the {'client' if told else 'broker'} ended it with internal_error" in text
-    assert ("C++ clients" in text) == told
+    assert f"the {'client' if by_client else 'broker'} ended it with internal_error" in text
+    assert ("C++ clients" in text) == by_client
 
 
 @pytest.mark.parametrize(("alert", "named"), [*product((42, 46, 80), (True,)), *product((44, 45, 48), (False,))])

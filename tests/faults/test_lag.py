@@ -130,7 +130,7 @@ def passing_over(how: str, kind: str, first: int = 10, again: int = 40) -> list[
     [
         *product(("Exclusive", "Failover"), (1, 10), (40, 50), (30,)),
         *product(("Exclusive",), (2, 9), (11, 15), (100,)),
-        *product(("Exclusive", "Failover"), (1, 10), (12, 30), (15,)),  # told by the sequence ids of their producer
+        *product(("Exclusive", "Failover"), (1, 10), (12, 30), (15,)),  # known by the sequence ids of their producer
     ],
 )
 def test_messages_that_were_passed_over_are_reported(tmp_path: Path, kind: str, first: int, again: int, every: int) -> None:

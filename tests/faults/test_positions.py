@@ -104,7 +104,14 @@ def test_a_consumer_that_comes_again_is_no_new_subscription(tmp_path: Path) -> N
 
 
 def reading(
-    got: int, told: int, waited: int, *, asks: int = 1, permits: int = 1000, start: tuple[int, int] | None = None, durable: bool = False
+    got: int,
+    announced: int,
+    waited: int,
+    *,
+    asks: int = 1,
+    permits: int = 1000,
+    start: tuple[int, int] | None = None,
+    durable: bool = False,
 ) -> Conversation:
     """A reader that gets entries from 0, asks for the last one and waits."""
     place: dict[str, Any] = {} if start is None else {"start_message_id": {"ledgerId": start[0], "entryId": start[1]}}
@@ -112,7 +119,7 @@ def reading(
     talk.server(*[delivery(entry) for entry in range(got)])
     for number in range(asks):
         talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50 + number))
-        last = {"ledgerId": 7, "entryId": told}
+        last = {"ledgerId": 7, "entryId": announced}
         talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=50 + number, last_message_id=last))
         talk.wait(waited * MILLISECOND // asks)
     return talk.client(PING)
@@ -158,17 +165,17 @@ def test_a_reader_that_begins_at_the_earliest_message_and_gets_nothing_is_named(
 
 
 @pytest.mark.parametrize(
-    ("got", "told", "waited", "permits", "start", "durable"),
+    ("got", "announced", "waited", "permits", "start", "durable"),
     [
         *((got, got - 1, waited, 1000, None, False) for got, waited in product((1, 5, 20), (1500, 9000))),  # it has it
         *((got, got + 1, 500, 1000, None, False) for got in (1, 5, 20)),  # soon
         *((got, got + 1, 3000, got, None, False) for got in (1, 5, 20)),  # its client has to act
-        *((0, told, 3000, 1000, start, False) for told, start in product((0, 5), (None, (2**63 - 1, 2**63 - 1), (7, 5)))),
+        *((0, announced, 3000, 1000, start, False) for announced, start in product((0, 5), (None, (2**63 - 1, 2**63 - 1), (7, 5)))),
         (0, 2**64 - 1, 3000, 1000, (2**64 - 1, 2**64 - 1), False),  # an empty topic
         *((got, got + 1, 3000, 1000, None, True) for got in (1, 5)),  # a consumer
     ],
 )
 def test_a_reader_at_the_end_is_healthy(
-    tmp_path: Path, got: int, told: int, waited: int, permits: int, start: tuple[int, int] | None, durable: bool
+    tmp_path: Path, got: int, announced: int, waited: int, permits: int, start: tuple[int, int] | None, durable: bool
 ) -> None:
-    assert BEHIND not in diagnose(tmp_path, reading(got, told, waited, permits=permits, start=start, durable=durable)).codes
+    assert BEHIND not in diagnose(tmp_path, reading(got, announced, waited, permits=permits, start=start, durable=durable)).codes

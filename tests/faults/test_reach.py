@@ -15,17 +15,17 @@ from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation, Endp
 from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
 
-TOLD = ("10.0.9.9", 6650)
+ADVERTISED = ("10.0.9.9", 6650)
 URL = "pulsar://10.0.9.9:6650"
 
 
-def told(url: str = URL, *, how: str = "Connect", client: str = "10.0.0.1", server: str = "10.0.0.2", **fields: Any) -> Conversation:
-    """A client that asks, and is told an address; packet 7 tells it."""
+def looked_up(url: str = URL, *, how: str = "Connect", client: str = "10.0.0.1", server: str = "10.0.0.2", **fields: Any) -> Conversation:
+    """A client that looks a topic up and gets an address, in packet 7."""
     talk = connected(host=client, server=(server, 6650))
     return talk.client(lookup()).server(lookup_response(how, url, **fields))
 
 
-def attempts(how: str, times: int, pause: int, server: Endpoint = TOLD, start: int = 100 * MILLISECOND) -> list[Conversation]:
+def attempts(how: str, times: int, pause: int, server: Endpoint = ADVERTISED, start: int = 100 * MILLISECOND) -> list[Conversation]:
     syns = 3 if how == "unanswered" else 1
     return [attempt(server, start + number * pause, how, port=41000 + number, syns=syns) for number in range(times)]
 
@@ -53,7 +53,7 @@ def give_up(talk: Conversation, how: str) -> Conversation:
 )
 @pytest.mark.parametrize("end", ["fin", "rst", "open"])
 def test_an_address_that_nobody_answers_at(how: str, times: int, pause: int, url: str, end: str, tmp_path: Path) -> None:
-    text, evidence = only(findings_of(tmp_path, give_up(told(url), end), *attempts(how, times, pause)), "broker-unreachable")
+    text, evidence = only(findings_of(tmp_path, give_up(looked_up(url), end), *attempts(how, times, pause)), "broker-unreachable")
     assert evidence["frames"] == ["0:7.1"]
     assert evidence["count"] == times
     assert "10.0.9.9:6650" in text
@@ -62,7 +62,7 @@ def test_an_address_that_nobody_answers_at(how: str, times: int, pause: int, url
 @pytest.mark.parametrize("again", [0, 3])
 @pytest.mark.parametrize("command", ["Redirect", "migrated", "assigned", "tls", "beside a living connection", "after it worked"])
 def test_other_ways_to_advertise_an_address(command: str, again: int, tmp_path: Path) -> None:
-    talk, more = told(how="Redirect"), []
+    talk, more = looked_up(how="Redirect"), []
     if command == "migrated":
         talk = connected().client(producer()).server(created())
         talk.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type="Producer", brokerServiceUrl=URL))
@@ -70,11 +70,15 @@ def test_other_ways_to_advertise_an_address(command: str, again: int, tmp_path: 
         talk = connected().client(producer()).server(created())
         talk.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9, assignedBrokerServiceUrl=URL))
     elif command == "tls":
-        talk = told("pulsar://10.0.9.9:6649", brokerServiceUrlTls="pulsar+ssl://10.0.9.9:6650")
+        talk = looked_up("pulsar://10.0.9.9:6649", brokerServiceUrlTls="pulsar+ssl://10.0.9.9:6650")
     elif command == "beside a living connection":
-        talk = wait_until(told("pulsar://broker-9.example:6650").client(producer()).server(created()), 9 * SECOND).client(PING).server(PONG)
+        talk = (
+            wait_until(looked_up("pulsar://broker-9.example:6650").client(producer()).server(created()), 9 * SECOND)
+            .client(PING)
+            .server(PONG)
+        )
     elif command == "after it worked":
-        more = [working(TOLD, 20 * MILLISECOND).close("server")]
+        more = [working(ADVERTISED, 20 * MILLISECOND).close("server")]
     talk = talk if command == "beside a living connection" else give_up(talk, "open")
     rows = findings_of(tmp_path, talk, *attempts("refused", 2 + again, 300 * MILLISECOND), *more)
     text, evidence = only(rows, "broker-unreachable")
@@ -86,8 +90,8 @@ def test_other_ways_to_advertise_an_address(command: str, again: int, tmp_path: 
 @pytest.mark.parametrize("url", ["pulsar://10.0.0.2:6650", URL])
 def test_attempts_that_fail_among_others_that_work(how: str, every: int, failing: int, url: str, tmp_path: Path) -> None:
     """The address is right: brokers refuse some when they are busy. Only the failures behind the last success may show otherwise."""
-    server = ("10.0.0.2", 6650) if "10.0.0.2" in url else TOLD
-    talks = [told(url)]
+    server = ("10.0.0.2", 6650) if "10.0.0.2" in url else ADVERTISED
+    talks = [looked_up(url)]
     for number in range(1, 31):
         start = number * 5 * SECOND
         if number % every < failing:
@@ -107,7 +111,7 @@ def test_attempts_that_fail_among_others_that_work(how: str, every: int, failing
 @pytest.mark.parametrize("beside", [0, 1500])
 def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, beside: int, tmp_path: Path) -> None:
     """The broker may be starting: whether it answers is seen later."""
-    talks = [told(), *attempts(how, times, 350 * MILLISECOND)]
+    talks = [looked_up(), *attempts(how, times, 350 * MILLISECOND)]
     if beside:
         talks.append(wait_until(working(("10.0.0.2", 6650), 0), beside * MILLISECOND).client(PING).server(PONG))
     rows = findings_of(tmp_path, *talks)
@@ -116,23 +120,23 @@ def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, 
 
 
 @pytest.mark.parametrize(("how", "times"), [*product(("refused", "reset", "closed"), (2, 5))])
-@pytest.mark.parametrize("closes", ["the one that was told", "another", "another that was told elsewhere"])
+@pytest.mark.parametrize("closes", ["the one that was given the address", "another", "another that was given another address"])
 def test_only_the_connection_that_advertised_the_address_shows_that_a_client_gave_up(
     how: str, times: int, closes: str, tmp_path: Path
 ) -> None:
     """The same host may have other processes, whose connections end for reasons of their own."""
-    talk, other = told(), working(("10.0.0.2", 6650), 0, port=43000)
-    if closes == "another that was told elsewhere":
+    talk, other = looked_up(), working(("10.0.0.2", 6650), 0, port=43000)
+    if closes == "another that was given another address":
         other.client(lookup(2)).server(lookup_response("Connect", "pulsar://10.0.9.7:6650", 2))
-    wait_until(talk if closes == "the one that was told" else other, 1600 * MILLISECOND).close()
+    wait_until(talk if closes == "the one that was given the address" else other, 1600 * MILLISECOND).close()
     rows = findings_of(tmp_path, talk, other, *attempts(how, times, 350 * MILLISECOND))
-    assert len(with_code(rows, "broker-unreachable")) == (closes == "the one that was told")
+    assert len(with_code(rows, "broker-unreachable")) == (closes == "the one that was given the address")
 
 
 @pytest.mark.parametrize("spoke", [300, 9000])
 def test_a_connection_that_lives_shows_that_the_capture_went_on_until_then(spoke: int, tmp_path: Path) -> None:
     """A live run looks at a client that was quiet for long before its connections have ended."""
-    talk = wait_until(told(), spoke * MILLISECOND).client(PING).server(PONG)
+    talk = wait_until(looked_up(), spoke * MILLISECOND).client(PING).server(PONG)
     elsewhere = connected(44000, host="10.0.0.7").client(producer()).server(created())
     for number in range(1, 40):
         wait_until(elsewhere, 30 * number * SECOND).client(PING).server(PONG)
@@ -143,31 +147,40 @@ def test_a_connection_that_lives_shows_that_the_capture_went_on_until_then(spoke
 @pytest.mark.parametrize("how", ["refused", "unanswered", "reset"])
 @pytest.mark.parametrize(
     "healthy",
-    ["works later", "sibling", "told elsewhere", "not told", "asked before", "sibling by name", "localhost by IPv4", "proxied"],
+    [
+        "works later",
+        "sibling",
+        "given another address",
+        "given no address",
+        "asked before",
+        "sibling by name",
+        "localhost by IPv4",
+        "proxied",
+    ],
 )
 def test_refusals_that_harm_nobody(how: str, healthy: str, tmp_path: Path) -> None:
     failed = attempts(how, 2, 200 * MILLISECOND)
-    talks = [told()]
+    talks = [looked_up()]
     if healthy == "works later":
-        talks.append(working(TOLD, 5 * SECOND))
+        talks.append(working(ADVERTISED, 5 * SECOND))
     elif healthy == "sibling":
-        talks = [told(brokerServiceUrlTls="pulsar+ssl://10.0.9.9:6651"), working(("10.0.9.9", 6651), SECOND)]
-    elif healthy == "told elsewhere":
+        talks = [looked_up(brokerServiceUrlTls="pulsar+ssl://10.0.9.9:6651"), working(("10.0.9.9", 6651), SECOND)]
+    elif healthy == "given another address":
         failed = attempts(how, 2, 200 * MILLISECOND, ("10.0.9.9", 8080))
-    elif healthy == "not told":
-        talks = [told("pulsar://10.0.0.2:6650")]
+    elif healthy == "given no address":
+        talks = [looked_up("pulsar://10.0.0.2:6650")]
     elif healthy == "asked before":
         failed = []
-        talks = [attempt(TOLD, 0, how, port=40999), wait_until(connected(start=SECOND), 2 * SECOND).client(lookup())]
+        talks = [attempt(ADVERTISED, 0, how, port=40999), wait_until(connected(start=SECOND), 2 * SECOND).client(lookup())]
         talks[1].server(lookup_response("Connect", URL))
     elif healthy == "sibling by name":
-        talks = [told("pulsar://broker-9.example:6650"), working(("10.0.9.8", 6650), SECOND)]
+        talks = [looked_up("pulsar://broker-9.example:6650"), working(("10.0.9.8", 6650), SECOND)]
     elif healthy == "localhost by IPv4":
         failed = [attempt(("127.0.0.2", 6650), SECOND, how, client="127.0.0.1")]
-        talks = [told("pulsar://localhost:6650", client="127.0.0.1", server="127.0.0.1")]
+        talks = [looked_up("pulsar://localhost:6650", client="127.0.0.1", server="127.0.0.1")]
         talks.append(connected(42000, host="127.0.0.1", server=("127.0.0.1", 6650), start=2 * SECOND).client(producer()).server(created()))
     elif healthy == "proxied":
-        talks = [told(proxy_through_service_url=True)]
+        talks = [looked_up(proxy_through_service_url=True)]
     assert problem_codes(findings_of(tmp_path, *talks, *failed)) == []
 
 
@@ -175,30 +188,30 @@ def test_refusals_that_harm_nobody(how: str, healthy: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("times", [1, 5])
 @pytest.mark.parametrize("end", ["fin", "rst"])
 def test_how_long_a_client_was_without_its_broker(how: str, times: int, end: str, tmp_path: Path) -> None:
-    first = working(TOLD, 0, port=42001)
+    first = working(ADVERTISED, 0, port=42001)
     first = first.close("server") if end == "fin" else first.reset()
     failed = attempts(how, times, SECOND, start=SECOND)
-    rows = findings_of(tmp_path, first, *failed, working(TOLD, 60 * SECOND), working(TOLD, 61 * SECOND, port=42002))
+    rows = findings_of(tmp_path, first, *failed, working(ADVERTISED, 60 * SECOND), working(ADVERTISED, 61 * SECOND, port=42002))
     text, evidence = only(rows, "broker-outage")
     assert "was without broker 10.0.9.9:6650 for 60.0 s" in text
     assert evidence["count"] == times
-    assert problem_codes(findings_of(tmp_path, working(TOLD, 0, port=42001).close(), working(TOLD, 60 * SECOND).close())) == []
+    assert problem_codes(findings_of(tmp_path, working(ADVERTISED, 0, port=42001).close(), working(ADVERTISED, 60 * SECOND).close())) == []
 
 
 def test_one_syn_at_the_end_of_the_capture_may_be_answered_yet(tmp_path: Path) -> None:
-    assert problem_codes(findings_of(tmp_path, told(), attempt(TOLD, SECOND, "unanswered"))) == []
+    assert problem_codes(findings_of(tmp_path, looked_up(), attempt(ADVERTISED, SECOND, "unanswered"))) == []
 
 
 ODD = [
     f"pulsar://{host}:6650"
-    for host in ("localhost", "127.0.0.1", "127.0.1.1", "[::1]", "0.0.0.0", "[::]", "169.254.7.7", "172.17.0.2", "[fd00::7]", "[fe80::1]")  # noqa: S104 - told, not bound
+    for host in ("localhost", "127.0.0.1", "127.0.1.1", "[::1]", "0.0.0.0", "[::]", "169.254.7.7", "172.17.0.2", "[fd00::7]", "[fe80::1]")  # noqa: S104 - advertised, not bound
 ]
 
 
 @pytest.mark.parametrize("url", ODD)
 @pytest.mark.parametrize("how", ["Connect", "Redirect"])
 def test_an_address_of_no_use_to_the_client(url: str, how: str, tmp_path: Path) -> None:
-    text, evidence = only(findings_of(tmp_path, told(url, how=how)), "advertised-address-odd")
+    text, evidence = only(findings_of(tmp_path, looked_up(url, how=how)), "advertised-address-odd")
     assert evidence["frames"] == ["0:7.1"]
     assert url.partition("://")[2] in text
 
@@ -216,12 +229,12 @@ def test_an_address_of_no_use_to_the_client(url: str, how: str, tmp_path: Path) 
     ],
 )
 def test_an_address_that_its_client_can_use(url: str, client: str, server: str, tmp_path: Path) -> None:
-    assert with_code(findings_of(tmp_path, told(url, client=client, server=server)), "advertised-address-odd") == []
+    assert with_code(findings_of(tmp_path, looked_up(url, client=client, server=server)), "advertised-address-odd") == []
 
 
 @pytest.mark.parametrize("url", ODD)
 def test_a_client_that_stays_with_its_service_url_needs_no_address(url: str, tmp_path: Path) -> None:
-    assert problem_codes(findings_of(tmp_path, told(url, proxy_through_service_url=True))) == []
+    assert problem_codes(findings_of(tmp_path, looked_up(url, proxy_through_service_url=True))) == []
 
 
 @pytest.mark.parametrize("url", [URL, "pulsar://broker-9.example:6650"])
@@ -229,8 +242,8 @@ def test_a_client_that_stays_with_its_service_url_needs_no_address(url: str, tmp
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_broker_that_answers_in_the_end_is_reached_while_its_connection_lives(url: str, how: str, *, stays: bool, tmp_path: Path) -> None:
     """A live run looks at a client before that connection has ended; without one it says that nobody answers."""
-    talk, failed = told(url), attempts(how, 2, 4 * SECOND)
-    talks = [talk, *failed, working(TOLD, 20 * SECOND)] if stays else [talk, *failed]
+    talk, failed = looked_up(url), attempts(how, 2, 4 * SECOND)
+    talks = [talk, *failed, working(ADVERTISED, 20 * SECOND)] if stays else [talk, *failed]
     for number in range(1, 6):
         for each in (talk, *talks[3:]):
             wait_until(each, 5 * 60 * number * SECOND).client(PING).server(PONG)

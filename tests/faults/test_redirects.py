@@ -40,15 +40,15 @@ def test_a_flag_that_is_dropped(pause: int, url: str, answer: str, times: int, t
     assert "10.0.0.3:6650 without" in text
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("flagged", [True, False])
 @pytest.mark.parametrize("sent", [True, False])
 @pytest.mark.parametrize("url", [TO_TWO, "pulsar://broker-b:6650"])
 @pytest.mark.parametrize("before", [True, False])
-def test_a_flag_that_is_kept_or_was_not_set(url: str, *, told: bool, sent: bool, before: bool, tmp_path: Path) -> None:
+def test_a_flag_that_is_kept_or_was_not_set(url: str, *, flagged: bool, sent: bool, before: bool, tmp_path: Path) -> None:
     item, two = brokers()
     if before:
         two.client(lookup(7)).server(lookup_response("Connect", TO_TWO, 7))
-    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", url, 1, authoritative=told and sent))
+    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", url, 1, authoritative=flagged and sent))
     wait_until(two, 2 * SECOND).client(lookup(2, authoritative=sent)).server(lookup_response("Connect", TO_TWO, 2, authoritative=True))
     two.client(producer()).server(created())
     assert problem_codes(findings_of(tmp_path, item, two)) == []
@@ -80,15 +80,15 @@ def test_a_client_that_asks_the_same_broker_again_and_again(times: int, pause: i
 
 
 @pytest.mark.parametrize(
-    ("times", "beside", "told"), [(2, True, False), (3, True, True), (4, True, True), (3, False, False), (4, False, False)]
+    ("times", "beside", "reported"), [(2, True, False), (3, True, True), (4, True, True), (3, False, False), (4, False, False)]
 )
-def test_fewer_are_enough_when_the_other_one_is_on_the_same_host(times: int, beside: bool, told: bool, tmp_path: Path) -> None:
+def test_fewer_are_enough_when_the_other_one_is_on_the_same_host(times: int, beside: bool, reported: bool, tmp_path: Path) -> None:
     item, _ = brokers()
     host = "10.0.0.2"
     for number in range(times):
         url = f"pulsar://{host if beside else '10.0.0.77'}:6659"
         item.client(lookup(number)).server(lookup_response("Redirect", url, number)).wait(100 * MILLISECOND)
-    assert bool(with_code(findings_of(tmp_path, item), "redirect-not-followed")) == told
+    assert bool(with_code(findings_of(tmp_path, item), "redirect-not-followed")) == reported
 
 
 @pytest.mark.parametrize("story", ["followed", "moved back", "asked again", "elsewhere", "other topic"])
@@ -223,7 +223,7 @@ def test_a_redirect_is_found_where_the_client_stood_at_it(tmp_path: Path) -> Non
     assert (row.evidence or {})["frames"] == [f"{row.file}:{row.packet}.{row.sub}"]
 
 
-def told(count: int) -> list[Fact]:
+def redirects(count: int) -> list[Fact]:
     """Facts on so many connections of a client, each redirected to other addresses behind the others' begin."""
     facts = []
     for number in range(1, count + 1):
@@ -238,5 +238,5 @@ def test_of_more_connections_than_are_remembered_nobody_is_accused() -> None:
     found: list[str] = []
     (rule,) = idle_redirects.KEYS
     for count in (FACTS_PER_KEY_MAX // 10, FACTS_PER_KEY_MAX):
-        rule.evaluate("10.0.0.1", told(count), lambda code, *_: found.append(code), Thresholds(idle_redirects.THRESHOLDS))
+        rule.evaluate("10.0.0.1", redirects(count), lambda code, *_: found.append(code), Thresholds(idle_redirects.THRESHOLDS))
     assert found == ["redirect-unseen"] * (FACTS_PER_KEY_MAX // 10)

@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, receipt, send
 from tests.scenarios.connections import wait_until
 from tests.scenarios.conversation import MILLISECOND, Conversation
-from tests.scenarios.evaluation import Diagnosis, diagnose, problem_codes
+from tests.scenarios.evaluation import diagnose, problem_codes
 from tests.scenarios.frames import command_frame
 
 UNDECIDED = "consumer-undecided"
@@ -39,10 +39,6 @@ def consuming(entries: range, every: int, *, port: int = 40000, step: int = 1, a
     return talk
 
 
-def told(folder: Path, *talks: Conversation) -> Diagnosis:
-    return diagnose(folder, *talks)
-
-
 @pytest.mark.parametrize(
     ("every", "got", "length", "beside"),
     [*product((10, 20, 50), (12, 25), (4500, 9000), ("nobody", "another subscription", "another topic"))],
@@ -51,7 +47,7 @@ def test_one_that_stops_while_much_is_published_has_no_permits(tmp_path: Path, e
     talks = [publishing(every, length), consuming(range(got), every)]
     if beside == "another subscription":
         talks.append(consuming(range(length // every), every, port=40001))
-    diagnosis = told(tmp_path, *talks)
+    diagnosis = diagnose(tmp_path, *talks)
     row, evidence = diagnosis.only("consumer-starved")
     assert evidence["last_delivered"] == [7, got - 1]
     assert diagnosis.commands(row) == ["MESSAGE"]
@@ -71,7 +67,7 @@ def test_one_that_may_have_permits_or_not_stopped_for_long_is_noted(tmp_path: Pa
     talks = [publishing(every, length), consuming(range(got), every, step=2 if why == "shared" else 1)]
     if why == "permits":
         talks[1].client(flow(5, 3))
-    diagnosis = told(tmp_path, *talks)
+    diagnosis = diagnose(tmp_path, *talks)
     rows = [row for row in diagnosis.of(UNDECIDED) if "subscribed before the capture" in (row.text or "")]
     assert len(rows) == 1
     assert diagnosis.commands(rows[0]) == ["MESSAGE"]
@@ -97,4 +93,4 @@ def test_one_that_may_have_all_is_not(tmp_path: Path, story: str) -> None:
         talks[1].server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=3, is_active=False))
     if story == "seldom":
         talks = [publishing(300, 7 * 1000), consuming(range(19), 300)]
-    assert UNDECIDED not in told(tmp_path, *talks).codes
+    assert UNDECIDED not in diagnose(tmp_path, *talks).codes

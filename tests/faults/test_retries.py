@@ -16,20 +16,22 @@ STORM = "redelivery-storm"
 RETRY = f"{TOPIC}-RETRY"
 
 
-def retried(sequence: int, origin: str, count: int, *, letter: bool = False, told: bool = True, number: int = 1) -> bytes:
+def retried(sequence: int, origin: str, count: int, *, letter: bool = False, counted: bool = True, number: int = 1) -> bytes:
     """A message on its way to a retry topic or, without a time of delivery, to a dead letter topic."""
     said = [{"key": "ORIGIN_MESSAGE_ID", "value": origin}, {"key": "REAL_TOPIC", "value": TOPIC}]
-    said += [{"key": "RECONSUMETIMES", "value": str(count)}] if told else []
+    said += [{"key": "RECONSUMETIMES", "value": str(count)}] if counted else []
     return send(number, sequence, metadata={"properties": said} | ({} if letter else {"deliver_at_time": 1_800_000_000_000}))
 
 
-def retrying(turns: list[tuple[str, int]], pause: int, *, midstream: bool = False, letter: bool = False, told: bool = True) -> Conversation:
+def retrying(
+    turns: list[tuple[str, int]], pause: int, *, midstream: bool = False, letter: bool = False, counted: bool = True
+) -> Conversation:
     """A client that retries these messages (origin, number of the retry), each so many ms after the one before."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
     if not midstream:
         talk.client(producer(topic=RETRY)).server(created())
     for sequence, (origin, count) in enumerate(turns):
-        talk.client(retried(sequence, origin, count, letter=letter, told=told)).server(receipt(1, sequence, entry=sequence))
+        talk.client(retried(sequence, origin, count, letter=letter, counted=counted)).server(receipt(1, sequence, entry=sequence))
         talk.wait(pause * MILLISECOND)
     return talk
 
@@ -94,10 +96,10 @@ def test_one_message_of_many_subscriptions_is_counted_for_each(tmp_path: Path) -
     assert STORM not in diagnose(tmp_path, talk).codes
 
 
-@pytest.mark.parametrize(("letter", "told"), [(True, True), (False, False)])
-def test_dead_letters_and_messages_that_only_look_so(tmp_path: Path, *, letter: bool, told: bool) -> None:
+@pytest.mark.parametrize(("letter", "counted"), [(True, True), (False, False)])
+def test_dead_letters_and_messages_that_only_look_so(tmp_path: Path, *, letter: bool, counted: bool) -> None:
     turns = [("3:0:-1", 30)] * 40
-    assert STORM not in diagnose(tmp_path, retrying(turns, 20, letter=letter, told=told)).codes
+    assert STORM not in diagnose(tmp_path, retrying(turns, 20, letter=letter, counted=counted)).codes
 
 
 @pytest.mark.parametrize("count", ["", "many", "-3", "9" * 5000])

@@ -175,13 +175,13 @@ def test_a_result_says_nothing_of_others() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("topic", TOPIC), ("topic", f"{TOPIC}-DLQ"), ("connection", "1"), ("topic", "none")])
-@pytest.mark.parametrize("oddity", [0.0, 0.2])
+@pytest.mark.parametrize("odd_share", [0.0, 0.2])
 def test_frames_in_columns_are_followed_as_rows_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, oddity: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, odd_share: float
 ) -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     monkeypatch.setattr("pulsarscope.capture.reader.READ_BLOCK_BYTES", 2000)
-    path = write_pcap(tmp_path / "in.pcap", Publishers(Random(5), oddity=oddity).publish(30).packets)  # noqa: S311 - repeatable
+    path = write_pcap(tmp_path / "in.pcap", Publishers(Random(5), odd_share=odd_share).publish(30).packets)  # noqa: S311 - repeatable
     found = []
     for choice in ("off", "require"):
         with reader(choice):

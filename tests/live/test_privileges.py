@@ -15,8 +15,8 @@ PROGRAM = """
 import os, sys
 from pulsarscope.live.privileges import drop_privileges
 drop_privileges()
-told = open("/proc/self/status").read()
-print([line.split()[1] for line in told.splitlines() if line.startswith(("CapEff", "CapPrm", "NoNewPrivs"))], os.getuid(), os.getgid())
+status = open("/proc/self/status").read()
+print([line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "CapPrm", "NoNewPrivs"))], os.getuid(), os.getgid())
 """
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells of capabilities in /proc")

@@ -147,9 +147,9 @@ def test_more_captures_are_copied_than_files_may_be_open(tmp_path: Path) -> None
 def test_damage_is_reported_and_gives_its_exit_code(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(QUICKSTART.read_bytes()[:-7])
-    told = execute_here("decode", str(cut), "--redact")
-    assert told.returncode == 4
-    assert b"The capture ends" in told.stderr
+    result = execute_here("decode", str(cut), "--redact")
+    assert result.returncode == 4
+    assert b"The capture ends" in result.stderr
 
 
 @pytest.mark.parametrize(

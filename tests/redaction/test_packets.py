@@ -75,7 +75,7 @@ WITH_SCHEMAS = [CAPTURES / "bookkeeper" / f"{name}.pcap.zst" for name in ("auth"
 
 WITH_CREDENTIALS = [CAPTURES / name for name in ("token-auth-py.pcap", "token-refresh-java.pcap")]
 
-TELLS_NOTHING = re.compile(
+REVEALS_NOTHING = re.compile(
     rb"(?i)[\d.,:()/ -]*|(non-)?persistent.*(transaction_coordinator_assign|__change_events).*|public(/default)?"
     rb"|pulsar[-a-z+ ]*[-/v]*[\d.]+|pulsar(\+ssl)?://(127\.0\.0\.1|localhost):\d+|server\d|schemas?|properties|topic of ledger.*"
     rb"|ORIGIN_MESSAGE_ID|REAL_TOPIC|__system_reader"
@@ -143,8 +143,8 @@ def secrets_of(rows: tuple[Row, ...]) -> set[bytes]:
         elif isinstance(row, ConnectionRow):
             found |= {endpoint.rpartition(":")[0].strip("[]").encode() for endpoint in (row.client, row.server)}
     words = {word for text in found for word in re.findall(rb"[A-Za-z0-9_]{7,}", text)}
-    told = {text for text in found | words if len(text) >= 7 and len(set(text)) > 2 and not TELLS_NOTHING.fullmatch(text)}
-    return {text for text in told if text.lower() not in masked_names._KEPT}
+    revealing = {text for text in found | words if len(text) >= 7 and len(set(text)) > 2 and not REVEALS_NOTHING.fullmatch(text)}
+    return {text for text in revealing if text.lower() not in masked_names._KEPT}
 
 
 def enumerations() -> set[bytes]:

@@ -105,10 +105,14 @@ class BothReaders:
         kinds = frozenset({"frame", "finding"})
         whole = msgspec.structs.replace(in_columns, records=kinds, rules=False, payloads=False, frames_alone=True)
         shown = msgspec.structs.replace(whole, records=kinds | {"connection"}, payloads=True, schemas=())
-        told = frozenset({"message", "finding"})
-        alone = msgspec.structs.replace(quick, records=told, raw=False, rules=False, payload=None, message_columns=None, places=False)
+        of_messages = frozenset({"message", "finding"})
+        alone = msgspec.structs.replace(
+            quick, records=of_messages, raw=False, rules=False, payload=None, message_columns=None, places=False
+        )
         messages = msgspec.structs.replace(alone, rows_max=ROWS_MAX, together=True, anchors=True)
-        beside = msgspec.structs.replace(in_columns, records=counted | told, payload=None, rows_max=ROWS_MAX, together=True, places=False)
+        beside = msgspec.structs.replace(
+            in_columns, records=counted | of_messages, payload=None, rows_max=ROWS_MAX, together=True, places=False
+        )
         self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages, shown, beside]
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 

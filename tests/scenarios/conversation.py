@@ -1,4 +1,4 @@
-"""A TCP connection told step by step: who said what, cut into segments, acknowledged."""
+"""A TCP connection built step by step: who sent what, in which segments, and what was acknowledged."""
 
 from __future__ import annotations
 

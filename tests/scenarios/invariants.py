@@ -140,9 +140,9 @@ class Invariants:
             code = ended.code or 0
         finally:
             sys.argv = before
-        told = written_errors.getvalue().decode()
-        require(code in EXIT_CODES, f"{' '.join(command)}: exit code {code}: {told[-500:]}")
-        require("Traceback" not in told, f"{' '.join(command)}: {told[-500:]}")
+        printed = written_errors.getvalue().decode()
+        require(code in EXIT_CODES, f"{' '.join(command)}: exit code {code}: {printed[-500:]}")
+        require("Traceback" not in printed, f"{' '.join(command)}: {printed[-500:]}")
 
 
 OTHERS = len(COMMANDS) + 2

@@ -64,7 +64,7 @@ class Broker:
                 try:
                     answer = self._answer(_Body(request))
                 except ValueError:
-                    return  # a failed PRODUCE has no other way to be told
+                    return  # a failed PRODUCE cannot be reported in any other way
                 if answer is not None:
                     connection.sendall(answer)
 

@@ -28,10 +28,10 @@ WAITS = (0, 0, 0, MILLISECOND, 40 * MILLISECOND, 400 * MILLISECOND, 3 * SECOND)
 
 
 class Publishers:
-    """A conversation of three producers, two of them of one topic; `oddity` is the share of what is out of the ordinary."""
+    """A conversation of three producers, two of them of one topic; `odd_share` is the share of what is out of the ordinary."""
 
-    def __init__(self, random: Random, *, oddity: float) -> None:
-        self._random, self._oddity = random, oddity
+    def __init__(self, random: Random, *, odd_share: float) -> None:
+        self._random, self._odd_share = random, odd_share
         self._next = dict.fromkeys((1, 2, 3), 0)
         self._waiting: list[tuple[int, int]] = []
         self._entries = 0
@@ -58,10 +58,10 @@ class Publishers:
         return self.conversation.close()
 
     def _is_odd(self) -> bool:
-        return self._random.random() < self._oddity
+        return self._random.random() < self._odd_share
 
     def _open(self, number: int) -> None:
-        topic = f"{TOPIC}-DLQ" if number == 3 and self._oddity > 0.1 else TOPIC
+        topic = f"{TOPIC}-DLQ" if number == 3 and self._odd_share > 0.1 else TOPIC
         self.conversation.client(producer(number, f"p{number}", 10 + number, topic)).server(created(f"p{number}", 10 + number))
 
     def _send(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Captures read back, and told anew: other segments, other order, copies. Shares nothing with the package's own reader."""
+"""Captures read back and written in other segments, another order, or with copies. Shares nothing with the package's own reader."""
 
 from __future__ import annotations
 

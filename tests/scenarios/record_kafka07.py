@@ -243,8 +243,8 @@ def speak_pulsar(truth: Truth) -> None:
                 command_frame("SEND_RECEIPT", producer_id=0, sequence_id=number, message_id=ident),
             )
         )
-        told = {"ledger": 5, "entry": number, "partition": -1}
-        truth.message("produced", topic, -1, payload, id=told, producer="standalone-0-1", sequence_id=number)
+        stored = {"ledger": 5, "entry": number, "partition": -1}
+        truth.message("produced", topic, -1, payload, id=stored, producer="standalone-0-1", sequence_id=number)
     _converse(PULSAR, steps)
 
 

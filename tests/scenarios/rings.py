@@ -1,4 +1,4 @@
-"""Several files of several captures: rings, as tcpdump -C writes them, of captures told with other addresses; and what is no capture."""
+"""Several files of several captures: rings, as tcpdump -C writes them, of captures with other addresses; and files that are no captures."""
 
 from __future__ import annotations
 

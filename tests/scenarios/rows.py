@@ -18,7 +18,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 def frame(packet: int = 4, command: str | None = "SEND", **values: Any) -> FrameRow:
-    """A frame of the client on the first connection, unless told otherwise."""
+    """A frame of the client on the first connection, unless the arguments say otherwise."""
     given: dict[str, Any] = {
         "file": 0,
         "packet": packet,

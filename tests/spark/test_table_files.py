@@ -116,6 +116,6 @@ def test_a_folder_that_another_run_has_filled_meanwhile_is_left_alone(tmp_path: 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match=r"^cannot write .*: .*Not a directory") as told:
+    with pytest.raises(OutputError, match=r"^cannot write .*: .*Not a directory") as raised:
         make_folder(f"{tmp_path}/file/out")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)

@@ -126,7 +126,7 @@ class LogRule(ConnectionRule):
         """Latest request that is not a produce request."""
         self._suspects: dict[Place, tuple[str, Where, str, dict[str, Any]]] = {}
         """Findings about fetches, until the broker takes them."""
-        self._told: set[str] = set()
+        self._reported_codes: set[str] = set()
         """Codes that were reported: one of each is enough."""
 
     def _produce(self, row: FrameRow) -> None:
@@ -159,7 +159,7 @@ class LogRule(ConnectionRule):
             return
         code = "offset-skipped" if offset > progress.expected else "fetched-twice" if progress.begin <= offset else ""
         progress_before, progress.expected = progress.expected, -1
-        if not code or code in self._told or self._lacks(progress):
+        if not code or code in self._reported_codes or self._lacks(progress):
             return
         topic, partition = place
         count = abs(offset - progress_before)
@@ -196,8 +196,8 @@ class LogRule(ConnectionRule):
             if row.status != "ok" or part.get("error") != "NoError" or begin is None or behind is None:
                 self._progress.pop(key, None)
                 continue
-            if suspect is not None and suspect[0] not in self._told:
-                self._told.add(suspect[0])
+            if suspect is not None and suspect[0] not in self._reported_codes:
+                self._reported_codes.add(suspect[0])
                 self._context.report(*suspect)
             progress = self._progress.get(key)
             if progress is None:

@@ -60,7 +60,7 @@ class Names:
         return prepared
 
 
-def told(run: Run | ParallelRun) -> list[Any]:
+def output_of(run: Run | ParallelRun) -> list[Any]:
     """All that a run says, however its rows are cut into batches."""
     said: list[Any] = []
     with closing(iter(run)) as batches:
@@ -105,18 +105,18 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_any_number_of_processes_gives_what_one_gives(everything: str, options: Options) -> None:
-    want = told(jobs.run([everything], options, 1))
+    want = output_of(jobs.run([everything], options, 1))
     for count in (2, 5):
         found = jobs.run([everything], options, count)
         assert type(found) is ParallelRun
-        assert told(found) == want
+        assert output_of(found) == want
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 def test_many_processes_give_what_one_gives(everything: str) -> None:
     options = Options(ALL_RECORDS, rules=True)
-    assert told(jobs.run([everything], options, 16)) == told(jobs.run([everything], options, 1))
+    assert output_of(jobs.run([everything], options, 16)) == output_of(jobs.run([everything], options, 1))
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_bounds_change_nothing(everything: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", 4)
     monkeypatch.setattr("pulsarscope.engine.timelines.PAYLOADS_MAX_BYTES", 1_000)
     options = Options(ALL_RECORDS, payload="base64")
-    assert told(jobs.run([everything], options, 2)) == told(jobs.run([everything], options, 1))
+    assert output_of(jobs.run([everything], options, 2)) == output_of(jobs.run([everything], options, 1))
 
 
 names = st.sampled_from(["quickstart.pcapng", "errors.pcap", "rw-portreuse.pcap", "go-nack-dlq-gz.pcap.gz"])
@@ -145,8 +145,8 @@ def test_files_may_share_connections(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", closed)
-        want = told(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), 1))
-        assert told(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), count)) == want
+        want = output_of(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), 1))
+        assert output_of(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), count)) == want
 
 
 @pytest.mark.usefixtures("inside")
@@ -165,8 +165,8 @@ def test_secrets_in_one_file_open_the_connections_of_later_ones(tmp_path: Path, 
         (tmp_path / f"{name}.pcapng").write_bytes(data)
     ring(tmp_path, "c", tls, ())
     ring(tmp_path, "e", moved("errors.pcap", 2, START + 3_000_000_000), ())
-    want = told(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1))
-    assert told(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 4)) == want
+    want = output_of(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1))
+    assert output_of(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 4)) == want
     rows = [row for batch in jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1) for row in batch.rows if isinstance(row, FindingRow)]
     assert ("tls-no-secrets" in {row.code for row in rows}) == (first == "connection")
 
@@ -181,8 +181,8 @@ def test_key_logs_reach_every_process(tmp_path: Path, brought: bool) -> None:
     (tmp_path / "c.pcapng").write_bytes(blocks.section() + blocks.interface() + (blocks.secrets(of_nobody) if brought else b""))
     key_logs = read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
     options = Options(ALL_RECORDS, key_logs=key_logs)
-    want = told(jobs.run([str(tmp_path)], options, 1))
-    assert told(jobs.run([str(tmp_path)], options, 2)) == want
+    want = output_of(jobs.run([str(tmp_path)], options, 1))
+    assert output_of(jobs.run([str(tmp_path)], options, 2)) == want
     assert b"tls-key-log-malformed" in want[0][0]
 
 
@@ -199,7 +199,7 @@ def test_what_is_prepared_takes_the_place_of_the_rows(everything: str) -> None:
 @pytest.mark.parametrize("capture", ["quickstart.pcapng", "errors.pcap", "rw-portreuse.pcap", "stuck-consumer.pcap"])
 def test_one_file_is_shared_connection_by_connection(capture: str, count: int) -> None:
     options = Options(ALL_RECORDS, rules=True)
-    assert told(jobs.run([str(CAPTURES / capture)], options, count)) == told(jobs.run([str(CAPTURES / capture)], options, 1))
+    assert output_of(jobs.run([str(CAPTURES / capture)], options, count)) == output_of(jobs.run([str(CAPTURES / capture)], options, 1))
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_facts_that_are_evaluated_early_are_the_same(
 ) -> None:
     monkeypatch.setattr("pulsarscope.engine.facts.FACTS_MAX_BYTES", bound)
     options = Options(ALL_RECORDS, rules=True, rows_max=rows_max)
-    want, found = ([row[0] for row in told(jobs.run([everything], options, count))[:-5]] for count in (1, 3))
+    want, found = ([row[0] for row in output_of(jobs.run([everything], options, count))[:-5]] for count in (1, 3))
     assert any(b"memory-cap" in row for row in want)
     assert found == want
 
@@ -231,10 +231,10 @@ def test_changed_captures_give_what_one_process_gives(tmp_path: Path, mode: str,
             for number, data in enumerate(files):
                 (tmp_path / f"{number}.pcap").write_bytes(data)
             try:
-                want = [row[0] for row in told(jobs.run([str(tmp_path)], options, 1))[:-5]]
+                want = [row[0] for row in output_of(jobs.run([str(tmp_path)], options, 1))[:-5]]
             except CaptureError:
                 continue
-            assert [row[0] for row in told(jobs.run([str(tmp_path)], options, 2))[:-5]] == want
+            assert [row[0] for row in output_of(jobs.run([str(tmp_path)], options, 2))[:-5]] == want
 
 
 def test_what_cannot_be_shared_is_one_process(everything: str, tmp_path: Path) -> None:
@@ -347,10 +347,10 @@ def test_names_with_line_ends_are_the_same_byte_for_byte(tmp_path: Path, output:
         pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     packets: list[Packet] = []
     for port in range(4):
-        told = connected(40000 + port).client(producer(1, "p", 1)).server(created('p\nq\r\n"r"\r', 1))
+        talk = connected(40000 + port).client(producer(1, "p", 1)).server(created('p\nq\r\n"r"\r', 1))
         for number in range(50):
-            told.client(send(1, number)).server(receipt(1, number, entry=number))
-        packets += told.packets
+            talk.client(send(1, number)).server(receipt(1, number, entry=number))
+        packets += talk.packets
     path = write_pcap(tmp_path / "in.pcap", sorted(packets, key=lambda packet: packet.time_ns))
     given = []
     for count in (1, 2, 3):

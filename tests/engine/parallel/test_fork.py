@@ -100,10 +100,10 @@ def test_signals_are_handled_as_in_a_new_process() -> None:
         signal.signal(signal.SIGTERM, lambda *_: print("ended"))
         signal.signal(signal.SIGINT, lambda *_: print("interrupted"))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        def told():
+        def report():
             print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.pthread_sigmask(0, ()), flush=True)
             echo()
-        copy = Fork(told)
+        copy = Fork(report)
         print(copy.stdout.readline())
         os.kill(copy.pid, signal.SIGHUP)
         print(asked(copy, b"a"))

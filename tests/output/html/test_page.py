@@ -101,10 +101,10 @@ def test_no_asset_ends_its_element() -> None:
 
 
 def test_the_library_of_charts_is_the_one_that_is_said() -> None:
-    told = (ASSETS / "README.md").read_text()
+    readme = (ASSETS / "README.md").read_text()
     for name in ("uplot.min.js", "uplot.min.css"):
-        assert f"`{name}`" in told
-        assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() in told
+        assert f"`{name}`" in readme
+        assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() in readme
     assert "MIT License" in (ASSETS / "uplot.LICENSE").read_text()
 
 

@@ -29,9 +29,9 @@ def test_a_topic_has_one_pseudonym_in_all_its_forms() -> None:
 
 
 def test_topics_with_odd_characters_are_found() -> None:
-    told = NAMES.text("on with space, on ends. too")
-    assert "with space" not in told
-    assert "ends." not in told
+    masked = NAMES.text("on with space, on ends. too")
+    assert "with space" not in masked
+    assert "ends." not in masked
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_names_are_found_in_sentences_as_they_stand_there() -> None:
     names = Pseudonyms(
         KEY, [TOPIC], names={"billing": "subscription", "s": "subscription", "b": "consumer", "7": "producer", "two words": "consumer"}
     )
-    told = names.text(f"Consumer 0 (b) of subscription s on {TOPIC} waits 7 s; a of billing, two words.")
-    assert told == (
+    masked = names.text(f"Consumer 0 (b) of subscription s on {TOPIC} waits 7 s; a of billing, two words.")
+    assert masked == (
         f"Consumer 0 ({names.named('consumer', 'b')}) of subscription {names.named('subscription', 's')} on {names.topic(TOPIC)} "
         f"waits 7 s; a of {names.named('subscription', 'billing')}, {names.named('consumer', 'two words')}."
     )

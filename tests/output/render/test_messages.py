@@ -66,8 +66,8 @@ def talk(port: int, count: int, odd: float) -> Conversation:
     """A connection that publishes and gets messages, alone and in batches; `odd`: share of those about which more is to be said."""
     random = Random(port)  # noqa: S311 - repeatable
     topics = ("persistent://public/default/plain", "persistent://t/n/1:2", "persistent://public/default/größe")
-    told = connected(port).client(producer(1, "p", 1, topic=topics[port % 3])).server(created("p", 1))
-    told.client(subscribe(1, "sub  1", 3), flow(1000)).server(success(3))
+    conversation = connected(port).client(producer(1, "p", 1, topic=topics[port % 3])).server(created("p", 1))
+    conversation.client(subscribe(1, "sub  1", 3), flow(1000)).server(success(3))
     for number in range(count):
         fields: dict[str, Any] = {"partition_key": ODD_TEXTS[0]} if random.random() < 0.5 else {}
         if random.random() < 0.5:
@@ -84,12 +84,12 @@ def talk(port: int, count: int, odd: float) -> Conversation:
         if random.random() < odd:
             metadata = metadata | random.choice(ODD_METADATA)
         if random.random() < 0.5:
-            told.client(send(1, number, payload, metadata))
+            conversation.client(send(1, number, payload, metadata))
             if random.random() < 0.95:
-                told.server(receipt(1, number, entry=number))
+                conversation.server(receipt(1, number, entry=number))
         else:
-            told.server(message(1, number, payload, metadata, redelivery_count=random.randrange(3) // 2))
-    return told
+            conversation.server(message(1, number, payload, metadata, redelivery_count=random.randrange(3) // 2))
+    return conversation
 
 
 @pytest.mark.parametrize("given", [[], ["-q"], ["--time", "utc"], ["--fail-on", "warning"], ["--jobs", "2"]])

@@ -57,17 +57,17 @@ def test_what_follows_start_tls_is_decrypted(tmp_path: Path, size: int) -> None:
     recording = record(SAID)
     (tmp_path / "keys").write_bytes(recording.key_log)
     hello = [(side, data[at : at + size]) for side, data in ((0, start_tls()), (1, started_tls())) for at in range(0, len(data), size)]
-    told, tls = captured(tmp_path, [*hello, *recording.flights], tls_keylog=tmp_path / "keys")
-    assert told == ASKED + STORED
+    commands, tls = captured(tmp_path, [*hello, *recording.flights], tls_keylog=tmp_path / "keys")
+    assert commands == ASKED + STORED
     assert (tls or "").startswith("TLSv1.3")
-    told, tls = captured(tmp_path, [*hello, *recording.flights])
-    assert told == ASKED
+    commands, tls = captured(tmp_path, [*hello, *recording.flights])
+    assert commands == ASKED
     assert tls is not None
 
 
 def test_what_follows_a_refusal_is_plain(tmp_path: Path) -> None:
-    told, tls = captured(tmp_path, [(0, start_tls()), (1, started_tls(status=404)), *SAID])
-    assert told == ASKED + STORED
+    commands, tls = captured(tmp_path, [(0, start_tls()), (1, started_tls(status=404)), *SAID])
+    assert commands == ASKED + STORED
     assert tls is None
 
 

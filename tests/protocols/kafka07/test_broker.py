@@ -59,8 +59,8 @@ def test_every_codec_is_what_the_producer_says() -> None:
 
 @pytest.mark.parametrize("name", ["nested.pcap", "sync.pcap.zst"])
 def test_a_client_goes_on_where_it_says(name: str) -> None:
-    told = [row for row in said(name.partition(".")[0]) if row["kind"] == "consumed"]
-    wanted = Counter((row["sha256"], row["next_offset"], row["magic"]) for row in told)
+    consumed = [row for row in said(name.partition(".")[0]) if row["kind"] == "consumed"]
+    wanted = Counter((row["sha256"], row["next_offset"], row["magic"]) for row in consumed)
     rows = [row for row in ps.open(str(BROKER / name)).messages() if row.direction == "deliver"]
     assert Counter((row.payload_sha256, (row.extra or {})["next_offset"], (row.extra or {})["magic"]) for row in rows) == wanted
 

@@ -34,7 +34,7 @@ from tests.scenarios.kafka07 import (
 SET = message_set(b"hello", b"world")
 
 
-def told(row: ExchangeRow) -> tuple[str | None, str | None, str | None]:
+def outcome(row: ExchangeRow) -> tuple[str | None, str | None, str | None]:
     return row.request, row.response, row.status
 
 
@@ -48,7 +48,7 @@ class TestInOrder:
         conversation.client(fetch("a", 0, 5), offsets("b", 1, -1, 1), multifetch(("a", 0, 0, 99), ("b", 1, 7, 99)))
         conversation.server(fetch_response(), offsets_response([9]), multifetch_response(fetch_response(SET), fetch_response()))
         seen = look(conversation.close())
-        assert [told(row) for row in seen.exchanges] == [
+        assert [outcome(row) for row in seen.exchanges] == [
             ("FETCH", "FETCH_RESPONSE", "ok"),
             ("OFFSETS", "OFFSETS_RESPONSE", "ok"),
             ("MULTIFETCH", "MULTIFETCH_RESPONSE", "ok"),
@@ -65,7 +65,7 @@ class TestInOrder:
     def test_what_produces_is_not_waited_for(self) -> None:
         conversation = talk().client(produce("a", 0, SET), multiproduce(("a", 0, SET)), fetch("a", 0, 0)).server(fetch_response())
         seen = look(conversation.close())
-        assert [told(row) for row in seen.exchanges] == [("FETCH", "FETCH_RESPONSE", "ok")]
+        assert [outcome(row) for row in seen.exchanges] == [("FETCH", "FETCH_RESPONSE", "ok")]
         assert [(row.num_messages, row.payload_size) for row in seen.frames] == [(2, 30), (2, 30), (None, None), (0, 0)]
 
     @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class TestInOrder:
 
     def test_what_is_not_answered_is_said_at_the_end(self) -> None:
         seen = look(talk().client(fetch("a", 0, 5), fetch("a", 0, 6)).server(fetch_response()).close())
-        assert [told(row) for row in seen.exchanges] == [("FETCH", "FETCH_RESPONSE", "ok"), ("FETCH", None, "unanswered")]
+        assert [outcome(row) for row in seen.exchanges] == [("FETCH", "FETCH_RESPONSE", "ok"), ("FETCH", None, "unanswered")]
 
     def test_where_a_fetch_goes_on_is_reported(self) -> None:
         packed = compressed(GZIP, SET)
@@ -116,7 +116,7 @@ class TestMidstream:
     def test_a_response_before_any_request_is_unrequested(self) -> None:
         conversation = talk(opened=False).server(fetch_response(SET)).client(fetch("a", 0, 30)).server(fetch_response())
         seen = look(conversation.close())
-        assert [told(row) for row in seen.exchanges] == [
+        assert [outcome(row) for row in seen.exchanges] == [
             (None, "FETCH_RESPONSE", "unrequested"),
             ("FETCH", "FETCH_RESPONSE", "ok"),
         ]
@@ -145,7 +145,7 @@ class TestGaps:
         conversation = talk().client(fetch("a", 0, 0)).server(fetch_response(SET))
         conversation.client(fetch("a", 0, 30)).lose("server", len(lost)).client(fetch("b", 0, 60)).server(fetch_response(SET))
         seen = look(conversation.close())
-        assert sorted(map(told, seen.exchanges), key=str) == [
+        assert sorted(map(outcome, seen.exchanges), key=str) == [
             ("FETCH", "FETCH_RESPONSE", "ok"),
             ("FETCH", "FETCH_RESPONSE", "ok"),
             ("FETCH", None, "unanswered"),
@@ -162,7 +162,7 @@ class TestGaps:
         conversation = talk().client(fetch("a", 0, 0)).server(fetch_response(SET)).lose("client", 30)
         conversation.client(fetch("b", 0, 60)).server(offsets_response([1 << 40, 7])).server(fetch_response())
         seen = look(conversation.close())
-        assert [told(row) for row in seen.exchanges[1:]] == [
+        assert [outcome(row) for row in seen.exchanges[1:]] == [
             (None, "OFFSETS_RESPONSE", "unrequested"),
             ("FETCH", "FETCH_RESPONSE", "ok"),
         ]
@@ -205,14 +205,14 @@ class TestDisorder:
         conversation.packets = [packet._replace(time_ns=time) for packet, time in zip(packets, times, strict=True)]
         seen = look(conversation)
         (row,) = seen.exchanges
-        assert (*told(row), row.latency_ns) == ("FETCH", "FETCH_RESPONSE", "ok", None)
+        assert (*outcome(row), row.latency_ns) == ("FETCH", "FETCH_RESPONSE", "ok", None)
         assert seen.codes == {"capture-order"}
 
     def test_one_from_further_back_is_unrequested(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(session_module, "REORDERED_PACKETS_MAX", 3)
         conversation = talk().server(fetch_response(SET)).client(produce("a", 0, SET)).client(produce("a", 0, SET)).client(fetch("a", 0, 0))
         seen = look(conversation.close())
-        assert [told(row) for row in seen.exchanges] == [(None, "FETCH_RESPONSE", "unrequested"), ("FETCH", None, "unanswered")]
+        assert [outcome(row) for row in seen.exchanges] == [(None, "FETCH_RESPONSE", "unrequested"), ("FETCH", None, "unanswered")]
 
 
 class TestOddFrames:

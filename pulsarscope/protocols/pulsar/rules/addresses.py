@@ -1,4 +1,4 @@
-"""Addresses that brokers tell their clients, and the endpoints to which they may lead."""
+"""Addresses that brokers advertise to clients, and the endpoints to which they may lead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LITERAL_CHARACTERS_MAX = 64
 """Characters of an IP address with its scope, at most; what is longer is a name."""
 
 
-def told_addresses(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def advertised_addresses(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the addresses ("host:port") in a command of a broker."""
     return tuple(address for name in _FIELDS if (url := fields.get(name)) and (address := _address(url)))
 

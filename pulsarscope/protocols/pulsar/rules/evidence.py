@@ -15,8 +15,8 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow
 SAMPLES_MAX = 10
 """Frames, ids and the like that the evidence of one finding lists; counts are always exact."""
 
-USUAL_ACKS = 10
-"""ACKs that show how long a consumer usually takes."""
+TYPICAL_ACKS = 10
+"""ACKs needed to know how long a consumer usually takes."""
 
 SHORTEST_ANSWER = 13
 """Bytes of a PONG; a SUCCESS to a small request id has 14."""
@@ -88,7 +88,7 @@ def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> 
     gaps = _gaps_of(context, sender)
     sizes = [gap.evidence.get("size") or gap.evidence.get("bytes", 0) for gap in gaps if since <= gap.where.time <= until]
     if len(gaps) >= STREAM_FINDINGS_MAX and gaps[-1].where.time <= until < inf:
-        sizes.append(SHORTEST_ANSWER)  # those behind the latest are counted, and told of at the end
+        sizes.append(SHORTEST_ANSWER)  # later ones are only counted, and reported at the end
     return sizes
 
 

@@ -63,7 +63,7 @@ class HolderRule(ConnectionRule):
         if (request := self._requests.get(row.request or "")) is None:
             return
         if (row.fields or {}).get("producer_ready") is False:
-            request["told"] = where_of(row).name
+            request["queued_by"] = where_of(row).name
         else:
             request["name"] = request["name"] or row.producer_name
 
@@ -76,7 +76,7 @@ class HolderRule(ConnectionRule):
         rule = _KEY_RULES[row.request or ""]
         if request is None or row.topic is None:
             return
-        if row.status == "unanswered" and "told" in request and len(self._queued) < REQUESTS_MAX:
+        if row.status == "unanswered" and "queued_by" in request and len(self._queued) < REQUESTS_MAX:
             self._queued.append((row.topic, where, request))
         key = row.topic if rule == PRODUCERS else f"{row.topic}\n{row.subscription}"
         # A producer may wait long for its turn: the time of its final answer decides.
@@ -104,7 +104,7 @@ class HolderRule(ConnectionRule):
         number = (row.fields or {}).get("producer_id", -1)
         self._close(row, PRODUCERS, number)
         for request in self._requests.values():
-            if "told" in request and request["id"] == number:
+            if "queued_by" in request and request["id"] == number:
                 request["until"] = row.time
 
     def _close_consumer(self, row: FrameRow) -> None:

@@ -11,7 +11,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.addresses import may_be, told_addresses
+from pulsarscope.protocols.pulsar.rules.addresses import advertised_addresses, may_be
 from pulsarscope.protocols.pulsar.rules.transactions import CONNECTIONS, TRANSACTION, evaluate_idle
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
 
@@ -71,7 +71,7 @@ class RedirectRule(ConnectionRule):
         fields = row.fields or {}
         if fields.get("response") != "Redirect" or fields.get("proxy_through_service_url") or row.direction != SERVER:
             return
-        if addresses := told_addresses(fields):
+        if addresses := advertised_addresses(fields):
             self._redirect = Redirect(where_of(row), addresses, row.topic)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
@@ -118,8 +118,8 @@ def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFindin
         servers = {other.values["server"] for other in others if ends.get(other.where.connection, where.time) >= where.time}
         if any(may_be(address, server) for address in redirect.addresses for server in servers):
             continue
-        told, of = listing(redirect.addresses), f" of {redirect.topic}" if redirect.topic else ""
-        text = f"The lookup{of} by {client} was redirected from {asked} to {told} ({where.name}), but "
+        addresses, of = listing(redirect.addresses), f" of {redirect.topic}" if redirect.topic else ""
+        text = f"The lookup{of} by {client} was redirected from {asked} to {addresses} ({where.name}), but "
         evidence: dict[str, Any] = {"frames": [where.name], "topic": redirect.topic, "client": client, "count": 1, "rest_ns": rest}
         evidence |= thresholds.evidence("redirect-idle-seconds")
         # What a client does at another port of the same host passes by the same place.

@@ -12,7 +12,7 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, indexes_of
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, USUAL_ACKS, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, TYPICAL_ACKS, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -105,7 +105,7 @@ def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, ac
     thresholds = context.thresholds
     if (
         turns.until is None
-        or acks < USUAL_ACKS
+        or acks < TYPICAL_ACKS
         or turns.longest < thresholds.ns("consumer-paused-seconds")
         or turns.longest < thresholds["consumer-paused-times"] * turns.second
         or turns.waiting < thresholds["consumer-paused-messages"]

@@ -221,7 +221,7 @@ def _report_waiting(topic: str, queued: Fact, tenures: Sequence[Tenure], report:
     name = f"Producer {values['name']}" if values["name"] else "A producer without a name"
     text = f"{name} ({values['mode']}) of {values['client']} waited {duration(waited)} for topic {topic} and did not get it: "
     evidence = {
-        "frames": frame_names([where.name, values["told"], *(holder.where.name for holder in holders[:HOLDERS_MAX])]),
+        "frames": frame_names([where.name, values["queued_by"], *(holder.where.name for holder in holders[:HOLDERS_MAX])]),
         "topic": topic,
         "producer_name": values["name"],
         "waited_ns": waited,

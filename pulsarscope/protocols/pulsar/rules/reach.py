@@ -14,7 +14,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.addresses import is_loopback, literal_of, may_be, told_addresses
+from pulsarscope.protocols.pulsar.rules.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.handshakes import judge_handshakes
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
@@ -113,7 +113,7 @@ class ReachRule(ConnectionRule):
         if row.direction != SERVER:
             return
         fields = row.fields or {}
-        addresses = told_addresses(fields)
+        addresses = advertised_addresses(fields)
         if (
             fields.get("proxy_through_service_url")
             or not addresses

@@ -17,7 +17,7 @@ from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, latest_seen, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import TYPICAL_ACKS, latest_seen, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
 
 RESTING, OLDER = "resting", "older"
@@ -96,7 +96,7 @@ def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed]
     for number, consumer in table.items():
         older, totals = ConsumerState(number, consumer.topic, connection=context.connection), consumer.totals
         advise_on_flows(context, older, totals.single, totals.singles, totals.messages, consumer.latest.time)
-        if consumer.topic is None or consumer.entries < USUAL_ACKS or may_lack(context, consumer.latest.time, now, SERVER):
+        if consumer.topic is None or consumer.entries < TYPICAL_ACKS or may_lack(context, consumer.latest.time, now, SERVER):
             continue
         values = {
             "consumer_id": number,

@@ -13,7 +13,7 @@ from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import USUAL_ACKS, consumer_of, frame_names, latest_seen
+from pulsarscope.protocols.pulsar.rules.evidence import TYPICAL_ACKS, consumer_of, frame_names, latest_seen
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
@@ -255,7 +255,7 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
         name = "consumer-not-acking-older-seconds" if values["is_older"] else "consumer-not-acking-first-seconds"
         return f"{text}, and acknowledged none{OF_READERS if values['is_older'] else ''}.", name
     text = f"{text}, and its latest ACK was {duration(rest)} before."
-    usual = values["acks"] >= USUAL_ACKS
+    usual = values["acks"] >= TYPICAL_ACKS
     steady = usual and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")
     steady |= usual and values["unacknowledged"] >= STEADY_TURNS * max(values["most_held"], 1)
     return text, "consumer-not-acking-first-seconds" if steady else "consumer-not-acking-stopped-seconds"

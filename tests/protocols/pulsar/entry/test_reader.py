@@ -273,13 +273,15 @@ def test_any_metadata_give_rows_and_no_error(random: Random) -> None:
 
 
 @pytest.mark.parametrize("codec", ["ZSTD", "ZLIB", "LZ4"])
-@pytest.mark.parametrize("told", [True, False])
-def test_bombs_on_one_connection_are_opened_in_proportion_to_their_size(monkeypatch: pytest.MonkeyPatch, codec: str, told: bool) -> None:
+@pytest.mark.parametrize("size_stated", [True, False])
+def test_bombs_on_one_connection_are_opened_in_proportion_to_their_size(
+    monkeypatch: pytest.MonkeyPatch, codec: str, size_stated: bool
+) -> None:
     monkeypatch.setattr(reader, "DECOMPRESS_CONNECTION_FREE_BYTES", 4 << 20)
     monkeypatch.setattr(reader, "DECOMPRESS_RATIO_MAX", 10)
     content = bytes(1 << 20)
     packed = compress(codec, content)
-    metadata = {"compression": codec, **({"uncompressed_size": len(content)} if told or codec == "LZ4" else {})}
+    metadata = {"compression": codec, **({"uncompressed_size": len(content)} if size_stated or codec == "LZ4" else {})}
     talk = Dialogue()
     for number in range(40):
         talk.client(send(1, number, packed, metadata=metadata))

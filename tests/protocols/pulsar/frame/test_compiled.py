@@ -128,9 +128,9 @@ def test_captures_read_as_by_the_reference(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("oddity", [0.0, 0.004, 0.05, 0.3])
-def test_rules_report_the_same_from_columns_as_from_rows(tmp_path: Path, oddity: float) -> None:
-    conversation = Publishers(Random(int(1000 * oddity)), oddity=oddity).publish(60)  # noqa: S311 - repeatable
+@pytest.mark.parametrize("odd_share", [0.0, 0.004, 0.05, 0.3])
+def test_rules_report_the_same_from_columns_as_from_rows(tmp_path: Path, odd_share: float) -> None:
+    conversation = Publishers(Random(int(1000 * odd_share)), odd_share=odd_share).publish(60)  # noqa: S311 - repeatable
     BothReaders(tmp_path, corpus_options()).check(pcap(conversation.packets), other=2)
 
 

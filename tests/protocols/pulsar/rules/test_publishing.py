@@ -99,21 +99,21 @@ def test_a_few_that_wait_are_enough_when_most_do(latency_ns: int, count: int) ->
 
 
 @pytest.mark.parametrize(
-    ("quick", "late", "pause", "told"),
+    ("quick", "late", "pause", "reported"),
     [
         *((quick, late, 3 * SECOND, True) for quick, late in product((1, 4, 8), (1, 2, 5))),  # a broker that paused
         *((quick, 1, pause, False) for quick, pause in product((1, 2, 5), (500 * MILLISECOND, 2 * SECOND))),
         *((0, late, 3 * SECOND, False) for late in (1, 2)),  # nothing to compare with
     ],
 )
-def test_a_pause_of_the_broker_is_reported_beside_what_was_quick(quick: int, late: int, pause: int, told: bool) -> None:
+def test_a_pause_of_the_broker_is_reported_beside_what_was_quick(quick: int, late: int, pause: int, reported: bool) -> None:
     talk = publishing(5 * MILLISECOND, quick)
     for number in range(quick, quick + late):
         talk.client(send(sequence_id=number))
     talk.wait(pause)
     for number in range(quick, quick + late):
         talk.server(receipt(sequence_id=number, entry=number))
-    assert ("slow-publish" in talk.codes()) == told
+    assert ("slow-publish" in talk.codes()) == reported
 
 
 def test_the_broker_that_stops_reading_is_named_beside_it() -> None:

@@ -34,7 +34,7 @@ from tests.scenarios.rules import (
 )
 
 Source = str | Callable[[], Sequence[Conversation]]
-"""A capture by its name, or connections that are told to make one."""
+"""The name of a capture, or the connections from which one is made."""
 
 
 class Sign(NamedTuple):

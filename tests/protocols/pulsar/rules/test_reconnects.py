@@ -22,7 +22,7 @@ def worked(talk: Conversation) -> Conversation:
     return talk.client(producer()).server(created()).close()
 
 
-def told(talk: Conversation) -> Conversation:
+def looked_up(talk: Conversation) -> Conversation:
     return talk.client(lookup()).server(lookup_response("Connect", "pulsar://10.0.0.2:6650"))
 
 
@@ -52,7 +52,7 @@ def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
         ("ServiceNotReady", refused),
         ("reset by the client", lambda talk: talk.client(producer()).server(created()).reset("client")),
         ("reset by the client", lambda talk: talk.client(lookup()).reset("client")),
-        ("reset by the broker", lambda talk: told(talk).reset("server")),
+        ("reset by the broker", lambda talk: looked_up(talk).reset("server")),
         ("closed by the broker", lambda talk: talk.close("server")),
         # A Java client that gets what it cannot decompress drops its connection, subscribes again, and gets it again.
         ("reset by the client", lambda talk: talk.client(subscribe()).server(success(2), message()).reset("client")),
@@ -66,8 +66,8 @@ def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_
     "talk",
     [
         pytest.param(several(50, worked), id="they work"),
-        pytest.param(several(50, lambda talk: told(talk).reset("client")), id="they got what they asked for, and close with a RST"),
-        pytest.param(several(50, lambda talk: told(talk).close("client").reset("client")), id="the same behind a FIN"),
+        pytest.param(several(50, lambda talk: looked_up(talk).reset("client")), id="they got what they asked for, and close with a RST"),
+        pytest.param(several(50, lambda talk: looked_up(talk).close("client").reset("client")), id="the same behind a FIN"),
         pytest.param(several(4, refused), id="too few"),
         pytest.param(several(8, refused, every=120 * SECOND), id="too rarely"),
         pytest.param(

@@ -71,7 +71,7 @@ def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_bac
 
 
 @pytest.mark.parametrize(
-    ("deleted", "then", "told"),
+    ("deleted", "then", "severities"),
     [
         ([TOPIC], "", []),
         ([f"{TOPIC}-2", TOPIC], "", []),
@@ -80,7 +80,7 @@ def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_bac
         ([TOPIC], "made anew and refused", ["error"]),
     ],
 )
-def test_refusals_of_a_topic_that_is_deleted_are_not_reported(tmp_path: Path, deleted: list[str], then: str, told: list[str]) -> None:
+def test_refusals_of_a_topic_that_is_deleted_are_not_reported(tmp_path: Path, deleted: list[str], then: str, severities: list[str]) -> None:
     talk = (
         subscribed(connected()).server(close_consumer(request=BY_BROKER)).client(subscribe(request=3)).server(error(3, "ServiceNotReady"))
     )
@@ -89,14 +89,14 @@ def test_refusals_of_a_topic_that_is_deleted_are_not_reported(tmp_path: Path, de
         talk.wait(SECOND).client(subscribe(request=4)).server(success(4)).wait(SECOND).server(close_consumer(request=BY_BROKER))
         talk.client(subscribe(request=5)).server(error(5, "ServiceNotReady"))
     found = diagnose(tmp_path, talk.wait(5 * SECOND)).of("request-failed")
-    assert [row.severity for row in found] == told
+    assert [row.severity for row in found] == severities
 
 
-@pytest.mark.parametrize(("name", "told"), [("TopicNotFound", False), ("MetadataError", True)])
-def test_a_topic_without_a_schema_is_no_refusal(tmp_path: Path, name: str, told: bool) -> None:
+@pytest.mark.parametrize(("name", "reported"), [("TopicNotFound", False), ("MetadataError", True)])
+def test_a_topic_without_a_schema_is_no_refusal(tmp_path: Path, name: str, reported: bool) -> None:
     talk = connected().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
     talk.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, error_code=name, error_message="Topic not found or no-schema"))
-    assert ("request-failed" in diagnose(tmp_path, talk.close()).codes) == told
+    assert ("request-failed" in diagnose(tmp_path, talk.close()).codes) == reported
 
 
 @pytest.mark.parametrize("size", [100, 9000])
@@ -139,11 +139,11 @@ def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, re
         assert len(diagnosis.only("slow-exchange")[1]["frames"]) == 2
 
 
-@pytest.mark.parametrize(("threshold", "told"), [(2, True), (4, False)])
-def test_the_limit_is_the_users(threshold: float, told: bool) -> None:
+@pytest.mark.parametrize(("threshold", "reported"), [(2, True), (4, False)])
+def test_the_limit_is_the_users(threshold: float, reported: bool) -> None:
     dialogue = RuleDialogue(thresholds={"slow-exchange-lookup-seconds": threshold})
     findings = dialogue.client(lookup(1)).wait(3 * SECOND).server(answer(1)).end()
-    assert [row.code for row in findings] == ["slow-exchange"] * told
+    assert [row.code for row in findings] == ["slow-exchange"] * reported
 
 
 @pytest.mark.parametrize(("count", "turns"), [(1, 1), (40, 1), (3, 3)])
@@ -186,10 +186,10 @@ def test_a_request_without_an_answer_is_reported_when_the_connection_went_on(tmp
     assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
 
 
-@pytest.mark.parametrize(("waited", "told"), [(2, False), (3, True), (6, True)])
-def test_a_lookup_without_an_answer_is_reported_when_the_capture_ends_first(tmp_path: Path, waited: int, told: bool) -> None:
+@pytest.mark.parametrize(("waited", "reported"), [(2, False), (3, True), (6, True)])
+def test_a_lookup_without_an_answer_is_reported_when_the_capture_ends_first(tmp_path: Path, waited: int, reported: bool) -> None:
     talk = connected().client(lookup(1)).wait(waited * SECOND).client(PING).server(PONG)
-    assert ("request-unanswered" in diagnose(tmp_path, talk).codes) == told
+    assert ("request-unanswered" in diagnose(tmp_path, talk).codes) == reported
 
 
 def test_a_capture_that_stops_within_a_request_alarms_nobody(tmp_path: Path) -> None:

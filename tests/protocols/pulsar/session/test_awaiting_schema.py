@@ -37,7 +37,7 @@ def delivered(payload: bytes = b"\x06", version: bytes = V0, entry: int = 0, **m
     return message(entry=entry, payload=payload, metadata={"schema_version": version} | metadata)
 
 
-def told(dialogue: Dialogue) -> list[tuple[int | None, Any]]:
+def values_of(dialogue: Dialogue) -> list[tuple[int | None, Any]]:
     return [(row.entry, row.value) for row in dialogue.messages]
 
 
@@ -47,7 +47,7 @@ def test_messages_that_came_before_the_schema_have_their_values(own: bytes | Non
     assert dialogue.messages == []
     assert [frame.command for frame in dialogue.frames] == ["SUBSCRIBE", "MESSAGE", "MESSAGE"]
     dialogue.client(asked(V0)).server(answered(OLD, V0), delivered(entry=3))
-    assert told(dialogue) == [(1, {"id": 3}), (2, {"id": 3}), (3, {"id": 3})]
+    assert values_of(dialogue) == [(1, {"id": 3}), (2, {"id": 3}), (3, {"id": 3})]
     assert dialogue.codes == []
     assert dialogue.end().messages[2:] == dialogue.messages[2:]
 
@@ -55,14 +55,14 @@ def test_messages_that_came_before_the_schema_have_their_values(own: bytes | Non
 def test_only_those_wait_whose_version_is_missing() -> None:
     dialogue = Dialogue().client(subscribe(NEW), asked(V1)).server(answered(NEW, V1))
     dialogue.server(delivered(entry=1), delivered(b"\x06\x02x", V1, entry=2))
-    assert told(dialogue) == [(2, {"id": 3, "note": "x"})]
-    assert told(dialogue.end()) == [(2, {"id": 3, "note": "x"}), (1, None)]
+    assert values_of(dialogue) == [(2, {"id": 3, "note": "x"})]
+    assert values_of(dialogue.end()) == [(2, {"id": 3, "note": "x"}), (1, None)]
     assert dialogue.codes == ["schema-unknown"]
 
 
 def test_without_an_answer_the_consumer_s_own_schema_is_believed_where_it_fits_and_that_is_said() -> None:
     dialogue = Dialogue().client(subscribe(NEW)).server(delivered(entry=1), delivered(b"\x06\x02x", entry=2)).end()
-    assert told(dialogue) == [(1, None), (2, {"id": 3, "note": "x"})]
+    assert values_of(dialogue) == [(1, None), (2, {"id": 3, "note": "x"})]
     (finding,) = [row for row in dialogue.rows if row.kind == "finding"]
     assert finding.code == "schema-unknown"
     assert (finding.packet, finding.evidence["size"] > 0) == (2, True)
@@ -86,11 +86,11 @@ def test_a_batch_waits_as_a_whole() -> None:
 def test_what_waits_for_too_long_waits_no_more_and_nor_do_those_that_follow() -> None:
     dialogue = Dialogue().client(subscribe(OLD)).server(delivered(entry=1), time=LATER)
     dialogue.server(delivered(entry=2), time=LATER + UNREAD_MAX_NANOSECONDS)
-    assert told(dialogue) == []
+    assert values_of(dialogue) == []
     dialogue.server(delivered(entry=3), time=LATER + UNREAD_MAX_NANOSECONDS + 1)
-    assert [entry for entry, _ in told(dialogue)] == [1, 2, 3]
+    assert [entry for entry, _ in values_of(dialogue)] == [1, 2, 3]
     dialogue.server(delivered(entry=4), time=LATER + UNREAD_MAX_NANOSECONDS + 2)
-    assert [entry for entry, _ in told(dialogue)] == [1, 2, 3, 4]
+    assert [entry for entry, _ in values_of(dialogue)] == [1, 2, 3, 4]
     assert dialogue.codes == ["schema-unknown"]
 
 
@@ -98,9 +98,9 @@ def test_any_other_command_shows_that_the_time_is_over() -> None:
     ping = PING
     dialogue = Dialogue().client(subscribe(OLD)).server(delivered(entry=1), time=LATER)
     dialogue.server(ping, time=LATER + UNREAD_MAX_NANOSECONDS)
-    assert told(dialogue) == []
+    assert values_of(dialogue) == []
     dialogue.server(ping, time=LATER + UNREAD_MAX_NANOSECONDS + 1)
-    assert told(dialogue) == [(1, {"id": 3})]
+    assert values_of(dialogue) == [(1, {"id": 3})]
     assert dialogue.codes == ["schema-unknown"]
     dialogue.server(ping, time=LATER + 3 * UNREAD_MAX_NANOSECONDS)
     assert len(dialogue.messages) == 1
@@ -110,11 +110,11 @@ def test_the_time_of_each_version_is_its_own() -> None:
     dialogue = Dialogue().client(subscribe(OLD), asked(V0))
     dialogue.server(delivered(entry=1), time=LATER).server(delivered(version=V1, entry=2), time=LATER + 100)
     dialogue.server(answered(OLD, V0), time=LATER + 200)
-    assert [entry for entry, _ in told(dialogue)] == [1]
+    assert [entry for entry, _ in values_of(dialogue)] == [1]
     dialogue.server(PING, time=LATER + 100 + UNREAD_MAX_NANOSECONDS)
-    assert [entry for entry, _ in told(dialogue)] == [1]
+    assert [entry for entry, _ in values_of(dialogue)] == [1]
     dialogue.server(PING, time=LATER + 101 + UNREAD_MAX_NANOSECONDS)
-    assert [entry for entry, _ in told(dialogue)] == [1, 2]
+    assert [entry for entry, _ in values_of(dialogue)] == [1, 2]
 
 
 @pytest.mark.parametrize(("name", "bound", "waiting"), [("UNREAD_ENTRIES_MAX", 3, 3), ("UNREAD_MAX_BYTES", 40, 4)])
@@ -125,9 +125,9 @@ def test_too_many_or_too_large_ones_wait_no_more(monkeypatch: pytest.MonkeyPatch
     dialogue = Dialogue().client(subscribe(OLD))
     for entry in range(waiting):
         dialogue.server(delivered(bytes(10), entry=entry))
-    assert told(dialogue) == []
+    assert values_of(dialogue) == []
     dialogue.server(delivered(bytes(10), entry=waiting))
-    assert len(told(dialogue)) == waiting + 1
+    assert len(values_of(dialogue)) == waiting + 1
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_none_is_lost_however_many_versions_there_are() -> None:
     dialogue = Dialogue("message").client(subscribe(OLD))
     for entry in range(3 * UNREAD_ENTRIES_MAX):
         dialogue.server(delivered(version=entry.to_bytes(8, "big"), entry=entry))
-    assert sorted(entry or 0 for entry, _ in told(dialogue.end())) == list(range(3 * UNREAD_ENTRIES_MAX))
+    assert sorted(entry or 0 for entry, _ in values_of(dialogue.end())) == list(range(3 * UNREAD_ENTRIES_MAX))
 
 
 def test_findings_alone_wait_too() -> None:

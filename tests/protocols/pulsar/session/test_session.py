@@ -34,7 +34,7 @@ def built(name: str, **fields: Any) -> bytes:
     return sized(sized(base.SerializeToString()))
 
 
-def told(row: ExchangeRow) -> tuple[str | None, str | None, str | None, str | None, int | None]:
+def outcome(row: ExchangeRow) -> tuple[str | None, str | None, str | None, str | None, int | None]:
     return row.request, row.response, row.key, row.status, row.latency_ns
 
 
@@ -44,7 +44,7 @@ class TestRequestsById:
         response = built(ANSWERED_BY[request_name], request_id=41)
         dialogue = Dialogue().client(built(request_name, request_id=41)).server(response)
         (row,) = dialogue.exchanges
-        assert told(row)[:3] == (request_name, ANSWERED_BY[request_name], "41")
+        assert outcome(row)[:3] == (request_name, ANSWERED_BY[request_name], "41")
         assert row.status in ("ok", "error")
         assert (row.packet, row.response_packet, row.latency_ns) == (1, 2, STEP_NS)
         answer = dialogue.frames[1]
@@ -55,7 +55,7 @@ class TestRequestsById:
     def test_each_is_closed_by_an_error(self, request_name: str) -> None:
         error = command_frame("ERROR", request_id=41, error="TooManyRequests", message="slow down")
         (row,) = Dialogue().client(built(request_name, request_id=41)).server(error).end().exchanges
-        assert told(row) == (request_name, "ERROR", "41", "error", STEP_NS)
+        assert outcome(row) == (request_name, "ERROR", "41", "error", STEP_NS)
         assert (row.error, row.error_message) == ("TooManyRequests", "slow down")
 
     @pytest.mark.parametrize("request_name", ANSWERED_BY)
@@ -63,13 +63,13 @@ class TestRequestsById:
         dialogue = Dialogue().client(built(request_name, request_id=41))
         assert dialogue.exchanges == []
         (row,) = dialogue.end().exchanges
-        assert told(row) == (request_name, None, "41", "unanswered", None)
+        assert outcome(row) == (request_name, None, "41", "unanswered", None)
         assert row.response_packet is None
 
     @pytest.mark.parametrize("response_name", sorted({*ANSWERED_BY.values(), "ERROR"}))
     def test_each_response_without_a_request_is_unrequested(self, response_name: str) -> None:
         (row,) = Dialogue().server(built(response_name, request_id=41)).end().exchanges
-        assert told(row) == (None, response_name, "41", "unrequested", None)
+        assert outcome(row) == (None, response_name, "41", "unrequested", None)
         assert (row.packet, row.response_packet) == (1, 1)
 
     def test_a_response_of_another_family_is_not_the_answer(self) -> None:
@@ -104,7 +104,7 @@ class TestRequestsById:
     def test_the_largest_id_is_one(self) -> None:
         biggest = (1 << 64) - 1
         (row,) = Dialogue().client(built("LOOKUP", request_id=biggest)).server(built("LOOKUP_RESPONSE", request_id=biggest)).exchanges
-        assert told(row)[2:4] == ("-1", "ok")
+        assert outcome(row)[2:4] == ("-1", "ok")
 
     def test_an_acknowledgement_without_an_id_has_no_exchange(self) -> None:
         assert Dialogue().client(command_frame("ACK", consumer_id=1, ack_type="Individual")).end().exchanges == []
@@ -128,7 +128,7 @@ class TestInOrder:
         dialogue = Dialogue().client(command_frame("CONNECT", client_version="c", protocol_version=19, auth_method_name="token"))
         dialogue.server(command_frame("CONNECTED", server_version="s", protocol_version=19))
         (row,) = dialogue.exchanges
-        assert told(row) == ("CONNECT", "CONNECTED", None, "ok", STEP_NS)
+        assert outcome(row) == ("CONNECT", "CONNECTED", None, "ok", STEP_NS)
         described = dialogue.described()
         assert (described.client_version, described.server_version) == ("c", "s")
         assert (described.protocol_version, described.auth_method) == (19, "token")
@@ -136,7 +136,7 @@ class TestInOrder:
     def test_a_refused_connect_has_the_id_minus_one(self) -> None:
         error = command_frame("ERROR", request_id=(1 << 64) - 1, error="AuthenticationError", message="no")
         dialogue = Dialogue().client(command_frame("CONNECT", client_version="c")).server(error).end()
-        assert [told(row) for row in dialogue.exchanges] == [("CONNECT", "ERROR", None, "error", STEP_NS)]
+        assert [outcome(row) for row in dialogue.exchanges] == [("CONNECT", "ERROR", None, "error", STEP_NS)]
 
     def test_each_challenge_is_an_exchange_of_its_own(self) -> None:
         challenge = command_frame("AUTH_CHALLENGE", server_version="s")
@@ -157,7 +157,7 @@ class TestInOrder:
 
     def test_a_pong_without_a_ping_is_unrequested(self) -> None:
         (row,) = Dialogue().server(command_frame("PONG")).end().exchanges
-        assert told(row) == (None, "PONG", None, "unrequested", None)
+        assert outcome(row) == (None, "PONG", None, "unrequested", None)
 
     @pytest.mark.parametrize("interval", [500_000_000, 30_000_000_000])
     @pytest.mark.parametrize("asking", ["client", "server"])
@@ -197,7 +197,7 @@ class TestInOrder:
 
     def test_connected_without_connect_is_unrequested(self) -> None:
         dialogue = Dialogue().server(command_frame("CONNECTED", server_version="s", protocol_version=5)).end()
-        assert [told(row)[3] for row in dialogue.exchanges] == ["unrequested"]
+        assert [outcome(row)[3] for row in dialogue.exchanges] == ["unrequested"]
         assert (dialogue.described().server_version, dialogue.described().protocol_version) == ("s", 5)
 
 
@@ -212,7 +212,7 @@ class TestProducers:
         assert (dialogue.frames[1].request, dialogue.frames[1].latency_ns) == ("0:1.1", STEP_NS)
         dialogue.server(ready).end()
         (row,) = dialogue.exchanges
-        assert told(row) == ("PRODUCER", "PRODUCER_SUCCESS", "5", "ok", 2 * STEP_NS)
+        assert outcome(row) == ("PRODUCER", "PRODUCER_SUCCESS", "5", "ok", 2 * STEP_NS)
         assert row.response_packet == 3
 
     def test_one_that_waits_in_vain_is_unanswered(self) -> None:
@@ -265,7 +265,7 @@ class TestSends:
             (7, 9, 3, 1, 1),
         ]
         (row,) = dialogue.exchanges
-        assert told(row) == ("SEND", "SEND_RECEIPT", "1:4", "ok", STEP_NS)
+        assert outcome(row) == ("SEND", "SEND_RECEIPT", "1:4", "ok", STEP_NS)
         assert (dialogue.frames[1].request, dialogue.frames[1].latency_ns) == ("0:1.1", STEP_NS)
 
     def test_no_partition_is_null(self) -> None:
@@ -281,7 +281,7 @@ class TestSends:
     def test_a_refused_send_is_an_error_and_its_message_has_no_id(self) -> None:
         error = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="bad")
         dialogue = Dialogue().client(send()).server(error)
-        assert told(dialogue.exchanges[0]) == ("SEND", "SEND_ERROR", "1:0", "error", STEP_NS)
+        assert outcome(dialogue.exchanges[0]) == ("SEND", "SEND_ERROR", "1:0", "error", STEP_NS)
         assert dialogue.exchanges[0].error == "ChecksumError"
         assert [(row.ledger, row.entry, row.status) for row in dialogue.messages] == [(None, None, "ok")]
 
@@ -400,7 +400,7 @@ class TestCaptureOrder:
     def test_so_has_a_receipt_before_its_send(self) -> None:
         dialogue = Dialogue().server(receipt(sequence_id=3, entry=4), packet=5).client(send(sequence_id=3), packet=6).end()
         (row,) = dialogue.exchanges
-        assert told(row) == ("SEND", "SEND_RECEIPT", "1:3", "ok", None)
+        assert outcome(row) == ("SEND", "SEND_RECEIPT", "1:3", "ok", None)
         assert [(row.packet, row.entry) for row in dialogue.messages] == [(6, 4)]
         assert dialogue.codes == ["capture-order"]
 
