@@ -1,4 +1,7 @@
-"""The dissector contract, and cutting streams into frames: lengths, recognition by content, resync. Knows no one protocol."""
+"""The contract of dissectors, and the cutting of streams into frames: lengths, recognition by content, resync.
+
+Knows no particular protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content that stands for what must not be shared: blank, of the same size, also when it is compressed."""
+"""Blank content in place of what must not be shared. It has the same size, even when compressed."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from pulsarscope.dissect.longer_streams import longer_gzip, longer_snappy, longe
 from pulsarscope.model.masked_names import MaskedNames
 
 Compress = Callable[[bytes, int], bytes]
-"""Content, wanted size → the compressed content, of that size if the format allows to say it at such length."""
+"""(content, size) → the compressed content, of that size if the format allows."""
 
 Area = tuple[int, int]
 """Start and end of a payload."""
 
 FIT_NEAR, FIT_BACK, FIT_VARIANTS = 12, (1, 20, 64), 9
-"""Numbers of bytes of noise that are tried on either side of the best one; steps back from there; and kinds of noise."""
+"""How many amounts of noise are tried on either side of the best one; the steps back from there; and the kinds of noise."""
 
 FITTED_MAX_BYTES, FITTED_TRIES = 32 << 20, 40
-"""Bytes that are compressed to find what has one size; but as many tries as a search in a large one takes."""
+"""Bytes compressed, and tries made, in the search for content of one size. A search in large content needs that many tries."""
 
 CALL_BYTES = 4_096
-"""Bytes that are compressed in the time for which one call takes longer."""
+"""Overhead of one call, as the number of bytes that are compressed in that time."""
 
 DISTINCT_BYTES = (16, 4, 0)
-"""Bytes by which messages of different contents differ. What was compressed well has no room for many."""
+"""Bytes by which blank messages differ when their contents did. Well-compressed content has no room for many."""
 
 LEVELS = (6, 9, 1, 0)
-"""Levels of zlib, the most usual first."""
+"""Levels of zlib, the most common first."""
 
 _SHORT, _LONG = bytes(byte & 0x7F for byte in range(256)), bytes(byte | 0x90 for byte in range(256))
 """Bytes with a short and with a long code in the fixed Huffman table (RFC 1951, 3.2.6)."""
 
 
 def filler(names: MaskedNames, payload: bytes, distinct: int = DISTINCT_BYTES[0]) -> bytes:
-    """Return what stands for a payload: the same for the same one, and different for others, of which rules know copies."""
+    """Return blank content for a payload. Equal payloads get equal content and others do not, as rules recognise copies by content."""
     return names.noise(payload, min(len(payload), distinct)).ljust(len(payload), b"\0")
 
 
 class CompressionBudget:
-    """Bytes that may yet be compressed and decompressed: small frames of hostile content would take hours."""
+    """Bytes that may still be compressed and decompressed. Without a bound, small hostile frames would take hours."""
 
     def __init__(self, size: int = FITTED_MAX_BYTES) -> None:
         self.left = size
 
     def spend(self, size: int) -> None:
-        """Count one call for so many bytes."""
+        """Count one call with `size` bytes."""
         self.left -= size + CALL_BYTES
 
 
 def fitted(
     names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int, budget: CompressionBudget
 ) -> bytes | None:
-    """Return compressed content of exactly `size` bytes, by as much noise in the payloads as that takes; None when none has it.
+    """Return compressed content of exactly `size` bytes, with as much noise in the payloads as that takes; None if none gives this size.
 
-    While anything of the budget is left, a search is finished.
+    A search that has begun is finished, even if it exceeds the budget.
     """
     room = sum(end - start for start, end in areas)
     seed = names.noise(content, 16)
@@ -77,7 +77,7 @@ def fitted(
 
 
 def _with_noise(content: bytes, areas: Sequence[Area], noise: bytes, first: int, last: int) -> bytes:
-    """Return the content with noise in so many of the first and of the last bytes of its payloads."""
+    """Return the content with noise in the given numbers of first and last bytes of its payloads."""
     out = bytearray(content)
     done, left = 0, len(noise)
     for start, end in areas:
@@ -94,10 +94,10 @@ def _with_noise(content: bytes, areas: Sequence[Area], noise: bytes, first: int,
 
 
 def _counts(room: int, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of first and last bytes of noise to try; the size that each gave is the last of `sizes` when it goes on.
+    """Yield the numbers of first and last bytes of noise to try. The caller appends the size that each gave to `sizes`.
 
-    What is compressed grows with the noise, nearly always: a search, then what is near to where that ended, and then less noise with some
-    apart from it, where sizes grow by single bytes.
+    Compressed content nearly always grows with the noise: first a binary search, then the numbers near its end, and then less noise with a
+    few separate bytes, where sizes grow by single bytes.
     """
     yield 0, 0
     if sizes[-1] > size:
@@ -121,7 +121,7 @@ def _counts(room: int, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, i
 
 
 def lengthened(compress: Callable[[bytes], bytes], lengthen: Callable[[bytes, int, bytes], bytes | None]) -> Compress:
-    """Return a way to compress that makes a stream longer when it is shorter than wanted."""
+    """Return a function that compresses, and lengthens the stream when it is too short."""
 
     def compress_to(content: bytes, size: int) -> bytes:
         stream = compress(content)
@@ -131,13 +131,13 @@ def lengthened(compress: Callable[[bytes], bytes], lengthen: Callable[[bytes, in
 
 
 def deflations(wbits: int = zlib.MAX_WBITS, *, ends: bool = True) -> list[Compress]:
-    """Return the ways to compress with zlib in a format, perhaps without the last block: one may reach a size that another cannot."""
+    """Return functions that compress with zlib in a format, perhaps without the last block. One may reach a size that another cannot."""
     longer = longer_gzip if wbits > zlib.MAX_WBITS else longer_zlib
     return [lengthened(partial(_deflated, level=level, wbits=wbits, ends=ends), longer) for level in LEVELS]
 
 
 def snappy_blocks() -> list[Compress]:
-    """Return the way to compress to one block of Snappy."""
+    """Return the function that compresses to one block of Snappy."""
     import cramjam  # noqa: PLC0415 - heavy, only when something compressed is redacted
 
     return [lengthened(lambda content: bytes(cramjam.snappy.compress_raw(content)), longer_snappy)]

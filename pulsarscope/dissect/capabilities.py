@@ -28,7 +28,7 @@ class FieldType(msgspec.Struct, frozen=True):
     type: str
     """One of `FIELD_TYPES`."""
     text: str
-    """The definition's words for it: its message, its number."""
+    """Description from the protocol's definition: its message and number."""
     repeated: bool = False
     """Rows hold a list of such values."""
     values: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class FieldType(msgspec.Struct, frozen=True):
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
-    """The names and types in a dissector's rows beyond the columns: all that a filter may ask for."""
+    """Names and types in a dissector's rows beyond the columns: everything a filter may use."""
 
     commands: Mapping[str, tuple[FieldType, ...]] = {}
     """Fields of FrameRow.fields by command."""
@@ -49,42 +49,42 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 FAMILIES = PUBLISH, CONSUME, ACKNOWLEDGE, TRANSACT, KEEP_ALIVE = ("publish", "consume", "acknowledge", "transact", "keep alive")
-"""Purposes of commands; outputs give each its colour."""
+"""Purposes of commands; outputs give each a colour."""
 
 FollowTest = Callable[[FrameRow], bool]
 """A test for the frames of a followed conversation. It sees all frames of a run in their order."""
 
 
 class MessageTest(Protocol):
-    """A test for the frames that carried one message, by rows of messages: it learns from those of one run, and tests those of another."""
+    """A test for the frames that carried one message. It learns from the message rows of one run, and tests those of another."""
 
     def learn(self, row: MessageRow) -> bool:
-        """Take the next row of the first run. Return True when its frame is known by now to have carried the message."""
+        """Take the next row of the first run. Return True when its frame is already known to have carried the message."""
 
     def carries(self, row: MessageRow) -> bool:
         """Return True when the frame of a row of the second run carried the message."""
 
     def others(self) -> str:
-        """Return the end of a sentence that says which messages there are instead; it begins with a colon, or is empty."""
+        """Return the end of a sentence that lists the messages there are instead. It begins with a colon, or is empty."""
 
 
 FOLLOW_SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
 """Kinds of subjects to follow: options of `follow`."""
 
 FollowKinds = Mapping[str, Callable[[str], FollowTest | MessageTest]]
-"""Makers of tests by kind, one of `FOLLOW_SUBJECTS`, from a name in the user's words. They raise UsageError for a name of another
-form."""
+"""By kind (one of `FOLLOW_SUBJECTS`), functions that make a test from a name that the user gives. They raise UsageError for a malformed
+name."""
 
 Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 """The bytes of one frame with its secrets masked, and its named ranges: (start, end, name, depth)."""
 
 Redact = Callable[[FrameRow, bytes], tuple[bytes, bool]]
-"""(frame, its bytes, of which the end may be missing) → as many bytes that hold nothing of the user's but masks; False when its messages
-are not in them because they cannot keep their sizes. Never raises on any bytes."""
+"""(frame, its bytes, perhaps without the end) → as many bytes, with masks in place of all user data; and False when its messages are left
+out because they cannot keep their sizes. Never raises on any bytes."""
 
 
 RedactStored = Callable[["MaskedNames", bytes], "bytes | None"]
-"""(masks, the data of a stored entry) → as many bytes, redacted; None when it is not of its protocol. Never raises on any bytes."""
+"""(masks, data of a stored entry) → as many bytes, redacted; None when the entry belongs to another protocol. Never raises on any bytes."""
 
 
 SECRET_RANGE = "(secret)"  # noqa: S105 - a mark, not a secret
@@ -97,28 +97,28 @@ class GivenSchema(msgspec.Struct, frozen=True):
     topics: str
     """Pattern, in which * stands for anything; topics have their full or their short names."""
     type: str
-    """Name of the kind of schema; its definition, if the kind has one, and its properties."""
+    """Name of the schema's type; its definition, if the type has one; and its properties."""
     definition: bytes = b""
     properties: tuple[tuple[str, str], ...] = ()
     version: bytes | None = None
-    """The only version of the topics' schema that it is; None: it is for all messages."""
+    """The version of the topics' schema to which it applies; None: all versions."""
 
 
 ReadSchema = Callable[[str, str, bytes | None, str], GivenSchema]
-"""Pattern of topics, name of the file, its content (None: no such file; the name is perhaps that of a type), name of one of the types in
-it ("" for the only one) → schema. Raises ValueError with the reason for which it is not a schema."""
+"""(pattern of topics, name of the file, its content, name of one of the types in it) → schema. Content None: there is no such file, and the
+name may be that of a type. Type "": the only one. Raises ValueError with the reason when it is not a schema."""
 
 
 ReadNames = Callable[[bytes, str], Mapping[str, str]]
-"""Content of a file with what a server knows, and a name for what the file itself does not name → names of what the wire has only a number
-for, by what stands for it in rows. Raises ValueError with the reason for which there are none."""
+"""(content of a file from a server, name for what the file does not name) → names of what is only a number on the wire, by its form in
+rows. Raises ValueError with the reason when the file has no names."""
 
 
 class PayloadContext(NamedTuple):
-    """The circumstances of a message whose payload is decoded."""
+    """The context of a message whose payload is decoded."""
 
     topic: str
-    """Topic as on the wire; "" when the connection does not tell."""
+    """Topic as on the wire; "" when the connection does not show it."""
     key: str | None
     key_is_bytes: bool
     """The key is base64."""
@@ -127,17 +127,17 @@ class PayloadContext(NamedTuple):
 
 
 class PayloadDecoder(Protocol):
-    """A decoder of the payloads of some topics, brought by another package."""
+    """A decoder for the payloads of some topics, from another package."""
 
     topics: str
-    """Pattern, as that of `GivenSchema`."""
+    """Pattern as in `GivenSchema`."""
 
     def decode(self, payload: bytes, context: PayloadContext) -> Any:
         """Return the value, anything that msgspec can encode as JSON; None for no value. An exception becomes a finding."""
 
 
 class Stored(NamedTuple):
-    """The contents of an entry as the servers of a protocol store them, read for another protocol that carries it to the storage."""
+    """The contents of an entry as servers of one protocol store them, read for another protocol, which carries the entry to storage."""
 
     kind: str
     """Kind in one word: message, cursor."""
@@ -149,12 +149,11 @@ class Stored(NamedTuple):
 
 
 ReadStored = Callable[[bytes, int, int], Stored | None]
-"""Reader of the stored entry data[start:end]; None when it is not of its protocol. Never raises on any bytes."""
+"""Reader of the stored entry data[start:end]; returns None when the entry belongs to another protocol. Never raises on any bytes."""
 
 
 ReadReceipt = Callable[[FrameRow], "tuple[int, int] | None"]
-"""Reader of the ledger and the number in it of the entry that a frame says to be stored, in answer to who published it; None for other
-frames."""
+"""Reader of a frame by which a server confirms that an entry is stored: returns its ledger and its number there; None for other frames."""
 
 
 class Section(NamedTuple):
@@ -163,7 +162,7 @@ class Section(NamedTuple):
     about: str
     """Explanation of the numbers; may be empty."""
     records: list[dict[str, Any]]
-    """All with the same keys in the same order; values are text, whole numbers, objects of them, or None."""
+    """Records with the same keys in the same order; values are text, integers, objects of these, or None."""
 
 
 class Registry(NamedTuple):
@@ -172,12 +171,12 @@ class Registry(NamedTuple):
     sections: dict[str, Section]
     """By name, in the order in which they are shown."""
     unknown: list[Node]
-    """The nodes that are none of the protocol's own."""
+    """Nodes that do not belong to the protocol."""
     notes: list[DumpNote]
 
 
 ReadRegistry = Callable[["Sequence[Node]"], Registry]
-"""Reader of the nodes of a dump. Never raises on any of them."""
+"""Reader of the nodes of a dump. Never raises on any nodes."""
 
 
 class ReportColumn(NamedTuple):
@@ -187,11 +186,11 @@ class ReportColumn(NamedTuple):
     """Name of the value in the records."""
     heading: str
     form: str = "count"
-    """name, topic, text, count, bytes, rate (a second), duration (nanoseconds), or the name of a frame or connection."""
+    """name, topic, text, count, bytes, rate (per second), duration (nanoseconds), or the name of a frame or connection."""
     spare: bool = False
     """True for a column that is left out when the table does not fit."""
     kept: bool = False
-    """True for a column that is shown, too, when it has nothing but zeros: they tell something."""
+    """True for a column that is shown even if all its values are zero, because zeros mean something there."""
 
 
 class ReportFold(Protocol):
@@ -199,22 +198,22 @@ class ReportFold(Protocol):
 
     @property
     def left_out(self) -> int:
-        """Rows of those that have no record, because the table is full."""
+        """Rows without a record, because the table is full."""
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
         """Take rows; `endpoints` are (client, server) of their connections."""
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records, the most telling first, all with the same keys. Times are nanoseconds since the epoch."""
+        """Return the records, the most significant first, all with the same keys. Times are nanoseconds since the epoch."""
 
 
 class BoundedFold:
-    """Base of a fold that has an item for each of the first names."""
+    """Base of a fold with one item per name, up to a bound."""
 
     left_out = 0
 
     def item(self, items: dict[Name, Item], name: Name, make: Callable[[], Item]) -> Item | None:
-        """Return the item of a name, a new one for a new name; None for a name beyond the bound, whose rows are left out."""
+        """Return the item of a name, made on first use; None for a name beyond the bound, whose rows are left out."""
         if (item := items.get(name)) is None:
             if len(items) >= STATISTICS_NAMES_MAX:
                 self.left_out += 1
@@ -228,28 +227,28 @@ class LiveFold(ReportFold, Protocol):
     """A fold that also serves runs without end."""
 
     def forget_ended(self) -> None:
-        """Drop the records of what has ended, or make room in another way, when the table is filling up."""
+        """When the table is filling up, drop the records of what has ended, or make room in another way."""
 
 
 class Course(NamedTuple):
-    """The course of what a record says, over time."""
+    """The values of a record over time."""
 
     record: dict[str, Any]
     lines: tuple[str, ...]
-    """Keys of the record whose values have a course."""
+    """Keys of the record whose values change over time."""
     points: list[tuple[int, tuple[int | None, ...]]]
-    """Times, nanoseconds since the epoch, and the values of the lines then."""
+    """Times, in nanoseconds since the epoch, each with the values of the lines."""
 
 
 @runtime_checkable
 class CourseFold(ReportFold, Protocol):
-    """A fold that can tell how its records came about."""
+    """A fold that can show how its records changed over time."""
 
     def keep_courses(self) -> None:
         """Keep courses from now on."""
 
     def courses(self) -> list[Course]:
-        """Return the courses, the most telling first."""
+        """Return the courses, the most significant first."""
 
 
 @runtime_checkable
@@ -257,15 +256,15 @@ class IntervalFold(ReportFold, Protocol):
     """A fold whose records are by interval."""
 
     def divide(self, interval: int) -> None:
-        """Make them of intervals of so many nanoseconds, before any row; they double when they would be too many."""
+        """Use intervals of this many nanoseconds; called before any row. The interval doubles whenever there would be too many records."""
 
 
 @runtime_checkable
 class LegFold(ReportFold, Protocol):
-    """A fold that also looks at the inner legs of paths through proxies, of which others count the outer one only."""
+    """A fold that also sees the inner legs of paths through proxies. Other folds count only the outer leg."""
 
     def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows of connections that are inner legs, maybe behind or before those of the outer ones."""
+        """Take rows of inner legs. They may come before or after those of the outer legs."""
 
 
 class Step(NamedTuple):
@@ -275,26 +274,26 @@ class Step(NamedTuple):
     start: int
     """Time, nanoseconds since the epoch."""
     end: int | None
-    """Time of its end, None when that is not in the capture."""
+    """Time of its end; None when the capture lacks the end."""
 
 
 class Lane(NamedTuple):
-    """The journey of one thing on its way through the servers."""
+    """The journey of one item through the servers."""
 
     name: str
     topic: str | None
     subscription: str | None
     ending: str
-    """In a few words."""
+    """How the journey ended, in a few words."""
     steps: list[Step]
 
 
 @runtime_checkable
 class LaneFold(ReportFold, Protocol):
-    """A fold that remembers the most telling journeys."""
+    """A fold that keeps the most significant journeys."""
 
     def lanes(self) -> list[Lane]:
-        """Return them, the most telling first."""
+        """Return the journeys, the most significant first."""
 
 
 class ReportTable(NamedTuple):
@@ -308,13 +307,13 @@ class ReportTable(NamedTuple):
     """Columns of the text; records may have more."""
     make: Callable[[], ReportFold]
     kinds: frozenset[str] = frozenset()
-    """Kinds of rows it needs besides frames, exchanges and connections."""
+    """Kinds of rows that it needs besides frames, exchanges and connections."""
     contents: bool = False
-    """True when the records have parts of messages, which pages to send do not show."""
+    """True when the records contain parts of messages; pages that can be shared leave those out."""
 
 
 def nothing_stood_in(_row: FrameRow) -> str | None:
-    """Return None: no name stands for another."""
+    """Return None: the protocol has no placeholder names."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Frames in the columns of the compiled reader, with the interface of `FrameBatch` as far as the way from bytes to sessions needs it."""
+"""Frames in the columns of the compiled reader, with the part of the interface of `FrameBatch` that is used between bytes and sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pulsarscope.dissect.frames import FrameBatch, KeptBytes
 
 
 class ColumnBatch(FrameBatch):
-    """Frames of a connection whose client is known. The rows and attachments are those that Python has read since the last columns."""
+    """Frames of a connection whose client is known. Its rows and attachments are those that Python has read after the last columns."""
 
     __slots__ = ("_places", "columns")
 
@@ -32,7 +32,7 @@ class ColumnBatch(FrameBatch):
         return self.columns
 
     def sort(self, ranks: Sequence[Any] = ()) -> None:
-        """Order the frames by moment; those of one moment as they stand. There are no ranks of columns."""
+        """Order the frames by moment, and keep the order of those with the same moment. Columns have no ranks."""
         if ranks:
             raise NotImplementedError
         self.settle().sort()

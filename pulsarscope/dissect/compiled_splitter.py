@@ -1,4 +1,4 @@
-"""A splitter for dissectors with a compiled reader, which reads plain frames, many at a call."""
+"""A splitter for dissectors with a compiled reader, which reads many plain frames per call."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class CompiledSplitter(StreamSplitter):
     """Gives the frames of `StreamSplitter`: where the compiled reader stops, Python reads one frame, and decides on everything else."""
 
     worth_bytes = 2048
-    """Bytes from which on a call of the compiled reader saves more than it costs: short connections have few frames, and few are plain."""
+    """Bytes above which a call of the compiled reader saves more than it costs: short connections have few frames, and few of these are
+    plain."""
     body_bytes = 2048
-    """Average size of frames from which on their bytes are read where they are: copying large payloads takes longer than to read them."""
+    """Average frame size above which frames are read in place: copying large payloads takes longer than reading them."""
     _large = False  # the latest frames were as large
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
@@ -47,7 +48,7 @@ class CompiledSplitter(StreamSplitter):
         self._large = is_plain and offset + size - len(buffer) - start >= self.body_bytes * (self.frames - frames)
 
     def _read_heads(self, offset: int, pieces: Sequence[Piece], out: ColumnBatch) -> bool:
-        """Read plain frames without their payload, and hold what is behind them; return True if that is nothing or waits for more."""
+        """Read plain frames without their payload, and hold the bytes after them; return True if there are none or they wait for more."""
         buffer, columns = self._buffer, out.settle()
         buffer.join()
         if not buffer.ends:
@@ -78,7 +79,7 @@ class CompiledSplitter(StreamSplitter):
                 return position
 
     def _read_plain(self, position: int, out: ColumnBatch) -> int:
-        """Read frames until one that is not plain, not whole or too large; return its position."""
+        """Read frames up to one that is not plain, not complete or too large; return its position."""
         buffer, columns = self._buffer, out.settle()
         before = len(columns)
         source, connection, protocol = self.origin

@@ -1,7 +1,7 @@
 """The contract between the engine and the dissectors.
 
 A dissector knows one protocol and nothing else: bytes in, frames out. The engine knows no protocol: it cuts streams, names frames, pairs
-exchanges and writes rows by asking the dissector. Six members of `Dissector` are demanded; the rest are capabilities with defaults.
+exchanges and writes rows by asking the dissector. Six members of `Dissector` are required; the rest are capabilities with defaults.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ if TYPE_CHECKING:
 
 
 OpenStored = Callable[[FrameRow, tuple[int, int], bytes], MessageEntry | None]
-"""Opener of a stored entry: (frame that brings it, its ledger and its number in that, payload) → its messages; None for no whole one."""
+"""Opener of a stored entry: (frame that carries it, (its ledger, its number there), payload) → its messages; None if it is not complete."""
 
 MakeStoredOpener = Callable[[SessionSettings], OpenStored | None]
 
 
 CONTRACT = 1
-"""Version of the contract that this package keeps. New capabilities have defaults and do not change it."""
+"""Version of the contract that this package implements. New capabilities have defaults and do not change it."""
 
 SUMMARY_ITEMS = 5
-"""Values of a list in the words of a frame."""
+"""Values of a list that the summary of a frame shows."""
 
 Layout = Callable[[bytes, int, int], Decoded | None]
-"""Reads the whole frame data[start:end] as `Dissector.decode` would, when it is laid out as one before; else None. Such a frame has a
-command, is not malformed, and announces nothing."""
+"""Reads the whole frame data[start:end] as `Dissector.decode` would, if it has the layout of an earlier one; returns None otherwise. Such a
+frame has a command, is not malformed, and announces nothing."""
 
 
 class Candidate(NamedTuple):
     """A possible frame start found by content."""
 
     size: int
-    """Bytes of the whole frame, its length field included; 0 when not known yet."""
+    """Bytes of the whole frame, including its length field; 0 when not known yet."""
     seen: int
-    """Position after the last byte that was looked at, or, to wait for, that must be."""
+    """Position after the last byte that was examined or, for `wait`, that is needed."""
     proof: str
-    """sure (proven by itself, by its checksum), likely (a second frame must follow), wait (more bytes are needed), no (none
-    begins here, but it took work to tell)."""
+    """sure (proven by its own checksum), likely (a second frame must follow), wait (more bytes are needed), no (no frame begins here, but
+    it took work to find out)."""
     cost: int
-    """Work that it took: what reading so many bytes for a checksum takes."""
+    """Work that it took, as the number of bytes for which a checksum takes as long."""
 
 
 class Framing(msgspec.Struct, frozen=True):
@@ -79,11 +79,11 @@ class Framing(msgspec.Struct, frozen=True):
     smallest: int
     """Bytes of the smallest frame; a smaller one means that the framing is lost."""
     largest: int
-    """Bytes of the largest frame before one announces another bound."""
+    """Bytes of the largest frame, until a frame announces another bound."""
     lookahead: int
     """Bytes that `Dissector.recognise` must see to know a position."""
     length: Struct | FrameSize = Struct(">I")
-    """Packing of the length field at the start of each frame; or a function."""
+    """Format of the length field at the start of each frame, or a function."""
     adds: int = 4
     """Size of the whole frame minus the value of its length field."""
 
@@ -91,8 +91,8 @@ class Framing(msgspec.Struct, frozen=True):
 class Dissector:
     """A protocol. Stateless: sessions hold the state.
 
-    A subclass brings `name`, `ports`, `framing`, `recognise`, `decode` and `session`. Members that return a function are read once for
-    many calls; a method does as well.
+    A subclass defines `name`, `ports`, `framing`, `recognise`, `decode` and `session`. Members that return a function are read once for
+    many calls; a method works as well.
     """
 
     name: str
@@ -107,16 +107,16 @@ class Dissector:
         self.show_secrets = show_secrets
 
     def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate | None:
-        """Return the frame that may begin at `position`, judged strictly: the framing of these bytes is not known.
+        """Return the frame that may begin at `position`. The check is strict, because the framing of these bytes is not known.
 
-        The answer depends only on the bytes up to `Candidate.seen`, however many more there are.
+        The answer depends only on the bytes up to `Candidate.seen`, not on later ones.
 
         Args:
-            data: the bytes, of which those from `position` to `end` count.
+            data: the bytes; only those from `position` to `end` count.
             position: start of the frame.
             end: end of the bytes.
-            budget: work, as `Candidate.cost`, that the answer may take; a more expensive one is None, or has no proof.
-            checksums: prove by checksum; False behind another frame, where less is enough.
+            budget: work that the answer may take, as in `Candidate.cost`. An answer that would take more is None, or has no proof.
+            checksums: prove by checksum; False after another frame, where less is enough.
         """
         raise NotImplementedError
 
@@ -138,22 +138,22 @@ class Dissector:
     announcing: frozenset[str] = frozenset()
     """Commands that may announce a bound on frame sizes."""
     opening: frozenset[str] = frozenset()
-    """Commands by which the two sides introduce themselves: a reader needs them to follow a connection."""
+    """Commands by which the two sides open a connection: a reader needs them to follow it."""
     upgrade: Callable[[bytes], int | None] | None = None
-    """Judge of the first bytes of a stream: the size of the frame there when that asks to go on as TLS, or agrees to it; 0 for one that may
-    when more of it comes; None for all others. A staticmethod."""
+    """Function of the first bytes of a stream: the size of the first frame when it asks to continue in TLS, or agrees to that; 0 when more
+    bytes are needed to decide; None for any other frame. A staticmethod."""
     keeps_frames: bool = False
-    """The session reads the bytes of frames, as `Frame.raw`; that costs a copy of each."""
+    """The session reads the bytes of frames, as `Frame.raw`; that costs a copy of each frame."""
     layouts: Mapping[bytes, Layout] = {}
-    """Readers of frames laid out as one before, by the bytes `layout_head` of a frame. `decode` may add to it."""
+    """Readers of frames with the layout of an earlier one, by the bytes of a frame at `layout_head`. `decode` may add to it."""
     layout_head: tuple[int, int] = (0, 0)
-    """Start and end, in a frame, of the bytes that name its layout."""
+    """Start and end, in a frame, of the bytes that identify its layout."""
     compiled: Any = None
-    """Compiled reader of frames, as `CompiledSplitter` calls it; None where Python reads all."""
+    """Compiled reader of frames, as `CompiledSplitter` calls it; None when Python reads all frames."""
 
     @property
     def find_candidate(self) -> Callable[[bytes, int, int], int]:
-        """Finder of the next position, from (data, position, end), worth a call of `recognise`; −1 for none before `end`."""
+        """Function of (data, position, end) that returns the next position worth a call of `recognise`; −1 for none before `end`."""
         lookahead = self.framing.lookahead
         return lambda _data, position, end: position if end - position >= lookahead else -1
 
@@ -162,7 +162,7 @@ class Dissector:
 
     @property
     def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
-        """Reader of the head data[start:end] of a frame whose end is lost. Never raises on any bytes."""
+        """Reader of data[start:end], the start of a frame whose end is lost. Never raises on any bytes."""
         return _decode_nothing
 
     def sender(self, command: str) -> str | None:
@@ -178,7 +178,7 @@ class Dissector:
     # ---- capabilities: findings
 
     codes: Mapping[str, Code] = {}
-    """Finding codes in its own words; those of `GENERIC_CODES` that it lacks are taken from there."""
+    """Finding codes in the protocol's own words. Codes of `GENERIC_CODES` that it lacks are taken from there."""
 
     def code(self, name: str) -> Code:
         """Return the finding code of a name. Raises KeyError when there is none."""
@@ -204,7 +204,7 @@ class Dissector:
     sides: tuple[str, str] = (CLIENT, SERVER)
     """Names of the two sides, in the words of its users."""
     refusals: tuple[str, ...] = ()
-    """Endings of the commands that refuse something: outputs make them stand out."""
+    """Suffixes of the commands that refuse something; outputs highlight them."""
     families: Mapping[str, str] = {}
     """Purposes of commands, each one of `capabilities.FAMILIES`, by command; outputs give each family a colour."""
     topics: TopicNames = TopicNames()
@@ -212,30 +212,33 @@ class Dissector:
 
     @property
     def summary(self) -> Callable[[FrameRow], str]:
-        """Function that gives the significant words of one frame, not escaped."""
+        """Function that returns the text of one frame in the timeline, not escaped."""
         return _summary
 
     @property
     def message_summary(self) -> Callable[[MessageRow], str]:
-        """Function that gives the significant words of one message, not escaped."""
+        """Function that returns the text of one message, not escaped."""
         return _message_summary
 
     @property
     def explain(self) -> Callable[[str, Any], str | None]:
-        """Function that gives a field (name, value) with its meaning in words where the value alone says too little, else None."""
+        """Function that explains a field (name, value) in words where the value alone says too little; otherwise it returns None."""
         return _explain_nothing
 
     def message_checksum(self, row: FrameRow) -> Checksum | None:
-        """Return the checksum that a message keeps on all its way, of a frame that brings it: that of the frame, unless it has others."""
+        """Return the checksum that a message keeps from its producer to its consumer, read from a frame that carries it.
+
+        Default: the frame's own.
+        """
         return row.checksum
 
     def completes(self, row: FrameRow) -> bool:
-        """Return True when the messages that a frame counts end with it, False for a part that other frames continue."""
+        """Return True when the messages that a frame counts end with it, False for a part that later frames continue."""
         del row
         return True
 
     def ranges(self, data: bytes) -> Ranges:
-        """Return the bytes of one frame with its secrets masked, and its named ranges; by default, all behind the length may be secret."""
+        """Return the bytes of one frame with its secrets masked, and its named ranges; by default, all after the length is masked."""
         head = min(self.framing.length.size, len(data))
         if self.show_secrets:
             return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
@@ -244,18 +247,18 @@ class Dissector:
     # ---- capabilities: commands
 
     def redaction(self, names: MaskedNames) -> Redact | None:
-        """Return what redacts frames, so that a capture can be shared; None: its connections cannot be."""
+        """Return a function that redacts frames, so that a capture can be shared; None: its connections cannot be redacted."""
         del names
         return None
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Names and types of all that its rows can hold, for filters and their reference."""
+        """Names and types of everything its rows can hold, for filters and their reference."""
         return Vocabulary()
 
     @property
     def follow_kinds(self) -> FollowKinds:
-        """Things that can be followed though no column names them."""
+        """Subjects that can be followed although no column names them."""
         return {}
 
     @property
@@ -270,12 +273,12 @@ class Dissector:
 
     @property
     def names_reader(self) -> ReadNames | None:
-        """Reader of the names in what its servers tell an administrator."""
+        """Reader of the names in what its servers report to an administrator."""
         return None
 
     @property
     def stored_reader(self) -> ReadStored | None:
-        """Reader of what its servers hand to a storage of another protocol."""
+        """Reader of what its servers hand to storage that speaks another protocol."""
         return None
 
     stored_readers: tuple[ReadStored, ...] = ()
@@ -283,14 +286,14 @@ class Dissector:
 
     @property
     def stored_redaction(self) -> RedactStored | None:
-        """Redaction of what its servers hand to a storage of another protocol; see `redaction`."""
+        """Redaction of what its servers hand to storage that speaks another protocol; see `redaction`."""
         return None
 
     stored_redactions: tuple[RedactStored, ...] = ()
     """Redactions of all dissectors, for the protocol of a storage; the registry sets it."""
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored | None:
-        """Return an opener, for one connection, of the messages in what its servers hand to a storage; None for none."""
+        """Return an opener, for one connection, of the messages in what its servers hand to storage; None for none."""
         del settings
         return None
 
@@ -299,13 +302,13 @@ class Dissector:
 
     @property
     def receipt_reader(self) -> ReadReceipt | None:
-        """Reader of the answers to what its clients publish, when its servers hand that to a storage of another protocol."""
+        """Reader of the answers to what its clients publish, when its servers hand that to storage that speaks another protocol."""
         return None
 
     receipt_readers: tuple[ReadReceipt, ...] = ()
     """Readers of all dissectors, for the protocol of a storage; the registry sets it."""
     stores: bool = False
-    """Its clients are the servers of another protocol, which store by it what their own clients send."""
+    """Its clients are servers of another protocol, which use it to store what their own clients send."""
     passwords: tuple[bytes, ...] = ()
     """Passwords that the user gives, for digests that have a key; the engine sets it before anything is decoded."""
 
@@ -326,7 +329,7 @@ def _summary(row: FrameRow) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as -V writes it; None for bytes and what has named parts."""
+    """Return a value as -V writes it; None for bytes and for values with named parts."""
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, list):

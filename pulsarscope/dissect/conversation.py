@@ -1,4 +1,4 @@
-"""Both directions of a connection → frames in the order in which they became readable; which protocol it is, found by content."""
+"""Both directions of a connection → frames in the order in which they became readable. The protocol is found by content."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
 from pulsarscope.tcp.pieces import Data, Gap, Item
 
 SKIPPED_RUNS_MAX = 1000
-"""Skipped runs kept before the protocol is known; there is one for each gap."""
+"""Runs of skipped bytes kept before the protocol is known; there is one for each gap."""
 
 
 class Conversation:
     """The frames of one connection. The first dissector that proves a frame is the protocol of both streams.
 
-    The batches depend on the bytes and their packets alone, not on how they are cut into blocks.
+    The batches depend on the bytes and their packets alone, not on how blocks divide them.
     """
 
     __slots__ = (
@@ -42,10 +42,10 @@ class Conversation:
     )
 
     def __init__(self, dissectors: Sequence[Dissector], kept: KeptBytes, origin: Origin, *, from_start: bool, forced: bool = False) -> None:
-        """Begin with both streams.
+        """Begin both streams.
 
         Args:
-            dissectors: those that are tried, in this order.
+            dissectors: the dissectors to try, in this order.
             kept: bytes to keep beside the rows.
             origin: source and connection of the frames, whatever the dissector.
             from_start: the capture holds the handshake.
@@ -59,14 +59,15 @@ class Conversation:
         self._from_start = from_start
         self._tried: Sequence[Sequence[StreamSplitter]] = ()
         self._others: tuple[Dissector, ...] = tuple(dissectors)
-        """Dissectors that are not tried yet: none before the first byte, and most connections are of the first one, and show it at once."""
+        """Dissectors that are not tried yet. None is tried before the first byte; most connections show at once that they use the first
+        one."""
         self._splitters: Sequence[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
         self._failures: tuple[Failure, ...] = ()
-        """Exceptions of dissectors that are tried no more."""
+        """Exceptions of dissectors that are no longer tried."""
         self._before: Sequence[FrameBatch] = ()
-        """Rows of bytes skipped before the protocol was known, for each dissector that is tried."""
+        """Rows of bytes skipped before the protocol was known, for each dissector in use."""
         if forced:
             splitters = self._pair(dissectors[0])
             self._recognise(splitters)
@@ -74,7 +75,7 @@ class Conversation:
                 splitter.synced = from_start
 
     def _try(self, count: int) -> None:
-        """Try so many dissectors more."""
+        """Try `count` more dissectors."""
         self._tried = [*self._tried, *(self._pair(dissector) for dissector in self._others[:count])]
         self._before = [*self._before, *(FrameBatch() for _ in self._others[:count])]
         self._others = self._others[count:]
@@ -88,7 +89,7 @@ class Conversation:
         return client, server
 
     def _recognise(self, splitters: Sequence[StreamSplitter], frames: FrameBatch | None = None) -> None:
-        """Settle on the protocol of these splitters, as `frames` show."""
+        """Settle on the protocol of these splitters, which `frames` prove."""
         self._failures = self.failures
         self._splitters = splitters
         self.origin = splitters[0].origin
@@ -115,25 +116,25 @@ class Conversation:
         return tuple(dict.fromkeys([*self._failures, *failures])) if failures else self._failures
 
     def assign(self, directions: Sequence[str]) -> None:
-        """Give the frames that follow the directions of stream 0 and stream 1."""
+        """Set the directions of stream 0 and stream 1 for the frames that follow."""
         for splitter, direction in zip(self._splitters or (), directions, strict=False):
             splitter.direction = direction
 
     def account(self, stream: int) -> StreamAccount | None:
-        """Return the account of a stream; None as long as no protocol is known."""
+        """Return the byte account of a stream; None while no protocol is known."""
         return None if self._splitters is None else self._splitters[stream].account()
 
     def waits(self) -> int:
-        """Return how many bytes are held for frames that are not complete."""
+        """Return how many bytes are held for incomplete frames."""
         if self._splitters is None:
             return sum(splitter.waits() for pair in self._tried for splitter in pair)
         first, second = self._splitters
         return first.waits() + second.waits()
 
     def let_go(self, moment: int) -> FrameBatch:
-        """Return the frames that are there so far, truncated, at packet `moment`, and hold nothing; more may follow.
+        """Return the incomplete frames so far as truncated ones, at packet `moment`, and hold no bytes; more may follow.
 
-        A protocol that is unknown remains so.
+        An unknown protocol remains unknown.
         """
         out = FrameBatch()
         if self._splitters is None:
@@ -145,7 +146,7 @@ class Conversation:
         return out
 
     def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """Return the frames that these items of stream 0 and of stream 1 complete, by moment."""
+        """Return the frames that these items of stream 0 and stream 1 complete, ordered by moment."""
         splitters = self._splitters
         if splitters is None:
             if not self._tried and self._others and (items[0] or items[1]):
@@ -159,7 +160,7 @@ class Conversation:
     def _feed_known(self, items: Sequence[Sequence[Item]], splitters: Sequence[StreamSplitter], out: FrameBatch) -> FrameBatch:
         """Fill an empty batch with the frames of a known protocol."""
         both = of_server = 0
-        for stream in (self._server, 1 - self._server):  # the server's first: what it announces holds for the client's frames
+        for stream in (self._server, 1 - self._server):  # the server's stream first: what it announces applies to the client's frames
             stream_items = items[stream]
             if stream_items:
                 both += 1
@@ -184,12 +185,12 @@ class Conversation:
         return out.in_rows(self._kept) if isinstance(out, ColumnBatch) and not self._kept.columns else out
 
     def _of_server(self, frames: FrameBatch) -> list[bool]:
-        """Return for each frame, as long as their streams are kept, whether it is the server's: that comes after the client's."""
+        """Return for each frame, while their streams are kept, whether it is the server's: the server's frame comes after the client's."""
         return [stream == self._server for stream in frames.streams]
 
     @staticmethod
     def _by_packet(frames: FrameBatch, is_servers: Sequence[bool], held: int) -> list[tuple[int, bool]]:
-        """Return the ranks of frames of which the first `held` became readable at once: as they came."""
+        """Return the ranks of frames, the first `held` of which became readable at once: the order in which they came."""
         latest = [0, 0]
         ranks = []
         for index, (row, of_server) in enumerate(zip(frames.rows, is_servers, strict=True)):
@@ -199,7 +200,7 @@ class Conversation:
         return ranks
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """Feed piece by piece in the order of their moments, so that the answer does not depend on how many come at once."""
+        """Feed single pieces in the order of their moments, so that the result does not depend on how many come at once."""
         opening = self._opening(items)
         if opening >= 0:
             return self._feed_opened(opening, items)
@@ -228,13 +229,13 @@ class Conversation:
         return FrameBatch()
 
     def _give_up(self) -> None:
-        """Look for no protocol any more."""
+        """Stop looking for a protocol."""
         self._foreign = self.foreign
         self._failures = self.failures
         self._tried = self._before = self._others = ()
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
-        """Return the stream that comes next when its piece is exactly the frame by which a client opens a connection, else −1."""
+        """Return the stream that comes next if its piece is exactly the frame with which a client opens a connection; otherwise −1."""
         first, second = items
         stream = 0 if first and not (second and _place_of_first(second) < _place_of_first(first)) else 1
         item = items[stream][0] if items[stream] else None
@@ -244,13 +245,13 @@ class Conversation:
         dissector = splitter.dissector
         data = item.pieces[0][0]
         framing = dissector.framing
-        with suppress(Exception):  # the splitter meets it, too, and reports it
+        with suppress(Exception):  # the splitter reads it, too, and reports it
             if dissector.opens(data, 0, len(data)) == CLIENT and framing.length.unpack_from(data)[0] + framing.adds == len(data):
                 return stream
         return -1
 
     def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """Feed streams whose next piece, from the client, shows the protocol; the frames are those of feeding piece by piece."""
+        """Feed streams whose next piece, from the client, shows the protocol; the frames are the same as when fed piece by piece."""
         self._splitters = splitters = self._tried[0]
         self.origin = splitters[0].origin
         self.dissector = splitters[0].dissector
@@ -267,7 +268,7 @@ class Conversation:
         return frames
 
     def finish(self, moment: int, *, is_open: bool = False) -> FrameBatch:
-        """Return the last frames: the connection, or what the capture has of it, has ended with packet `moment`."""
+        """Return the last frames: the connection, or the captured part of it, has ended with packet `moment`."""
         out = FrameBatch()
         pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
         for pair, frames in pairs:
@@ -283,7 +284,7 @@ class Conversation:
 
 
 def _pieces(stream: int, items: Sequence[Item]) -> Iterator[tuple[int, int, Item]]:
-    """Give the moment, the stream, and each piece, as data of its own, or gap."""
+    """Yield moment, stream and item: a gap, or data with a single piece."""
     for item in items:
         if isinstance(item, Data):
             offset = item.offset

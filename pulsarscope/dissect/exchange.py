@@ -22,7 +22,7 @@ class Request(msgspec.Struct, gc=False):
     producer_name: str | None = None
     subscription: str | None = None
     chosen_name: str | None = None
-    """Name that the client chose for what it asks for, usually at random."""
+    """Name that the client chose for the requested object, usually at random."""
 
 
 class Response(msgspec.Struct, gc=False):
@@ -39,7 +39,7 @@ class Response(msgspec.Struct, gc=False):
 
 
 class Placed(Protocol):
-    """A frame, or what is kept of one."""
+    """A frame, or the part of one that is kept."""
 
     file: int
     packet: int

@@ -17,7 +17,7 @@ class Wording(NamedTuple):
     """The words of some protocols for a code."""
 
     protocols: tuple[str, ...]
-    """Names of their dissectors; none for a code of the layers below."""
+    """Names of their dissectors; empty for a code of the layers below."""
     meaning: str
     hint: str
 
@@ -45,7 +45,7 @@ class FindingEntry(NamedTuple):
 
 
 def codes_of(dissector: Dissector) -> dict[str, Code]:
-    """Return the codes that a dissector and its rules have words for."""
+    """Return the codes that a dissector and its rules define."""
     return {**GENERIC_CODES, **dissector.codes, **rules_of(dissector).codes}
 
 
@@ -61,7 +61,7 @@ def finding_entries(dissectors: Sequence[Dissector]) -> dict[str, FindingEntry]:
 
 
 def _position(name: str, names: Sequence[str]) -> int:
-    """Return the position of a name; other packages may have some of their own, which come last."""
+    """Return the position of a name. Unknown names, which other packages may define, come last."""
     return names.index(name) if name in names else len(names)
 
 

@@ -1,4 +1,4 @@
-"""Starts of streams that are not the protocol itself: PROXY protocol headers, and other protocols by name."""
+"""Starts of streams that do not belong to the protocol: PROXY protocol headers, and other protocols by name."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ PROXY_V2_START = b"\r\n\r\n\x00\r\nQUIT\n"
 PROXY_V2_FIXED_BYTES = 16
 
 FOREIGN_HEAD_BYTES = 8
-"""Bytes that `foreign_name` looks at."""
+"""Bytes that `foreign_name` examines."""
 
 _HTTP_STARTS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
 
 
 class ProxyHeader(NamedTuple):
-    """A PROXY protocol header: its length in bytes, the source endpoint that it names."""
+    """A PROXY protocol header: its length in bytes, and the source endpoint that it names."""
 
     size: int
     source: str | None
 
 
 def proxy_header(head: bytes) -> ProxyHeader | None:
-    """Return the header at the start of `head`, None when there is none; its size is 0 when more bytes are needed to tell."""
+    """Return the header at the start of `head`; None when there is none. Its size is 0 when more bytes are needed to decide."""
     if head[:6] == PROXY_V1_START[: len(head)]:
         end = head.find(b"\r\n", 0, PROXY_V1_MAX_BYTES)
         if end < 0:

@@ -9,10 +9,10 @@ LIMITS_MAX = 8
 """Announced limits that are remembered; a connection has one."""
 
 Limit = tuple[int, int]
-"""(moment, bytes): frames may be this large from this moment on."""
+"""(moment, bytes): from this moment on, frames may be this large."""
 
 Limits = tuple[Limit, ...]
-"""At least one, the newest last."""
+"""One or more limits, the newest last."""
 
 _bytes_of = itemgetter(1)
 
@@ -34,5 +34,5 @@ def limit_at(limits: Limits, moment: int) -> int:
 
 
 def add_limit(limits: Limits, moment: int, size: int) -> Limits:
-    """Return the limits with one more, which holds from `moment` on; the same ones, which streams share, if it changes nothing."""
+    """Return the limits with one more, which applies from `moment` on; the same object, which streams share, if it changes nothing."""
     return limits if limits[-1][1] == size else (*limits, (moment, size))[-LIMITS_MAX:]

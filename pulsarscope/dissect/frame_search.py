@@ -1,4 +1,4 @@
-"""The search for frames by content, where the length fields do not lead to them: candidates, their proofs, and what those cost."""
+"""The search for frames by content where length fields do not lead to them: candidates, their proofs, and the cost of these."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.stream_buffer import StreamBuffer
 
 SCAN_WORK_BYTES = 8 << 20
-"""Bytes of a stream that may be looked at to prove candidates where the framing is lost: one largest frame of the default bound."""
+"""Bytes of a stream that may be examined to prove candidates where the framing is lost: the largest frame of the default bound."""
 
 SCAN_WORK_FACTOR = 4
-"""More of them, for each byte of the stream that is searched."""
+"""Further bytes that may be examined for each byte of the stream that is searched."""
 
 
 class FrameSearch:
-    """Searches one stream. Frames that it finds are readable no sooner than all bytes that had to be looked at."""
+    """Searches one stream. A frame that it finds is readable no sooner than the last byte that had to be examined."""
 
     __slots__ = ("_buffer", "_dissector", "_seen", "_work", "expected")
 
@@ -26,11 +26,11 @@ class FrameSearch:
         self._dissector = dissector
         self._buffer = buffer
         self.expected = -1
-        """Offset at which a frame must begin, when the length of a cut one tells."""
+        """Offset at which a frame must begin, when the length field of a cut frame gives it."""
         self._work = 0
         """Cost of the proofs so far."""
         self._seen = 0
-        """Offset behind the last byte looked at."""
+        """Offset after the last byte examined."""
 
     def size_at(self, position: int) -> int:
         """Return the size of a frame that begins at a position, as its length field says."""
@@ -45,7 +45,7 @@ class FrameSearch:
     def confirm(self, end: int, *, at_end: bool) -> bool | None:
         """Return True when a frame that did not decode is followed by another, so that its length can be believed.
 
-        None: later bytes will tell. `at_end`: no bytes follow.
+        None: later bytes will decide. `at_end`: no bytes follow.
         """
         buffer, dissector = self._buffer, self._dissector
         available = len(buffer.data)
@@ -89,10 +89,10 @@ class FrameSearch:
             if available - start < dissector.framing.length.size:
                 return -1, available if at_end else start
             if self.size_at(start) > self.limit_at(start):
-                self._look(start, None)  # the length alone tells: how much of the command is there must not matter
+                self._look(start, None)  # the length alone decides: how much of the command is there must not matter
                 proven: bool | None = False
             else:
-                # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
+                # How much may be spent on proofs depends on the stream alone: hostile data can have a candidate every ten bytes.
                 budget = SCAN_WORK_FACTOR * (skipped + start - position) + SCAN_WORK_BYTES - self._work
                 proven = self._try(start, budget, at_end=at_end)
             if proven is None:
@@ -102,7 +102,7 @@ class FrameSearch:
             start += 1
 
     def _find_expected(self, position: int, *, at_end: bool) -> tuple[int, int] | None:
-        """Look where a frame must begin; None: it does not."""
+        """Look where a frame must begin; None: none begins there."""
         buffer = self._buffer
         available = len(buffer.data)
         expected = self.expected - buffer.base
@@ -121,7 +121,7 @@ class FrameSearch:
         return None
 
     def _try(self, start: int, budget: int, *, at_end: bool) -> bool | None:
-        """Return True when a frame is proven to begin at `start`; None: later bytes will tell."""
+        """Return True when a frame is proven to begin at `start`; None: later bytes will decide."""
         buffer, dissector = self._buffer, self._dissector
         data, available = buffer.data, len(buffer.data)
         first = dissector.recognise(data, start, available, budget, checksums=True)
@@ -159,19 +159,19 @@ class FrameSearch:
         return False
 
     def _look(self, position: int, candidate: Candidate | None) -> None:
-        """Account for the bytes that were looked at to decide about a candidate."""
+        """Account for the bytes that were examined to decide about a candidate."""
         seen = position + self._dissector.framing.lookahead
         if candidate is not None:
             self._work += candidate.cost
             seen = candidate.seen
-        # At the end of the stream a candidate may ask for more bytes than there are: those were not looked at.
+        # At the end of the stream a candidate may ask for more bytes than there are; the missing ones were not examined.
         self.note_seen(min(seen, len(self._buffer.data)))
 
     def note_seen(self, position: int) -> None:
-        """Account for a look at the bytes before a position."""
+        """Account for the examination of the bytes before a position."""
         self._seen = max(self._seen, self._buffer.base + position)
 
     def _prove(self, seen: int) -> None:
-        """Let no frame be readable before the byte before position `seen`, and all that were looked at before."""
+        """Let no frame be readable before the byte that precedes position `seen`, and all bytes examined earlier."""
         buffer = self._buffer
         buffer.raise_floor(buffer.moment_at(max(buffer.base + seen, self._seen) - 1))

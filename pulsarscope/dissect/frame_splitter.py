@@ -25,7 +25,7 @@ class FrameSplitter:
     """Stream of bytes → frames. Sans-IO; the frames' packet and time are 0, their offset counts from the first byte fed."""
 
     default_dissector: ClassVar[Callable[[], Dissector]]
-    """Maker of the dissector of those who name none; the package's face sets it."""
+    """Makes the default dissector; the package's public module sets it."""
 
     def __init__(self, dissector: Dissector | None = None, *, synced: bool = True, payload: bool = True) -> None:
         """Begin at offset 0.
@@ -49,11 +49,11 @@ class FrameSplitter:
 
     @property
     def failure(self) -> Failure | None:
-        """Exception of the dissector, behind which all bytes are skipped."""
+        """Exception of the dissector, after which all bytes are skipped."""
         return self._splitter.failure
 
     def finish(self) -> list[Frame]:
-        """Return what is left when no more bytes come: a truncated frame or skipped bytes."""
+        """Return what remains when no more bytes come: a truncated frame or skipped bytes."""
         batch = FrameBatch()
         self._splitter.finish(0, batch)
         return _frames(batch)

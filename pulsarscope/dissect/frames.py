@@ -20,7 +20,7 @@ SKIPPED = "skipped"
 
 
 class Origin(NamedTuple):
-    """The where columns that all rows of a connection share."""
+    """The place columns that all rows of a connection share."""
 
     source: str | None
     connection: str
@@ -28,7 +28,7 @@ class Origin(NamedTuple):
 
 
 NOWHERE: Any = Origin(None, None, None)  # type: ignore[arg-type]
-"""Origin of frames that are in no capture."""
+"""Origin of frames outside any capture."""
 
 Note = tuple[str, str]
 """A finding about the form of a frame: (code, where and what)."""
@@ -48,14 +48,14 @@ each frame: a NamedTuple costs four times as much.
 
 
 class StreamAccount(NamedTuple):
-    """The bytes of one stream by what became of them, beside those in whole frames."""
+    """The bytes of one stream that are not in whole frames, by what became of them."""
 
     frames: int = 0
     """Whole frames, malformed ones included."""
     skipped: int = 0
     """Bytes that are not framed."""
     cut: int = 0
-    """Bytes of heads of frames whose rest fell into a gap."""
+    """Bytes of the starts of frames whose rest fell into a gap."""
     tail: int = 0
     """Bytes of an unfinished last frame."""
     proxy_source: str | None = None
@@ -63,7 +63,7 @@ class StreamAccount(NamedTuple):
 
 
 class KeptBytes(NamedTuple):
-    """The bytes that are kept beside the rows of frames: each costs a copy."""
+    """The bytes that are kept in addition to the rows of frames: each kind costs a copy."""
 
     payload: bool = False
     raw: bool = False
@@ -82,9 +82,9 @@ class Attachment(msgspec.Struct, gc=False):
 
 
 class FrameBatch:
-    """Decoded frames of one connection in the order in which they became readable: columns of equal length, and sparse attachments.
+    """Decoded frames of one connection, in the order in which they became readable: columns of equal length, and sparse attachments.
 
-    The rows are complete but for the names, requests and latencies that only the dissector's session knows.
+    The rows are complete except for the names, requests and latencies that only the dissector's session knows.
     """
 
     __slots__ = ("attachments", "moments", "rows", "streams")
@@ -96,7 +96,7 @@ class FrameBatch:
         self.attachments: dict[int, Attachment] = {}
         """By position in the batch."""
         self.streams: list[int] = []
-        """Stream (0 or 1) of each frame as long as nobody knows which of the two is the client's; then empty."""
+        """Stream (0 or 1) of each frame while it is not known which of the two is the client's; then empty."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -115,7 +115,7 @@ class FrameBatch:
         return self.moments
 
     def first_moment(self) -> int:
-        """Return the earliest moment of the frames, of which there are some."""
+        """Return the earliest moment of the frames; there must be at least one."""
         return min(self.moments)
 
     def part(self, start: int, stop: int) -> FrameBatch:
@@ -129,7 +129,7 @@ class FrameBatch:
         return batch
 
     def each(self) -> Iterator[FrameBatch]:
-        """Give the frames one by one: their rows and attachments, in a batch that is the same each time."""
+        """Yield the frames one by one, with their attachments, in a batch object that is reused."""
         batch = FrameBatch()
         attached = self.attachments.get
         for position, row in enumerate(self.rows):
@@ -139,7 +139,7 @@ class FrameBatch:
             yield batch
 
     def sort(self, ranks: Sequence[Any] = ()) -> None:
-        """Order the frames by moment, and those of one moment by their ranks, if there are any, else as they stand."""
+        """Order the frames by moment, and those of one moment by their ranks; without ranks, keep their order."""
         rows, moments, streams, attachments = self.rows, self.moments, self.streams, self.attachments
         keys: Sequence[Any] = [*zip(moments, ranks, strict=True)] if ranks else moments
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -151,7 +151,7 @@ class FrameBatch:
             self.attachments = {new: attachments[old] for new, old in enumerate(order) if old in attachments}
 
     def truncate(self, size: int) -> None:
-        """Drop all frames behind the first `size`."""
+        """Drop all frames after the first `size`."""
         del self.rows[size:], self.moments[size:], self.streams[size:]
         self.attachments = {position: attachment for position, attachment in self.attachments.items() if position < size}
 

@@ -1,4 +1,4 @@
-"""Isolation of dissectors that raise: an exception of one becomes a finding or a warning, and everything else goes on."""
+"""Isolation of dissectors that raise: an exception becomes a finding or a warning, and everything else continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
 
 EXCEPTION_MAX_CHARACTERS = 300
-"""Characters of an exception's text that are repeated: it may hold bytes of the traffic."""
+"""Characters of an exception's text that are quoted; the text may hold bytes of the traffic."""
 
 OWN_MODULES = f"{__name__.partition('.')[0]}."
 PROTOCOL_MODULES = f"{OWN_MODULES}protocols."
@@ -70,7 +70,7 @@ def raising_line(error: BaseException) -> str:
 
 
 def exception_text(error: BaseException) -> str:
-    """Return the class and the text of an exception, which may fail itself to give it. Raises MemoryError again: it is not contained."""
+    """Return the class and the text of an exception, even if making the text fails. Raises MemoryError again: it is not contained."""
     if isinstance(error, MemoryError):
         raise error
     try:
@@ -81,7 +81,7 @@ def exception_text(error: BaseException) -> str:
 
 
 def of_type(kinds: tuple[type, ...], call: Callable[..., Value], *arguments: Any) -> Value:
-    """Return what a member gives. Raises TypeError for a value of another type."""
+    """Return the value of a member. Raises TypeError for a value of another type."""
     value = call(*arguments)
     if not isinstance(value, kinds):
         message = f"not a {' or '.join(kind.__name__ for kind in kinds)} but {type(value).__name__}"
@@ -90,7 +90,7 @@ def of_type(kinds: tuple[type, ...], call: Callable[..., Value], *arguments: Any
 
 
 def contained(dissector: Dissector, member: str, call: Callable[..., Value], default: Value, *arguments: Any) -> Value:
-    """Return what a member about no connection gives; when it raises, the default, with a PluginWarning. UsageErrors pass."""
+    """Return the value of a member that concerns no connection; if it raises, the default, with a PluginWarning. UsageErrors pass."""
     try:
         return call(*arguments)
     except UsageError:

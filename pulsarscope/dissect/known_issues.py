@@ -1,4 +1,4 @@
-"""Known issues of clients and servers: what shows them, and the versions that have them.
+"""Known issues of clients and servers: their signs, and the affected versions.
 
 A table has a line for each issue, with the columns of `COLUMNS`. A version is three numbers; a range is "A" to "B" as in
 ">=2.11,<2.11.2 | >=3.0,<3.0.1", one part for each line of releases.
@@ -39,7 +39,7 @@ class KnownIssue(NamedTuple):
     """Parts that the text, or a text in the evidence, of such a finding must contain."""
     title: str
     source: str
-    """Address at which it was read."""
+    """Address of the source."""
     date: date
     """Day on which the issue or change was opened, or the release with the fix made."""
 
@@ -51,12 +51,12 @@ class KnownIssue(NamedTuple):
         return all(any(isinstance(text, str) and part in text for text in texts) for part in self.contains)
 
     def affects(self, versions: Mapping[str, Version]) -> bool:
-        """Return True when its product has a version with it; `versions` are those of a connection, by product."""
+        """Return True when the version of its product is affected; `versions` are those of a connection, by product."""
         version = versions.get(self.product)
         return version is not None and any(first <= version < after for first, after in self.affected)
 
     def record(self) -> dict[str, Any]:
-        """Return what users get to know of it, for programs."""
+        """Return what users see of it, for programs."""
         return {"issue": self.issue, "url": self.source, "product": self.product, "fixed": [*self.fixed], "title": self.title}
 
 
@@ -65,9 +65,9 @@ class KnownIssues(NamedTuple):
 
     issues: Sequence[KnownIssue] = ()
     versions: Callable[[ConnectionRow], Mapping[str, Version]] = lambda _row: {}
-    """Function that gives the released versions at both ends of a connection, by product; others are left out."""
+    """Function that returns the released versions at both ends of a connection, by product; other versions are left out."""
     products: Mapping[str, str] = {}
-    """Products in words."""
+    """Display names of products."""
 
 
 def version(text: str) -> Version:

@@ -1,7 +1,7 @@
 """Legs of a path: connections that carry the same frames, one on either side of a proxy or a balancer of TCP.
 
-A session tells of frames that all legs of its connection's path have, each time two of them, one of either direction: an anchor. Two
-connections are legs when both have an anchor, and the frames of the one lie between those of the other.
+A session reports pairs of frames, one of each direction, that all legs of its connection's path have: an anchor. Two connections are legs
+when both have an anchor, and the frames of the one lie between those of the other.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHOR
 from pulsarscope.model.records import FrameRow
 
 ANCHOR = "anchor"
-"""Kind of the rows of anchors, which no output has; word of their facts."""
+"""Kind of the rows of anchors, which no output shows; name of their facts."""
 
 _VALUES = "first", "unique", "pushed", "client", "server"
 """Names of the values of an anchor's fact."""
 
 ENOUGH = 3
-"""Weight from which two connections count as legs: one anchor that no other connections can have, or three others; a request counts two
-where the host that is asked is the one that asks. Equal frames that do not enclose each other count against it."""
+"""Weight at which two connections count as legs: one anchor that no other connections can have, or three others. A request counts two where
+a host asks itself. Equal frames that do not enclose each other count against it."""
 
 
 class Anchor(NamedTuple):
@@ -38,20 +38,20 @@ class Anchor(NamedTuple):
     first: Placed
     last: FrameRow
     unique: bool = False
-    """No other connections can have such frames."""
+    """True when no other connections can have such frames."""
     pushed: bool = False
-    """The server sent the first of the two."""
+    """True when the server sent the first of the two."""
 
 
 class AnchorRow(NamedTuple):
-    """An anchor among the rows of all connections, behind its last frame."""
+    """An anchor among the rows of all connections, after its last frame."""
 
     key: str
     """Digest of its content."""
     fact: Fact
     """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
     packed: _Packed | None = None
-    """The fact as tables of legs keep it, of which a run may have two."""
+    """The fact as tables of legs keep it. A run may have two tables."""
 
     @property
     def connection(self) -> str:
@@ -70,7 +70,7 @@ def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
 
 
 class Legs(msgspec.Struct):
-    """Two connections of which the inner one carries on what the outer one brings."""
+    """Two connections, the inner one of which forwards what the outer one carries."""
 
     outer: Where
     """Last frame of the first anchor that both have, as the outer one has it."""
@@ -82,9 +82,10 @@ class Legs(msgspec.Struct):
     first: tuple[str, str] = ("", "")
     """Names of the first frames of that anchor, on the outer and on the inner one."""
     anchors: int = 0
-    """Number of those that both have, up to `ANCHORS_MAX`."""
+    """Number of anchors that both have, up to `ANCHORS_MAX`."""
     times: list[tuple[int, int, int]] = []
-    """Exchanges that the client began: nanoseconds from leg to leg, between request and answer behind it, and from leg to leg back."""
+    """Exchanges that the client began: nanoseconds from the outer leg to the inner one, from request to answer there, and back to the outer
+    leg."""
     reported: bool = False
 
     def add(self, outer: Fact, inner: Fact) -> None:
@@ -102,13 +103,13 @@ class Legs(msgspec.Struct):
 
 
 INNER = "inner"
-"""Word of the fact that a connection is an inner leg: for who evaluates facts elsewhere than anchors."""
+"""Name of the fact that a connection is an inner leg, for processes that evaluate facts but not anchors."""
 
 JOINED = "joined"
-"""Word of the fact that has the table of legs of a stream so far."""
+"""Name of the fact that holds the table of legs of a stream so far."""
 
 _NOWHERE = Where(None, 0, 0, 0, 0, "")
-"""Before all frames."""
+"""A place before all frames."""
 
 DescribeLegs = Callable[[Legs], tuple[str, Where, str, dict[str, Any]]]
 """Returns code, place, text and evidence of the finding about two legs."""
@@ -118,19 +119,20 @@ class _Equal(msgspec.Struct):
     """Equal anchors that wait for those of other legs."""
 
     server: str | None
-    """Server of all of them, or None: there are several. Clients of one server that ask the same are many, and no legs of each other."""
+    """Server of all of them; None when there are several. One server has many clients that send the same, and these are not legs of each
+    other."""
     anchors: list[_Packed]
 
 
 _Packed = bytes | Fact
-"""An anchor that waits: very many do, and most alone."""
+"""An anchor that waits. There are very many, and most wait alone."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
 def _pack(anchor: Fact) -> _Packed:
-    """Return an anchor in a fifth of the memory, unless it has what MessagePack cannot hold; see `engine.packed_facts`."""
+    """Return an anchor in a fifth of the memory, unless MessagePack cannot hold its values; see `engine.packed_facts`."""
     try:
         return _encode((anchor.where, *map(anchor.values.__getitem__, _VALUES)))
     except (OverflowError, UnicodeEncodeError):
@@ -157,14 +159,14 @@ class LegTable:
         self._waiting = 0
         """Number of the latest anchors."""
         self._pairs: dict[tuple[str, str], Legs] = {}
-        """By outer and inner connection, also those of which too little is known."""
+        """By outer and inner connection, including pairs of which too little is known."""
         self._parted: dict[frozenset[str], int] = {}
         """Number of anchors that speak against two connections."""
         self.outer_of: dict[str, str] = {}
         """The outer leg of each connection that is an inner one."""
 
     def add(self, key: str, anchor: Fact, packed: _Packed | None = None) -> list[str]:
-        """Take an anchor, and join its connection with those that have it, too; return the connections now known for inner legs."""
+        """Take an anchor, and join its connection with others that have it; return the connections newly known as inner legs."""
         time = anchor.where.time
         if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
             self._older, self._recent, self._began, self._waiting = self._recent, {}, time, 0
@@ -176,7 +178,7 @@ class LegTable:
         return found
 
     def _compare(self, anchor: Fact, waiting: _Packed | _Equal) -> Iterator[str]:
-        """Join the connection of an anchor with those of equal ones; give the connections now known for inner legs."""
+        """Join the connection of an anchor with those of equal ones; yield the connections newly known as inner legs."""
         for other in map(_unpack, waiting.anchors if isinstance(waiting, _Equal) else [waiting]):
             if abs(anchor.where.time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
                 continue
@@ -188,7 +190,7 @@ class LegTable:
                 yield inner.where.connection
 
     def _keep(self, key: str, anchor: Fact, packed: _Packed) -> None:
-        """Let an anchor wait among the latest ones; of those before these, equal ones stay where they are."""
+        """Let an anchor wait among the latest ones. Equal older ones stay where they are."""
         equal = self._recent.get(key)
         if equal is None:
             self._recent[key] = packed
@@ -209,7 +211,7 @@ class LegTable:
         return 0 if legs is None else legs.weight
 
     def presume(self, outer: str, inner: str) -> None:
-        """Take two connections for legs, though too little is known of them."""
+        """Treat two connections as legs, although too little is known of them."""
         remember(self.outer_of, inner, outer, LEGS_MAX)
 
     def _join(self, outer: Fact, inner: Fact) -> bool:
@@ -226,7 +228,7 @@ class LegTable:
         return True
 
     def _part(self, one: Fact, other: Fact) -> None:
-        """Count it against two connections that they have the same frames, but cross each other's."""
+        """Count against two connections that their equal frames cross instead of enclosing each other."""
         names = one.where.connection, other.where.connection
         remember(self._parted, frozenset(names), self._parted.get(frozenset(names), 0) + 1, LEGS_MAX)
         for pair in (names, names[::-1]):
@@ -234,7 +236,7 @@ class LegTable:
                 legs.weight -= 1
 
     def inner(self) -> Iterator[tuple[str, Fact]]:
-        """Give the outer leg of each connection that is an inner one, and a fact `INNER` for that."""
+        """Yield the outer leg of each inner leg, with a fact `INNER`."""
         for inner, outer in self.outer_of.items():
             yield outer, Fact(_NOWHERE._replace(connection=inner), INNER, {})
 
@@ -243,7 +245,7 @@ class LegTable:
         return Fact(_NOWHERE, JOINED, {"table": self})
 
     def joined(self, *, complete: bool = False) -> Iterator[Legs]:
-        """Give the pairs of legs that were not given yet, in the order in which they were found; `complete`: those with all anchors."""
+        """Yield the pairs of legs not yet yielded, in the order in which they were found; `complete`: only those with all anchors."""
         for inner, outer in self.outer_of.items():
             legs = self._pairs.get((outer, inner))
             if legs is not None and not legs.reported and (legs.anchors >= ANCHORS_MAX or not complete):

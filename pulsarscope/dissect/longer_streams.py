@@ -1,4 +1,4 @@
-"""Compressed streams made longer by an exact number of bytes, with the same content: what a format allows to say at greater length."""
+"""Compressed streams made longer by an exact number of bytes, with the same content, as far as their format allows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def longer_snappy(stream: bytes, lacks: int, content: bytes) -> bytes | None:
 
 
 def _literals(said: bytes, wanted: int) -> bytes:
-    """Return literals of these bytes, so many that they take the wanted size, or less; but not one byte less where two less is possible."""
+    """Return these bytes as literals that take the given size or less; but not one byte less where two less is possible."""
     size = len(said)
     singles = min(wanted - _literal_bytes(size), size - 1)
     while singles and (2 * singles + _literal_bytes(size - singles) > wanted or 2 * singles + _literal_bytes(size - singles) == wanted - 1):
@@ -89,7 +89,7 @@ def _literals(said: bytes, wanted: int) -> bytes:
 
 
 def _partly_copied(element: bytes, said: bytes, wanted: int) -> bytes:
-    """Return a literal and a copy of what is left, where that makes the wanted size, or less; else the copy as it is."""
+    """Return a literal and a copy of the rest, where these take the given size or less; otherwise the copy unchanged."""
     taken = min(wanted - len(element) - 1, len(said) - 1, _SNAPPY_SHORT_MAX)
     if len(element) != _SNAPPY_COPY_BYTES or taken < 1:
         return element

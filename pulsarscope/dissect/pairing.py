@@ -1,4 +1,4 @@
-"""Requests that wait for their responses: first in, first out for each key. A dissector chooses the keys."""
+"""Requests that wait for their responses: first in, first out per key. A dissector chooses the keys."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ class Pairing:
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Entry | deque[_Entry]] = NOTHING
-        """By key; most have one."""
+        """Waiting requests by key; most keys have one."""
         self._keys: dict[int, Hashable] = NOTHING
         """By ticket, the longest-waiting first."""
         self._tickets = 0
         self._oldest = 1
-        """Ticket before which none waits."""
+        """Lowest ticket that may still wait."""
         self.names_bytes = 0
         """Size of the names in the waiting requests."""
 
     def ask(self, key: Hashable, request: Request) -> Sequence[Request]:
-        """Let a request wait under a key; return those that are given up for it, oldest first: too many wait, or too long names."""
+        """Let a request wait under a key.
+
+        Return the requests that are given up for it, oldest first, when too many wait or their names are too long.
+        """
         self._tickets = ticket = self._tickets + 1
         keys = self._keys
         if not keys:
@@ -71,7 +74,7 @@ class Pairing:
             entry = found
         ticket, request, size = entry
         del self._keys[ticket]
-        if not self._keys:  # as most connections wait for nothing most of the time
+        if not self._keys:  # most connections wait for nothing most of the time
             self._waiting = self._keys = NOTHING
         self.names_bytes -= size
         return request

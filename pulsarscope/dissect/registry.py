@@ -58,18 +58,18 @@ _TYPES = {
 
 
 def with_plugins(built_in: Sequence[MakeDissector]) -> tuple[MakeDissector, ...]:
-    """Add to the dissectors of the package those of other packages, ordered by the names of their entry points.
+    """Add the dissectors of other packages to those of this one, ordered by the names of their entry points.
 
-    One that does not work is left out, with one PluginWarning for all runs of the process.
+    A dissector that does not work is left out, with one PluginWarning per process.
 
     Raises:
-        UsageError: two of them have one name or one port.
+        UsageError: two of them have the same name or port.
     """
     return _with_plugins(tuple(built_in), module_path())
 
 
 def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
-    """Return the payload decoders that work, with the names of their entry points; one PluginWarning for each other one."""
+    """Return the payload decoders that work, with the names of their entry points; each of the others causes one PluginWarning."""
     return _payload_decoders(module_path())
 
 
@@ -100,7 +100,7 @@ def known_issues_of(dissector: Dissector) -> KnownIssues:
 
 
 def _member(dissector: Dissector, name: str, default: Loaded) -> Loaded:
-    """Return a member of the type of a default; the default, with a PluginWarning, when the dissector fails to give it."""
+    """Return a member that has the type of a default; the default, with a PluginWarning, when the dissector fails to give it."""
     return contained(dissector, name, of_type, default, (type(default),), getattr, dissector, name)
 
 

@@ -1,4 +1,4 @@
-"""The session of a dissector: all that it knows about one connection."""
+"""The session of a dissector: its state for one connection."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 class SessionFrames(Protocol):
     """The frames of one connection as the engine shows them to its session, one after the other.
 
-    The attributes are those of the present frame.
+    The attributes are those of the current frame.
     """
 
     notes: Sequence[Note]
-    """Findings about its form, which the engine reports behind the events; a session that judges the form itself empties them."""
+    """Findings about the frame's form, which the engine reports after the events. A session that checks the form itself clears them."""
     payload: bytes | None
-    """Its payload, when messages or their findings are asked for."""
+    """The frame's payload, when messages or their findings are requested."""
     raw: bytes | None
     """The whole frame, when its dissector `keeps_frames`."""
 
     def __iter__(self) -> Iterator[FrameRow]:
-        """Give each frame; the engine writes its row, and behind it the rows of the events reported until the next one."""
+        """Yield each frame; the engine writes its row, followed by the rows of the events reported before the next frame."""
 
 
 class Session:
-    """The knowledge about one connection. It is shown all frames in the order of their moments.
+    """The state of one connection. It gets all frames in the order of their moments.
 
-    It can be pickled, to go on in another process; the members of the dissector are not pickled with it.
+    It can be pickled, to continue in another process; the members of the dissector are not pickled with it.
     """
 
     def __init__(self, context: SessionContext) -> None:
@@ -49,16 +49,16 @@ class Session:
         """Complete the row of each frame with the names, the request and the latency that it knows, and append events."""
 
     def observe_columns(self, columns: Any, place: int) -> int:  # noqa: ARG002 - a capability
-        """Complete frames in the columns of a compiled reader, from a place on; return that of the first one that needs a row.
+        """Complete frames in the columns of a compiled reader, from a place on; return the place of the first frame that needs a row.
 
-        No event may come of them but messages, which the columns keep. `columns`: of the compiled reader of the dissector.
+        They may cause no events except messages, which the columns keep. `columns`: those of the dissector's compiled reader.
         """
         return place
 
     def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:  # noqa: ARG002 - a capability
-        """Open the messages of frames in columns from one place up to another; return the place of the first one that needs a row.
+        """Open the messages of frames in columns from one place up to another; return the place of the first frame that needs a row.
 
-        It may return before, when there are many messages. `entries` receives the `MessageEntry`s, and nothing else may come of the frames.
+        It may return earlier, when there are many messages. `entries` receives the `MessageEntry`s; the frames may cause nothing else.
         """
         return places[0]
 
@@ -67,7 +67,7 @@ class Session:
         events += [Exchange(given_up) for given_up in self.context.pairing.ask(key, request_of(frame, str(key)))]
 
     def answer(self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None) -> Request | None:
-        """Pair a frame with the oldest request of a key, if one waits; `error`: name of the error with which it refuses."""
+        """Pair a frame with the oldest request of a key, if one waits; `error`: name of the error in the frame."""
         request = self.context.pairing.answer(key)
         if request is not None:
             answer(frame, request)
@@ -76,15 +76,15 @@ class Session:
         return request
 
     def finish(self, events: list[Event]) -> None:
-        """Append the events of all that still waits: the connection has ended."""
+        """Append the events of everything that still waits: the connection has ended."""
         events += [Exchange(request) for request in self.context.pairing.rest()]
 
     def waits(self) -> int:
-        """Return how many bytes are kept for what may follow; the engine bounds those of all connections together."""
+        """Return how many bytes are kept for later frames; the engine bounds the sum over all connections."""
         return 0
 
     def let_go(self, events: list[Event]) -> None:
-        """Forget what waits, as if nothing followed, and append its events: all connections together keep too much."""
+        """Forget everything that waits, as if nothing followed, and append its events, because all connections together keep too much."""
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
@@ -94,30 +94,30 @@ class SessionSettings(msgspec.Struct, frozen=True):
     """The settings that all sessions of a run share."""
 
     kinds: frozenset[str]
-    """Row kinds that are asked for; a session may leave out the work for others."""
+    """Requested kinds of rows; a session may leave out the work for others."""
     payloads: bool = False
     """Open payloads for their findings, even when no message rows are asked for."""
     payload: str | None = None
     """Form in which message rows give the payload: base64, hex, text; None for none."""
     message_columns: tuple[str, ...] | None = None
-    """Columns of message rows that are asked for; None for all."""
+    """Requested columns of message rows; None for all."""
     private_keys: tuple[RSAPrivateKey, ...] = ()
-    """Keys of the user, to open what is encrypted end to end."""
+    """The user's keys, to decrypt end-to-end encrypted messages."""
     schemas: tuple[GivenSchema, ...] = ()
-    """Schemas for payloads, the first that fits a topic counts."""
+    """Schemas for payloads; the first one that fits a topic is used."""
     payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
     """Decoders of other packages, by name."""
     names: Mapping[str, str] = {}
-    """Names that the user's files give to what the wire has only a number for, by what stands for it otherwise."""
+    """Names from the user's files for what is only a number on the wire, by its form in rows."""
 
     @property
     def gives_values(self) -> bool:
-        """Return True when any message may have a value, whatever its connection says of schemas."""
+        """Return True when messages may have values even if their connection shows no schema."""
         return bool(self.schemas or self.payload_decoders)
 
 
 class SessionContext(msgspec.Struct):
-    """The circumstances of a session."""
+    """The context of a session."""
 
     origin: Origin
     settings: SessionSettings

@@ -1,8 +1,8 @@
-"""Direction of a connection → frames with names. Knows lengths and positions, no commands; the dissector knows those.
+"""One direction of a connection → frames with names. It knows lengths and positions; the dissector knows the commands.
 
-In sync the splitter follows the length fields. Out of sync (a gap, a middle start, a length that cannot be) it looks for the next frame
-by content and counts the bytes that it skips. Every answer depends only on the bytes and the packets they came in, never on how they were
-handed over: a frame that had to wait for more bytes than its own has the moment of those.
+In sync the splitter follows the length fields. Out of sync (a gap, a start in the middle, an impossible length) it looks for the next frame
+by content and counts the bytes that it skips. Every result depends only on the bytes and their packets, never on how they were fed: a frame
+that had to wait for bytes beyond its own has the moment of those.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ class StreamSplitter:
         self.foreign: str | None = None
         """Name of another protocol that the first bytes show."""
         self.failure: Failure | None = None
-        """Exception of the dissector, behind which all bytes are skipped."""
+        """Exception of the dissector, after which all bytes are skipped."""
         self.synced = synced
         """The next byte begins a frame."""
         self.direction: Any = None
-        """Sender of this stream, once that is known; until then batches have the stream of its frames."""
+        """Sender of this stream, once it is known; until then batches record the stream of each frame."""
         self.at_start = at_start
-        """No frame was read yet, and the capture holds the handshake before the stream."""
+        """True while no frame was read, if the capture holds the handshake before the stream."""
         self._buffer = StreamBuffer(initial_limits(dissector.framing.largest))
         self._searching: FrameSearch | None = None
         self._position = 0  # of the first byte in the buffer that is not dealt with, should the dissector raise
-        self._start = 0  # offset at which the protocol begins: behind a PROXY protocol header
+        self._start = 0  # offset at which the protocol begins: after a PROXY protocol header
         self._packet = -1  # packet of the latest name, and its sub
         self._sub = 0
-        self._sub_of: dict[int, int] | None = None  # behind a gap, where frames are named by their own packets
+        self._sub_of: dict[int, int] | None = None  # after a gap, where frames are named by their own packets
         self._skip_start = -1  # offset at which the current run of skipped bytes began
         self._skip_size = 0
         self._skip_packets: tuple[int, int, int] = (0, 0, 0)  # packet, time, moment of its last byte so far
@@ -96,7 +96,7 @@ class StreamSplitter:
 
     @property
     def limits(self) -> Limits:
-        """Largest frames, each from a moment on."""
+        """Limits on the size of frames, each valid from a moment on."""
         return self._buffer.limits
 
     @limits.setter
@@ -105,13 +105,13 @@ class StreamSplitter:
 
     @property
     def _search(self) -> FrameSearch:
-        """The search for frames, made on first use: most streams are in sync all the time."""
+        """The search for frames, made on first use: most streams never lose sync."""
         if self._searching is None:
             self._searching = FrameSearch(self.dissector, self._buffer)
         return self._searching
 
     def trust(self, moment: int, out: FrameBatch) -> None:
-        """Ask less of the next frame: the other direction has proven the protocol at `moment`. A stream seen from its start is in sync."""
+        """Require less proof of a frame: the other stream has proven the protocol at `moment`. A stream seen from its start is in sync."""
         if self.synced or (self.at_start and self._skip_start >= 0):
             return
         self.synced = self.at_start
@@ -140,8 +140,8 @@ class StreamSplitter:
             self._consume(out, at_end=False)
 
     def gap(self, offset: int, size: int, moment: int, out: FrameBatch) -> None:
-        """Go on behind `size` bytes from `offset` on that are not in the capture."""
-        if moment < self._buffer.floor:  # a packet of a later file gave them up, whose moments begin anew
+        """Continue after `size` bytes, from `offset` on, that are not in the capture."""
+        if moment < self._buffer.floor:  # they were given up at a packet of a later file, whose moments begin anew
             self._buffer.enter(self._buffer.file)
         self._buffer.raise_floor(moment)  # of frames that are complete only because no more bytes follow
         self._consume(out, at_end=True)
@@ -154,7 +154,7 @@ class StreamSplitter:
         self.at_start = self.synced = self._buffer.trusted = False
 
     def let_go(self, moment: int, out: FrameBatch) -> None:
-        """Go on behind the bytes so far as if a gap were there: the rest of a frame is skipped."""
+        """Continue after the bytes so far as if a gap followed: the rest of a frame is skipped."""
         self.gap(self._buffer.base + len(self._buffer), 0, moment, out)
 
     def finish(self, moment: int, out: FrameBatch, *, is_open: bool = False) -> None:
@@ -237,11 +237,11 @@ class StreamSplitter:
                     if decoded[0] is None and decoded[6] == MALFORMED:
                         if not self._believe(end, decoded, at_end=at_end):
                             break
-                        floor = buffer.floor  # later bytes were looked at: this frame and all behind it were readable no sooner
+                        floor = buffer.floor  # later bytes were examined: this frame and all after it were readable no sooner
                         moment = max(moment, floor)
                     special = single or decoded[0] in announcing
                 command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
-                # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
+                # Its name is that of the piece with its last byte, looked up only when the frame extends beyond the previous piece.
                 stop = base + end
                 if stop > piece_end:
                     index += 1
@@ -297,7 +297,7 @@ class StreamSplitter:
             self.limits = add_limit(self.limits, moment, max(self.dissector.framing.smallest, min(announced, FRAME_HARD_MAX_BYTES)))
 
     def _believe(self, end: int, decoded: Decoded, *, at_end: bool) -> bool:
-        """Return True when the length of a frame that did not decode can be believed; if later bytes will tell, stay in sync."""
+        """Return True when the length of a frame that did not decode can be believed; if later bytes will decide, stay in sync."""
         confirmed = self._search.confirm(end, at_end=at_end)
         if confirmed is False:
             self.synced = False
@@ -317,7 +317,7 @@ class StreamSplitter:
     # ---- out of sync
 
     def _proxy(self, out: FrameBatch, *, at_end: bool) -> int:
-        """Skip a PROXY protocol header at the start of the stream; return the position behind it, -1 when it is not all there yet."""
+        """Skip a PROXY protocol header at the start of the stream; return the position after it, or -1 while it is incomplete."""
         header = proxy_header(self._buffer.data)
         if header is None:
             return 0
@@ -332,7 +332,7 @@ class StreamSplitter:
     def _resync(self, position: int, out: FrameBatch, lost: int, *, at_end: bool) -> int:
         """Skip to the next frame, and be in sync there; return the position from which bytes are still needed.
 
-        No frame begins at `lost`, where the framing was lost, even if the dissector takes for one there what it cannot decode.
+        No frame begins at `lost`, where the framing was lost, even if the dissector recognises one there that it cannot decode.
         """
         data = self._buffer.data
         self._position = position
@@ -434,7 +434,7 @@ class StreamSplitter:
         payload = raw = None
         if self._kept.payload and payload_offset is not None:
             payload = self._buffer.data[start + payload_offset : start + size]
-        if self._kept.raw and status != SKIPPED:  # skipped bytes are let go as they come, and nobody knows what secrets they hold
+        if self._kept.raw and status != SKIPPED:  # skipped bytes are released as they come, and may hold secrets
             raw = self._buffer.data[start : start + size]
         if notes or payload is not None or raw is not None:
             out.attachments[len(out.rows)] = Attachment(notes or None, payload, raw)

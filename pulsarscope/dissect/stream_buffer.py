@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _packet_of = itemgetter(1)
 
 SUB_WINDOW_PACKETS = 4096
-"""Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
+"""Packets whose subs are remembered after a gap: names go back only within a reordering window."""
 
 HELD_TWICE_MAX_BYTES = 64 << 10
-"""Bytes that may be held twice, joined and in their pieces: below it is not worth the work to let the latter go."""
+"""Bytes that may be held twice, joined and in their pieces. For fewer, releasing the pieces is not worth the work."""
 
 _NONE: Any = ()
-"""No pieces: lists are made for those that come, because most streams are idle most of the time, and there may be very many."""
+"""No pieces. Lists are made when pieces come, because there may be very many streams, and most are idle most of the time."""
 
 
 class StreamBuffer:
@@ -33,14 +33,14 @@ class StreamBuffer:
         self.data = b""
         self.base = 0
         self.begun = 0
-        """Offset at which the first piece begins, if there is one: at the base or before it."""
+        """Offset at which the first piece begins, if any: at the base or before it."""
         self.file = 0
         self.limits = limits
         """Largest frames, each from a moment on."""
         self.pieces: list[Piece] = _NONE
         """Pieces that brought the data; sequences of the compiled reader, as are `ends`, while it reads what has come."""
         self.ends: list[int] = _NONE
-        """Offset behind each piece."""
+        """Offset after each piece."""
         self.wake = 0
         """Offset up to which bytes are needed to go on."""
         self.floor = 0
@@ -48,19 +48,19 @@ class StreamBuffer:
         self.trusted = False
         """The other direction has proven the protocol: a frame that fills whole segments needs no second one."""
         self._more: list[bytes] = _NONE
-        """Bytes behind the data that are not enough to go on with: joined once, when they are."""
+        """Bytes after the data, too few to continue with. They are joined once, when there are enough."""
 
     def __len__(self) -> int:
         return self.ends[-1] - self.base if self.ends else 0
 
     def enter(self, file: int) -> None:
-        """Go on in another file, of which any packet is later than those of the data."""
+        """Continue in another file, all packets of which are later than those of the data."""
         self.file = file
         self.floor = 0
         self.pieces = [(piece[0], 0, piece[2], 0) for piece in self.pieces]
 
     def append(self, offset: int, pieces: Sequence[Piece]) -> bool:
-        """Append the next bytes, which begin at `offset`; return True when there are enough to go on."""
+        """Append the next bytes, which begin at `offset`; return True when there are enough to continue."""
         if not self.ends:
             self.base = self.begun = offset
             self.pieces = [*pieces]
@@ -86,7 +86,7 @@ class StreamBuffer:
         return self.ends[-1] >= self.wake
 
     def append_joined(self, offset: int, pieces: Sequence[Piece], join: Any) -> None:
-        """Append the next bytes, pieces of the compiled reader, by its function that joins them with what is here."""
+        """Append the next bytes, pieces of the compiled reader, by its function that joins them with the present ones."""
         if not self.ends:
             self.base = self.begun = offset
         self.join()
@@ -94,7 +94,7 @@ class StreamBuffer:
         self.data, self.pieces, self.ends = joined.data, joined.pieces, joined.ends
 
     def hold(self, base: int, joined: Any) -> None:
-        """Hold these bytes alone, which the compiled reader has joined, from offset `base` on; None: no bytes."""
+        """Hold only these bytes, which the compiled reader has joined, from offset `base` on; None: no bytes."""
         if joined is None:
             self.clear(base)
         else:
@@ -103,7 +103,7 @@ class StreamBuffer:
             self._let_payloads_go()
 
     def keep_lists(self) -> None:
-        """Let what remains be lists."""
+        """Turn the remaining sequences into lists."""
         if type(self.ends) is not list:
             self.pieces, self.ends = self.pieces[:], self.ends[:]
 
@@ -115,12 +115,12 @@ class StreamBuffer:
         self.wake = 0
 
     def _let_payloads_go(self) -> None:
-        """Leave the payload of all pieces to `data`, which has it: a frame that is not complete may wait for long."""
+        """Release the payload of all pieces, which `data` has: an incomplete frame may wait for long."""
         if len(self.data) > HELD_TWICE_MAX_BYTES:
             self.pieces = [(b"", packet, time, moment) for _, packet, time, moment in self.pieces]
 
     def drop(self, position: int) -> None:
-        """Forget the bytes before a position: one copy of those behind it, once per feed."""
+        """Forget the bytes before a position. This copies the bytes after it, once per feed."""
         if position:
             self.base += position
             if position == len(self.data):
@@ -140,7 +140,7 @@ class StreamBuffer:
         self.pieces = self.ends = _NONE
 
     def piece_at(self, offset: int) -> int:
-        """Return the index of the piece with the byte at an offset, else that of the last one."""
+        """Return the index of the piece with the byte at an offset, or of the last one."""
         return min(bisect_right(self.ends, offset), len(self.pieces) - 1)
 
     def moment_at(self, offset: int) -> int:
@@ -148,7 +148,7 @@ class StreamBuffer:
         return self.pieces[self.piece_at(offset)][3]
 
     def fills_pieces(self, start: int, stop: int) -> bool:
-        """Return True when the bytes from position `start` to `stop` are there, and are whole pieces."""
+        """Return True when the bytes from position `start` to `stop` are present, and are whole pieces."""
         first = bisect_right(self.ends, self.base + start)
         begins = self.base + start == (self.ends[first - 1] if first else self.begun)
         last = bisect_left(self.ends, self.base + stop)
@@ -164,7 +164,7 @@ class StreamBuffer:
 
 
 def next_sub(subs: dict[int, int], packet: int) -> int:
-    """Return the sub of a frame behind a gap, where names may go back to earlier packets."""
+    """Return the sub of a frame after a gap, where names may go back to earlier packets."""
     subs[packet] = sub = subs.get(packet, 0) + 1
     if len(subs) > SUB_WINDOW_PACKETS:
         del subs[next(iter(subs))]

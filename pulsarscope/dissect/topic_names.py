@@ -1,4 +1,4 @@
-"""The names of topics as the protocols of a run write them."""
+"""Names of topics in the forms of the protocols of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pulsarscope.model.records import FrameRow
 
 
 def join_topic_names(dissectors: Iterable[Dissector]) -> TopicNames:
-    """Join the forms of several protocols: a topic is written as the first of them that changes it does.
+    """Join the forms of several protocols: the first one that changes a topic decides how it is written.
 
     A form that fails leaves the topic as it is, with a PluginWarning.
     """

@@ -1,4 +1,4 @@
-"""The check of what a dissector says of its fields and commands: filters take it for granted."""
+"""The check of a dissector's vocabulary of fields and commands, which filters rely on."""
 
 from __future__ import annotations
 
