@@ -6,11 +6,11 @@ in stream order. Three flags are each set once, in this order: `opened` when the
 `finished` when its row can be written. `Data` is a stretch of contiguous bytes, as a list of pieces `(payload, packet, time, moment)`.
 
 Names: `packet` and `time` of a piece name the frames completed in it; `packet` belongs to the `file` of its `Data`. In a stream without
-gaps this is the packet that completed the stream up to here. Behind the first gap it is the packet that carried the bytes. `moment` is the
+gaps this is the packet that completed the stream up to here. After the first gap it is the packet that carried the bytes. `moment` is the
 packet of `ConnectionEvents.file` at which the bytes became available; it never decreases within a stream.
 
 Overlaps: the bytes seen first are kept. Different bytes at the same offset are an `overlap-conflict` if the first ones are still buffered,
-or were delivered within the last 64 KiB of the stream, the last 8,192 packets of the file, and the 64 MiB that are kept for all streams.
+or if they were delivered within the last 64 KiB of the stream, the last 8,192 packets of the file, and the 64 MiB kept for all streams.
 Delivered `Data` must therefore not be modified: later segments are compared with it.
 
 The result does not depend on how the capture was cut into blocks, nor on other connections, unless a bound of the whole process was

@@ -1,9 +1,9 @@
 """Assembler: blocks of segments in, connections with ordered streams out.
 
-Segments take one of three paths. `_in_order` appends segments in order, of connections that neither begin nor end in the block.
-`complete_connection` takes connections that do both. All other packets go through `Assembler._receive` and `Stream.receive` one by one:
-all packets of connections that begin, end, or have a segment out of order in the block, in capture order over both directions. Where the
-compiled reader has them, and few are out of order, those in between go together.
+Segments take one of three paths. `_in_order` appends in-order segments of connections that neither begin nor end in the block.
+`complete_connection` takes connections that do both. All other packets go through `Assembler._receive` and `Stream.receive` one by one, in
+capture order over both directions: those of connections that begin, end, or have a segment out of order in the block. When the compiled
+reader holds the segments and few are out of order, runs of in-order segments between these are taken together.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.stream_findings import Where
 
 MIXED_RUN_PACKETS = 16
-"""Least number of packets for one out of order, on average, with which those in between go together: else one by one is faster."""
+"""Packets per out-of-order one, on average, from which in-order runs are taken together; with fewer, one by one is faster."""
 
 MIXED_LOOKS_MAX = 200
-"""Times that each packet may be looked at on this way; with more, in blocks of very many packets, one by one is faster."""
+"""Times that each packet may be examined on this path. Beyond that, in blocks of very many packets, one by one is faster."""
 
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
 
 Resumed = tuple[int, list[tuple[bytes, "Segment"]]]
-"""A connection that is given up to the assembler: its first packet in the block, and its packets so far, with their flow keys."""
+"""A connection that is handed over to the assembler: its first packet in the block, and its packets so far, with their flow keys."""
 
 
 class Assembler(ConnectionTable):
@@ -64,9 +64,9 @@ class Assembler(ConnectionTable):
     ) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched.
 
-        Late packets of a closed connection may come in other files, too, that begin at the time `following_start`; None: there are none.
+        Late packets of a closed connection may also come in other files, which begin at the time `following_start`; None: there are none.
         `taken`: number of closed connections that were taken and not put back. `oldest`: `closed_at` of the first connection that waits for
-        late packets elsewhere; None: there is none. `resumed`: connections that somebody else has followed up to packets of this block.
+        late packets elsewhere; None: there is none. `resumed`: connections that another reader has followed up to packets of this block.
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
@@ -95,7 +95,7 @@ class Assembler(ConnectionTable):
             for _, key, entry in entries:
                 if isinstance(entry, CompleteConnection):
                     self._take_complete(entry, file)
-                elif isinstance(entry, ConnectionEvents):  # as if its packets, too, had come one by one
+                elif isinstance(entry, ConnectionEvents):  # as if its packets had come one by one, too
                     self._touched.append(entry)
                 elif isinstance(entry, list):
                     for of, segment in entry:
@@ -108,7 +108,7 @@ class Assembler(ConnectionTable):
         return [*self._end_block(file, block.last_packet)]
 
     def replay(self, packets: Iterable[tuple[bytes, Segment]], file: int) -> list[ConnectionEvents]:
-        """Process packets of connections that somebody else has followed so far, with their flow keys; return the events of each."""
+        """Process packets, with their flow keys, of connections that another reader has followed so far; return the events of each."""
         last = 0
         for key, segment in packets:
             self._receive(key, segment, file)
@@ -116,7 +116,7 @@ class Assembler(ConnectionTable):
         return [*self._end_block(file, last)]
 
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
-        """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.
+        """Declare gaps and finish connections that are due at `time`, without a packet, in a capture without an end.
 
         `skipped`: the latest block lacks packets that were captured before it, so that no hole will be filled.
         """
@@ -125,7 +125,7 @@ class Assembler(ConnectionTable):
             self._skipped_at = time
             self._next_expiry = min(self._next_expiry, time + LIVE_UNHEARD_LEAST_NANOSECONDS)
         oldest = time if time <= self._skipped_until else time - LIVE_HOLE_NANOSECONDS_MAX
-        if time < self._expired_at - LIVE_HOLE_NANOSECONDS_MAX:  # the clock was set back: what waits is of no age
+        if time < self._expired_at - LIVE_HOLE_NANOSECONDS_MAX:  # the clock was set back: the age of what waits is unknown
             oldest = self._expired_at + IDLE_CONNECTION_NANOSECONDS
             self._skipped_until = self._skipped_at = self._next_expiry = 0
         self._expired_at = time
@@ -151,8 +151,8 @@ class Assembler(ConnectionTable):
         """Split the flows of a block by the path that they take.
 
         Returns:
-            Flows whose two directions can be processed one after the other if they are in order, as (stream, segments, latest time) by
-            connection; flows that need capture order; complete connections.
+            Flows whose two directions can be processed one after the other if in order, as (stream, segments, latest time) by connection;
+            flows that need capture order; and complete connections.
         """
         table = self._table
         complete: list[CompleteConnection] = []
@@ -212,16 +212,16 @@ class Assembler(ConnectionTable):
         return True
 
     def _take_mixed(self, connection: Connection, flows: list[tuple[Stream, Any]], file: int) -> list[tuple[bytes, Any]]:
-        """Take segments of the compiled reader of which few are out of order: these one by one, and those in between together.
+        """Take segments of the compiled reader, few of which are out of order: these one by one, and in-order runs between them together.
 
-        Returns flows of the rest, all of them where many are out of order.
+        Return flows of the remaining segments, which are all segments when many are out of order.
         """
         apart = MIXED_RUN_PACKETS // 2
         looks = MIXED_LOOKS_MAX * sum(len(segments) for _, segments in flows)
         while flows:
             odd = [segments.odd(stream.sequence) for stream, segments in flows]
             size = sum(len(segments) for _, segments in flows)
-            looks -= size  # all are looked at
+            looks -= size  # all are examined
             if sum(count for count, _ in odd) * MIXED_RUN_PACKETS > size or looks < 0:
                 break
             first = min((packet for _, packet in odd if packet is not None), default=None)
@@ -243,7 +243,7 @@ class Assembler(ConnectionTable):
         return [(stream.key, segments) for stream, segments in flows]
 
     def _take_apart(self, flows: list[tuple[Stream, Any]], count: int, file: int) -> list[tuple[Stream, Any]]:
-        """Take the first packets of flows one by one, at most so many, and return the flows behind them."""
+        """Take the first `count` packets of flows one by one, at most, and return the remaining flows."""
         entries = [(segment[0], stream.key, segment) for stream, segments in flows for segment in segments[:count]]
         entries.sort(key=_packet_of)
         for _, key, segment in entries[:count]:
@@ -318,7 +318,7 @@ class Assembler(ConnectionTable):
                     connection.closed_by, connection.closing_time = index, time
                     connection.closing_acknowledges = acknowledged_offset(other, ack) if flags & ACK else UNKNOWN
                 elif flags & FIN and connection.closed_by != index and connection.closing_acknowledges > stream.fin:
-                    connection.closed_by = index  # the FIN before was the answer to this one
+                    connection.closed_by = index  # the earlier FIN was the answer to this one
                 if stream.ended and other.ended:
                     self._close(connection, "fin", file, packet)
 
@@ -380,7 +380,7 @@ class Assembler(ConnectionTable):
         for of_stream, pieces in zip(items, complete.pieces, strict=True):
             if pieces:
                 of_stream.append(Data(file, 0, pieces))
-        # As `_touch` and `_close`, without what they do for streams that lack bytes, or of which more may come.
+        # As `_touch` and `_close`, without what they do for streams that lack bytes or may get more.
         connection.events = events = ConnectionEvents(connection, file, items, opened=True, ended=True)
         self._touched.append(events)
         self._note_closed(connection, file, complete.packet)
@@ -416,7 +416,7 @@ def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnect
     for connection in (event.of for event in events if isinstance(event, ConnectionEvents) and isinstance(event.of, Connection)):
         first = connection.packet if connection.file == block.file else 0
         packets = [packet for stream in connection.streams for packet, *_ in block.flows.get(stream.key, ())]
-        for packet in sorted(packets):  # as they came, wherever blocks are cut
+        for packet in sorted(packets):  # in packet order, wherever blocks end
             if first <= packet <= connection.last_packet and (owner := block.owners.get(packet)) is not None:
                 connection.note_owner(owner)
 
@@ -424,8 +424,8 @@ def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnect
 def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int, Identity] | tuple[()] | None:
     """Return pieces of the segments of a stream, their size, and the identity of the newest one, () without data.
 
-    None if one of them is not in order, or asks for a closer look. So does the first segment after the sequence numbers wrap, for the loop
-    does not reduce them modulo 2^32.
+    Return None if one of them is not in order or needs closer examination. The first segment after the sequence numbers wrap does, because
+    the loop does not reduce them modulo 2^32.
     """
     if stream.buffer is not None or stream.window_closed:
         return None

@@ -1,4 +1,4 @@
-"""Segments of a connection that were captured twice: whether they are many, and by how much the copies are later."""
+"""Segments of a connection that were captured twice: whether there are many, and how much later the copies are."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def are_many(connection: Connection, copies: int) -> bool:
-    """Return True when so many segments of a connection have copies that they are worth a finding."""
+    """Return True when enough segments of a connection have copies to be worth a finding."""
     return copies > 0 and copies * 100 >= DUPLICATE_SEGMENTS_PERCENT * sum(stream.segments for stream in connection.streams)
 
 
 def count_duplicates(connection: Connection) -> None:
-    """Count segments that soon followed their equals as copies, no longer as retransmissions, where copies are many."""
+    """When there are many copies, count segments that soon followed equal ones as copies, no longer as retransmissions."""
     streams = connection.streams
     if are_many(connection, sum(stream.duplicates + (stream.copies.count if stream.copies else 0) for stream in streams)):
         for stream in streams:
@@ -29,7 +29,7 @@ def count_duplicates(connection: Connection) -> None:
 
 
 def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
-    """Keep by how much a copy of the first SYN is later than the original."""
+    """Record how much later a copy of the first SYN is than the original."""
     stream = connection.streams[index]
     if (
         index == 0
@@ -44,6 +44,6 @@ def note_handshake_copy(connection: Connection, index: int, segment: Segment) ->
 
 
 def typical_time(connection: Connection) -> int | None:
-    """Return by how many ns the copies of a connection's packets are typically later, None when that is not known."""
+    """Return how many ns the copies of a connection's packets typically come later; None when unknown."""
     times = sorted(time for stream in connection.streams if stream.copies for time in stream.copies.times)
-    return times[(len(times) - 1) // 2] if times else None  # the median; to import `statistics` takes a hundredth of the start
+    return times[(len(times) - 1) // 2] if times else None  # the median; importing `statistics` would take a hundredth of the start

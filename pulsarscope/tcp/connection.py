@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 OWNERS_MAX = 4
-"""Owners of the sockets of a connection that are remembered: one at each end, and those that a socket was handed on to."""
+"""Owners of the sockets of a connection that are remembered: one at each end, and processes that a socket was handed to."""
 
 _FAST_OPEN_MAX_BYTES = 65_535
 """Largest amount of data on a SYN (RFC 7413): one segment."""
 
 
 class Counts(NamedTuple):
-    """What late packets change of a connection."""
+    """The counts of a connection that late packets change."""
 
     end: int
     packets: int
@@ -72,11 +72,11 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     closed_by: int | None = None
     """Index of the stream with the first FIN or RST."""
     closing_how: Literal["fin", "rst"] = "fin"
-    """Which of the two came first."""
+    """Whether a FIN or a RST came first."""
     closing_time: int = 0
     """Time of that packet, ns."""
     closing_acknowledges: int = UNKNOWN
-    """Offset of the other stream up to which that FIN acknowledges it: behind the other FIN when that was sent before."""
+    """Offset up to which that FIN acknowledges the other stream; after the other FIN when that was sent first."""
     client: int | None = None
     """Index of the client's stream; None when no SYN was seen and `set_client` was not called."""
     ended: bool = False
@@ -86,7 +86,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     closing: bool = False
     """True after the first FIN or RST, and while there are strays: packets of both directions must be processed in capture order."""
     reset: tuple[int, int, Where] | None = None
-    """Stream, sequence number and place of a RST that was not accepted, until its sender goes on."""
+    """Stream, sequence number and place of a RST that was not accepted, until its sender sends more."""
     strays: Strays | None = None
     announced: bool = False
     """True when `midstream-start` was reported or does not apply."""
@@ -133,9 +133,9 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return Counts(self.end, self.packets, (first.dropped, second.dropped), *of_both)
 
     def announce(self, log: Log) -> None:
-        """Report that the capture begins within this connection, once it has data: before what the packet with the first of them brought.
+        """Report that the capture begins within this connection, once it has data: before the rows of the first packet with data.
 
-        It stands there however the capture is cut into blocks, so this is to be called behind each packet that may bring data.
+        So that its place does not depend on the blocks of the capture, this must be called after each packet that may have data.
         """
         if not self.announced and (self.streams[0].segments or self.streams[1].segments):
             self.announced = True
@@ -151,7 +151,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return self.streams[index].source
 
     def answers_lost_fin(self, index: int) -> bool:
-        """Return True when the first FIN, of this stream, acknowledges one number behind all of the other: its FIN, not in the capture."""
+        """Return True when the first FIN, of this stream, acknowledges one number beyond the other stream: a FIN that the capture lacks."""
         other = self.streams[1 - index]
         return other.fin == UNKNOWN and self.closing_acknowledges == other.length + 1
 
@@ -190,14 +190,14 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return first != UNKNOWN and 0 <= sequence_difference(first, ack) <= min(stream.length, _FAST_OPEN_MAX_BYTES)
 
     def doubt_reset(self, index: int, segment: Segment, file: int) -> None:
-        """Remember a RST that is not accepted: it counts in the end if it was the last word of its sender."""
+        """Remember a RST that is not accepted: it counts at the end if its sender sent nothing after it."""
         packet, time, seq, *_ = segment
         if self.streams[index].sequence != UNKNOWN and self.streams[index].is_near(seq):
             self.reset = index, seq, (file, packet, time)
             self.closing = True
 
     def trust_reset(self, index: int, segment: Segment) -> None:
-        """Forget the doubtful RST when its sender goes on after it; data before it may have been captured late."""
+        """Forget the doubtful RST when its sender sends more after it; data before it may have been captured late."""
         _, _, seq, _, flags, _, payload, *_ = segment
         if self.reset is None or self.reset[0] != index or flags & RST:
             return
@@ -279,7 +279,7 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
 
     @property
     def connection(self) -> Connection:
-        """Return the connection; one that was packed is made anew at each call."""
+        """Return the connection; a packed one is unpacked at each call."""
         return self.of if isinstance(self.of, Connection) else self.of.connection()
 
     @property
@@ -294,10 +294,10 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
 
 
 class EventList(Sequence[ConnectionEvents]):
-    """Events of connections; those of packed ones, of which very many are finished at once, are made when they are asked for."""
+    """Events of connections. Those of packed ones are made on access, as very many of these are finished at once."""
 
     def __init__(self, touched: list[ConnectionEvents | ClosedConnection]) -> None:
-        """Take events, and in the place of them packed connections that have finished."""
+        """Take events, or in their place packed connections that have finished."""
         self._touched = touched
 
     def __len__(self) -> int:
@@ -321,13 +321,13 @@ def _events_of(touched: ConnectionEvents | ClosedConnection) -> ConnectionEvents
 
 
 _APART = frozenset({"key", "name", "index", "streams", "items", "log"})
-"""Fields that are not packed: they stand elsewhere, or are those of a block."""
+"""Fields that are not packed: they are kept elsewhere, or belong to a block."""
 
 _SELDOM = {
     Stream: ("outside", "copies", "gaps", "buffer", "window", "finding_counts", "delivered", "comparison"),
     Connection: ("reset", "strays", "processes", "pods", "events"),
 }
-"""Fields that are empty for most; where one is not, a connection stays as it is."""
+"""Fields that are empty for most connections. A connection in which one is not empty is not packed."""
 
 _PACKED = {kind: [name for name in kind.__struct_fields__ if name not in {*_APART, *seldom}] for kind, seldom in _SELDOM.items()}
 
@@ -341,7 +341,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 class ClosedConnection(msgspec.Struct, gc=False, eq=False):
-    """A connection that has ended, packed, in a fifth of the memory: very many wait for late packets, and of most none comes."""
+    """A connection that has ended, packed into a fifth of the memory: very many wait for late packets, which most never get."""
 
     ended: ClassVar[bool] = True
     closing: ClassVar[bool] = True
@@ -351,12 +351,12 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
     closed_at: int
     """As that of the connection."""
     latest: int
-    """The `end` that it had."""
+    """The connection's `end`."""
     state: bytes
     whole: Connection | None = None
-    """The connection itself, when a packet came after all."""
+    """The unpacked connection, when a packet came after all."""
     dropped: bool = False
-    """It was finished without one."""
+    """True when it was finished without a late packet."""
 
     @property
     def keys(self) -> tuple[bytes, bytes]:
@@ -382,7 +382,7 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
         return int(values[_LAST_FILE] << FILE_SHIFT | values[_LAST_PACKET])
 
     def counts(self) -> Counts:
-        """As those of the connection, without making it anew."""
+        """As those of the connection, without unpacking it."""
         if self.whole is not None:
             return self.whole.counts()
         values, first, second = _decode(self.state)
@@ -391,7 +391,7 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
         return Counts(values[_END], values[_PACKETS], dropped, *of_both)
 
     def connection(self) -> Connection:
-        """Return the connection, made anew unless a packet came."""
+        """Return the connection, unpacked at each call unless a packet came."""
         if self.whole is not None:
             return self.whole
         values, *streams = _decode(self.state)
@@ -401,7 +401,7 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
 
 
 def pack(connection: Connection) -> ClosedConnection | None:
-    """Return a connection that has ended at the end of a block, packed; None where there is more to keep than numbers."""
+    """Return a connection that has ended, packed at the end of a block; None when there is more to keep than numbers."""
     first, second = connection.streams
     if connection.client is None or not (first.segments or second.segments):
         return None

@@ -44,11 +44,11 @@ class ConnectionTable:
         self._closed: deque[Connection | ClosedConnection] = deque()
         """Closed connections in the order of `closed_at`; some are finished already, by a new connection on their 4-tuple."""
         self._closed_in_block = 0
-        """Those that the current block has closed are among so many of the last ones."""
+        """Connections that the current block has closed are among this many of the last ones."""
         self._silent: dict[Connection, None] = {}
         """Connections that began with a SYN, the oldest first; some have sent data since."""
         self._unlisted = 0
-        """Connections without data that have no rows, and are not reported yet; the first of them stands for all and has one."""
+        """Connections without data that have no rows and are not reported yet; the first of them stands for all and has a row."""
         self._first_unlisted: Connection | None = None
         self._touched: list[ConnectionEvents | ClosedConnection] = []
         """Events of the current block; a packed connection has finished without any other."""
@@ -65,11 +65,11 @@ class ConnectionTable:
         self._next_expiry = 0
         """Earliest time of the next search for expired connections, ns since the epoch."""
         self._skipped_until = 0
-        """Capture time up to which a live capture takes holes for packets that it skipped."""
+        """Capture time up to which a live capture attributes holes to packets that it skipped."""
         self._skipped_at = 0
-        """Capture time behind the latest packets that a live capture skipped."""
+        """Capture time after the latest packets that a live capture skipped."""
         self._expired_at = 0
-        """Capture time of the latest look at what is overdue in a live capture."""
+        """Capture time at which a live capture last searched for what is overdue."""
 
     @property
     def table(self) -> dict[bytes, Connection | ClosedConnection]:
@@ -78,7 +78,7 @@ class ConnectionTable:
 
     @property
     def unfinished(self) -> int:
-        """Number of connections of which packets may come."""
+        """Number of connections that may get packets."""
         return len(self._table) // 2
 
     def drop_delivered(self) -> None:
@@ -87,14 +87,14 @@ class ConnectionTable:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        """Drop the data kept for comparison since the oldest block of those."""
+        """Drop the data kept for comparison from the oldest block."""
         generation, _, _, streams = self._comparable.popleft()
         self._comparable_bytes -= sum(stream.drop_delivered(generation) for stream in streams)
 
     def take_closed(self, least: int, after: int) -> list[Connection | ClosedConnection]:
-        """Remove and return the closed connections with data that ended behind a time, nanoseconds since the epoch, if they are so many.
+        """Remove and return the closed connections with data that ended after a time (nanoseconds since the epoch), if at least `least`.
 
-        `put_back` them before a packet of theirs comes, and before their time has come.
+        `put_back` them before one of their packets comes, and before they are due to be finished.
         """
         self._closed = deque(map(_present, self._closed))
         closed = [
@@ -116,7 +116,7 @@ class ConnectionTable:
         return closed
 
     def closed_room(self, closing: int = 0) -> int:
-        """Return how many closed connections may be taken when so many more close."""
+        """Return how many closed connections may be taken when `closing` more close."""
         return CLOSED_CONNECTIONS_MAX - len(self._closed) - closing
 
     def put_back(self, closed: list[Connection | ClosedConnection]) -> None:
@@ -132,7 +132,7 @@ class ConnectionTable:
         return [*self.finished()]
 
     def finished(self) -> EventList:
-        """End the capture as `finish`, without an object for each of very many closed connections."""
+        """End the capture like `finish`, without an object for each of very many closed connections."""
         for connection in self._in_order():
             self._end_and_finish(connection)
         self._report_unlisted()
@@ -143,9 +143,9 @@ class ConnectionTable:
         return sorted((connection for key, connection in self._table.items() if key == connection.key), key=position)
 
     def finish_idle(self, time: int) -> list[ConnectionEvents]:
-        """Finish the connections that were closed, or had their last packet, so long before `time` that nothing of them follows.
+        """Finish the connections that were closed, or had their last packet, so long before `time` that no more packets follow.
 
-        Those that packets were skipped of since may have been closed unseen.
+        Connections of which packets were skipped since then may have been closed unseen.
         """
         connections = self._in_order()
         unheard = {connection for connection in connections if not connection.ended and connection.end < self._skipped_at}
@@ -168,7 +168,7 @@ class ConnectionTable:
     def _note_closed(self, connection: Connection, file: int, packet: int) -> None:
         """Let a connection that this packet of the block has closed wait for late packets."""
         connection.closed_file, connection.closed_packet = file, packet
-        if self._closed and self._closed[-1].closed_at > connection.closed_at:  # those have been put back in this block
+        if self._closed and self._closed[-1].closed_at > connection.closed_at:  # these were put back in this block
             insort(self._closed, connection, key=_closed_at)
             self._closed_in_block = len(self._closed)
         else:
@@ -188,7 +188,7 @@ class ConnectionTable:
         self._closed_in_block = 0
 
     def _unpack(self, packed: ClosedConnection) -> Connection:
-        """Return a packed connection as it was: a packet has come."""
+        """Unpack and return a packed connection: a packet has come."""
         packed.whole = connection = packed.connection()
         for stream in connection.streams:
             self._table[stream.key] = connection
@@ -271,7 +271,7 @@ class ConnectionTable:
         connection.strays = None
 
     def _finish_closed(self, time: int, taken: int, oldest: int | None) -> None:
-        """Finish the connections for which no late packets come any more; `taken`, `oldest`: see `feed`."""
+        """Finish the connections that get no more late packets; `taken`, `oldest`: see `feed`."""
         closed = self._closed
         while closed:
             full = self.closed_room() < taken
@@ -329,7 +329,7 @@ class ConnectionTable:
         return events
 
     def _note(self, connection: Connection, code: str, text: str, evidence: dict[str, Any], where: Where | None = None) -> None:
-        """Report a finding about a connection, at its last packet unless told."""
+        """Report a finding about a connection, at its last packet by default."""
         events = connection.events or self._touch(connection)
         events.log.append((connection.last_packet, finding(code, text, evidence, where or connection.last)))
 
@@ -379,12 +379,12 @@ class ConnectionTable:
         return EventList(touched)
 
     def _is_past(self, file: int, packet: int) -> bool:
-        """Return True when no packet of a file from `packet` on is compared with the data of the oldest block."""
+        """Return True when packets of a file from `packet` on are no longer compared with the data of the oldest block."""
         _, oldest_file, oldest, _ = self._comparable[0]
         return oldest_file != file or packet - oldest > OVERLAP_WINDOW_PACKETS
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many streams wait for missing bytes, and how many bytes wait behind those, with their overhead."""
+        """Return how many streams wait for missing bytes, and how many bytes wait there, with their overhead."""
         streams = sum(stream.buffer is not None for connection in list(self._buffering) for stream in connection.streams)
         return streams, self.buffered_bytes
 
@@ -417,7 +417,7 @@ class ConnectionTable:
                 return
 
     def _evict_idle(self) -> None:
-        """Finish the connections idle for longest until a sixteenth of the bound is free: few searches, and few rows at once."""
+        """Finish the connections idle longest until a sixteenth of the bound is free: few searches, and few rows at once."""
         table = self._table.items()
         idle = [found for key, found in table if isinstance(found, Connection) and key == found.key and not found.ended]
         idle.sort(key=attrgetter("last"))
@@ -432,13 +432,13 @@ class ConnectionTable:
 
 
 def position(connection: Connection | ClosedConnection) -> int:
-    """Return file and packet of the beginning in one number: there may be very many."""
+    """Return file and packet of the beginning as one number, because there may be very many connections."""
     file, _, packet = connection.name.partition(":")
     return int(file) << FILE_SHIFT | int(packet)
 
 
 def _present(connection: Connection | ClosedConnection) -> Connection | ClosedConnection:
-    """Return a closed connection as it stands in the table, unless another one does."""
+    """Return a closed connection in its present form: unpacked when a late packet came."""
     return connection if isinstance(connection, Connection) or connection.whole is None else connection.whole
 
 

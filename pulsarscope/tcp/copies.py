@@ -1,7 +1,7 @@
-"""Packets captured twice: copies of one packet, from two vantage points or two interfaces, told from retransmissions.
+"""Packets captured twice: how copies of one packet, from two vantage points or interfaces, are distinguished from retransmissions.
 
 A sender counts its packets: by the timestamps of TCP (RFC 7323), by the identification of IPv4. A retransmission is sent after the bytes
-that are already in the stream, so that both have grown; of a copy they are at most those of the newest data, whatever its time.
+that are already in the stream, so its numbers are higher; those of a copy are at most those of the newest data, whatever its time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEGMENT_MAX_BYTES = 1460
 
 
 _NEAR = 1024
-"""Distance between identifications within which 0 is one, too, and above which one ahead is of a sender that does not count."""
+"""Largest distance between identifications of a sender that counts. An identification of 0 counts only within this distance."""
 
 
 def identity(identification: int, options: bytes, size: int) -> Identity:
@@ -40,7 +40,7 @@ def identity(identification: int, options: bytes, size: int) -> Identity:
 
 
 def is_copy(segment: Segment, newest: Identity) -> bool | None:
-    """Return True when a segment of old bytes was sent no later than the newest data, None when neither of them tells."""
+    """Return True when a segment of old bytes was sent no later than the newest data; None when neither number shows it."""
     identification: int
     size: int
     identification, size = _head.unpack_from(newest)
@@ -60,9 +60,9 @@ class Copies(msgspec.Struct, gc=False):
 
     count: int = 0
     proven: int = 0
-    """Copies that the sender's numbers show; the others stand in another file, or behind the end of their connection."""
+    """Copies shown by the sender's numbers; the others are in another file, or after the end of their connection."""
     times: list[int] = []
-    """By how many ns the first of them are later than their originals."""
+    """How many ns later than their originals the first copies are."""
 
     def add(self, later: int | None, *, proven: bool) -> None:
         """Count a copy; `later` is None when the time of the original is not known."""
@@ -79,7 +79,7 @@ def are_apart(time: int | None) -> bool:
 
 def _timestamp(options: bytes) -> int | None:
     """Return the TSval of the rest of a TCP header, None without one."""
-    position = 4  # behind checksum and urgent pointer
+    position = 4  # after checksum and urgent pointer
     if options.startswith(_ALIGNED, position):
         return int.from_bytes(options[8:12], "big") if len(options) >= 12 else None
     while position + 1 < len(options) and options[position]:

@@ -1,9 +1,9 @@
-"""Recently delivered bytes of a stream, with which retransmissions are compared.
+"""Recently delivered bytes of a stream, to compare with retransmissions.
 
-References to the delivered data are kept. Those of the compiled reader are ranges of whole blocks: what outlives the next block is copied.
-A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as they came in the last OVERLAP_WINDOW_PACKETS packets of the same
-file: so its result does not depend on how the capture was cut into blocks. Only beyond OVERLAP_MEMORY_MAX_BYTES in all streams do those
-idle for longest lose theirs earlier. The index is built only for a stream with a retransmission, and lives for one block.
+References to the delivered data are kept. Data of the compiled reader are ranges of whole blocks; data kept beyond the next block are
+copied. A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as they came in the last OVERLAP_WINDOW_PACKETS packets of
+the same file, so that its result does not depend on how the capture was cut into blocks. Streams idle longest lose their data earlier only
+beyond OVERLAP_MEMORY_MAX_BYTES in all streams. The index is built only for a stream with a retransmission, and lives for one block.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> t
 
 
 def latest(run: Data, end: int, floor: int) -> Data:
-    """Return data that ends at offset `end` without the pieces that are not needed for what lies behind offset `floor`."""
+    """Return data that ends at offset `end`, without the pieces before offset `floor`."""
     compiled: Any = getattr(run.pieces, "latest", None)
     if compiled is not None:
         last, start = compiled(end, floor)
@@ -55,14 +55,14 @@ def latest(run: Data, end: int, floor: int) -> Data:
 
 
 def own_bytes(data: Data) -> None:
-    """Give data of the compiled reader bytes of their own, so that the block of a file in which they came can be freed."""
+    """Copy the bytes of data of the compiled reader, so that their block can be freed."""
     owned: Any = getattr(data.pieces, "owned", None)
     if owned is not None:
         data.pieces = owned()
 
 
 def let_block_go(comparable: Reversible[tuple[int, int, int, Sequence[ComparableStream]]]) -> None:
-    """Let the latest of some blocks be freed, given with its generation and streams: of those idle since, it has the latest data."""
+    """Let the newest of some blocks, given with generation and streams, be freed: it holds the latest data of streams idle since."""
     for generation, _, _, streams in islice(reversed(comparable), 1):
         for stream in streams:
             if stream.generation == generation and stream.delivered:
@@ -87,7 +87,7 @@ class DeliveredBytes:
 
     def _append(self, run: Data, first: int, offset: int) -> int:
         compiled: Any = run.pieces
-        if hasattr(compiled, "within"):  # it does not grow: one entry for all of it
+        if hasattr(compiled, "within"):  # it does not grow: one entry for all its pieces
             if not first:
                 self._starts.append(offset)
                 self._pieces.append((run.file, compiled))
@@ -100,7 +100,7 @@ class DeliveredBytes:
         return offset
 
     def _between(self, low: int, high: int) -> Iterator[tuple[int, int, Piece]]:
-        """Give the pieces with bytes between two offsets, and perhaps their neighbours, with their files and offsets."""
+        """Yield the pieces with bytes between two offsets, and perhaps their neighbours, with their files and offsets."""
         index = max(bisect_right(self._starts, low) - 1, 0)
         while index < len(self._starts) and (start := self._starts[index]) < high:
             file, piece = self._pieces[index]

@@ -31,7 +31,7 @@ class Intervals:
         return end - start - known
 
     def common(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Give the parts of a range that are in the set."""
+        """Yield the parts of a range that are in the set."""
         index = bisect_right(self._ends, start)
         while index < len(self._starts) and self._starts[index] < end:
             yield max(start, self._starts[index]), min(end, self._ends[index])

@@ -21,7 +21,7 @@ class Data(msgspec.Struct, gc=False):
     file: int
     offset: int
     pieces: list[Piece]
-    """Pieces in order. The compiled reader's sequence makes each tuple when it is asked for."""
+    """Pieces in order. The compiled reader's sequence makes each tuple on access."""
 
 
 class Gap(msgspec.Struct, gc=False):
@@ -36,7 +36,7 @@ class Gap(msgspec.Struct, gc=False):
 Item = Data | Gap
 
 NO_ITEMS: tuple[list[Item], list[Item]] = ([], [])
-"""Those of both streams where none come: shared and never appended to, for lists of each would cost memory."""
+"""Items of both streams when there are none: shared and never appended to, because lists for each connection would cost memory."""
 
 
 def at_moment(item: Item, moment: int) -> Item:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Copied = tuple[int, int, bytes, str]
-"""A packet that the compiled reader copies: number, time, bytes as stored, and the names of the frames in it, a line each."""
+"""A packet that the compiled reader copies: number, time, bytes as stored, and the names of the frames in it, one per line."""
 
 
 class PacketPlace(NamedTuple):
@@ -38,11 +38,11 @@ class PacketPlace(NamedTuple):
     start: int
     """Offset of the first captured byte in the sender's stream."""
     end: int
-    """Offset behind the last captured byte; equal to `start` for a packet without payload."""
+    """Offset after the last captured byte; equal to `start` for a packet without payload."""
 
 
 class _EndedStream(Struct, gc=False, frozen=True):
-    """What late packets need of a stream that has its FIN: there may be very many."""
+    """The part of a stream with a FIN that late packets need; there may be very many such streams."""
 
     name: str
     """Name of the connection."""
@@ -62,7 +62,7 @@ class Placement:
     ) -> Mapping[int, PacketPlace]:
         """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block.
 
-        With `ranges`, only those of packets with bytes in these; of them `copied` takes those that the compiled reader copies.
+        With `ranges`, return only packets with bytes in these; `copied` receives those of them that the compiled reader copies.
         """
         opened: dict[bytes, list[Connection]] = {}
         connection: Connection | _EndedStream | None
@@ -102,7 +102,7 @@ class Placement:
         return places
 
     def _keep_less(self, connection: Connection) -> None:
-        """Keep of a connection that has ended no more than positions, if these do not change any more."""
+        """Keep only the positions of a connection that has ended, once these no longer change."""
         if all(stream.fin == stream.length and stream.sequence != UNKNOWN for stream in connection.streams):
             for stream in connection.streams:
                 if self._connections.get(stream.key) is connection:
@@ -118,14 +118,14 @@ class Placement:
 
 
 def _stream(connection: Connection | _EndedStream, key: bytes) -> Stream | _EndedStream:
-    """Return the stream that a flow brings."""
+    """Return the stream of a flow."""
     return connection if isinstance(connection, _EndedStream) else connection.streams[0 if key == connection.key else 1]
 
 
 def _carriers(
     segments: Sequence[Segment], stream: Stream | _EndedStream, ranges: ByteRanges, file: int, copied: list[Copied] | None
 ) -> Iterable[tuple[int, int, int, int]]:
-    """Return packet, flags, start and end of the segments with bytes in some ranges of their stream, but those that are copied."""
+    """Return packet, flags, start and end of the segments with bytes in some ranges of their stream, except those that are copied."""
     compiled: Any = segments
     if hasattr(compiled, "copies"):
         found: list[tuple[int, int, int, int]] = []
@@ -142,7 +142,7 @@ def _carriers(
 
 
 def _bytes_of(segment: Segment, stream: Stream | _EndedStream) -> tuple[int, int]:
-    """Return start and end offset of a segment in its stream, of which the position after the block is known."""
+    """Return start and end offset of a segment in its stream, from the stream's position after the block."""
     _, _, sequence, _, flags, _, payload, *_ = segment
     if payload and stream.sequence != UNKNOWN:
         distance = sequence_difference(stream.sequence, sequence + bool(flags & SYN))

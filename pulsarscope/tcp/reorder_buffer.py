@@ -103,7 +103,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
 
     @property
     def end(self) -> int:
-        """Return the offset behind the last piece, 0 when there is none."""
+        """Return the offset after the last piece, 0 when there is none."""
         if self.head == len(self.pieces):
             return 0
         last = self.pieces[-1]
@@ -171,7 +171,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return True
 
     def forget(self, file: int, packet: int, cut: tuple[int, int]) -> bool:
-        """Drop the pieces that a packet brought, and what of it was cut off; return True when there was any piece."""
+        """Drop the pieces from a packet, and its range that was cut off; return True when there was any piece."""
         waiting = self.pieces[self.head :]
         self.pieces = [piece for piece in waiting if (piece.file, piece.packet) != (file, packet)]
         self.head = 0
@@ -197,7 +197,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return piece
 
     def take_cut(self, offset: int) -> int:
-        """Remove the cuts up to this offset; return the number of bytes from there on that were cut off and that no piece has."""
+        """Remove the cuts up to this offset; return the number of bytes from there on that were cut off and are in no piece."""
         cuts = self.cuts
         if not cuts or cuts[0][0] > offset:
             return 0
@@ -208,7 +208,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         if self.head < len(self.pieces):
             end = min(end, self.pieces[self.head].start)
         if furthest > end:
-            insort(cuts, (end, furthest))  # the cut continues behind the next piece
+            insort(cuts, (end, furthest))  # the cut continues after the next piece
         return max(0, end - offset)
 
     def truncate(self, end: int) -> list[tuple[int, int]]:

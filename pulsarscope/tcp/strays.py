@@ -1,4 +1,4 @@
-"""Segments held until their peer shows whether they are of another connection on the same 4-tuple."""
+"""Segments held until their peer shows whether they belong to another connection on the same 4-tuple."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Strays(msgspec.Struct, gc=False, eq=False):
     dropped: tuple[tuple[int, int], tuple[int, int]]
     """`dropped` and `late` of both streams."""
     segments: list[tuple[bytes, Segment, int]] = []
-    """With their flow keys and files."""
+    """Segments with their flow keys and files."""
     ends: tuple[set[int], set[int]] = msgspec.field(default_factory=lambda: (set(), set()))
-    """Sequence numbers behind the segments of each stream."""
+    """Sequence numbers after the segments of each stream."""
     size: int = 0
 
     @property

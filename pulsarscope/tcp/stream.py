@@ -70,9 +70,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     ignored: int = 0
     """Segments with data after the end of the stream or connection, and resets that were not accepted."""
     dropped: int = 0
-    """Captured bytes that are not in the stream: before its first byte, behind its end, too late for their gap, or far away."""
+    """Captured bytes that are not in the stream: before its first byte, after its end, too late for their gap, or far away."""
     late: int = 0
-    """Bytes behind its end."""
+    """Bytes after its end."""
     outside: Intervals | None = None
     """Offsets of the dropped bytes, to count repeated ones once."""
     duplicates: int = 0
@@ -87,7 +87,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     gaps: Intervals | None = None
     """Offsets of the gaps."""
     captured: bool = False
-    """True when the capture has a packet of it."""
+    """True when the capture has a packet of the stream."""
     handshake: bool = False
     """True when its SYN was seen."""
     alternative_start: int = UNKNOWN
@@ -129,7 +129,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.log = log
 
     def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> int:
-        """End the block `generation` at a packet; with `keep`, keep recent data for comparison, and return by how many bytes they grew."""
+        """End the block `generation` at a packet. With `keep`, keep recent data for comparison, and return by how many bytes they grew."""
         items = self.items
         self.comparison = None
         self.items = _NO_ITEMS
@@ -216,7 +216,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self._count_again(segment, None, copied=copied)
 
     def drop(self, start: int, end: int) -> int:
-        """Count the bytes of a range that are not in the stream; return how many of them no segment has brought before."""
+        """Count the bytes of a range that are not in the stream; return how many of them are new."""
         parts = [(start, min(end, 0)), (max(start, self.length), end), *(self.gaps.common(start, end) if self.gaps else ())]
         fresh = 0
         for low, high in parts:
@@ -228,7 +228,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     @property
     def early(self) -> int:
-        """Number of dropped bytes that lie before the first byte of the stream, and did not come behind its end."""
+        """Number of dropped bytes that lie before the first byte of the stream, and not after its end."""
         early = sum(high - low for low, high in self.outside.common(self.length - SEQUENCE_JUMP_MAX_BYTES, 0)) if self.outside else 0
         return min(early, self.dropped - self.late)
 
@@ -239,7 +239,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def _insert(self, start: int, payload: bytes, cut: int, where: Where) -> tuple[bool, int | None]:
         """Insert a payload at offset `start`, followed by `cut` bytes that the snap length cut off.
 
-        Return True when it brings new bytes, and if not the time of its original, None when that is not known.
+        Return True when it has new bytes; otherwise the time of its original, or None when that is unknown.
         """
         file, packet, time = where
         length = self.length
@@ -289,7 +289,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self._declare_hole(where)
 
     def _declare_hole(self, where: Where) -> None:
-        """Declare the first hole as a gap, and deliver the segments behind it."""
+        """Declare the first hole as a gap, and deliver the segments after it."""
         if self.buffer is not None:
             first = self.buffer.first
             behind = None if first is None else (first.file, first.packet, first.time)
@@ -306,7 +306,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             piece = buffer.take(self.length)
             if piece is not None:
                 payload = piece.payload
-                # Behind a gap a piece is named by its own packet, so that the moment of declaring changes no name.
+                # After a gap a piece is named by its own packet, so that the moment of declaring changes no name.
                 if self.gaps is not None:
                     self.deliver(piece.file, [(payload, piece.packet, piece.time, packet)], len(payload))
                 else:
@@ -319,7 +319,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.buffer = None
 
     def _declare(self, end: int, reason: Reason, where: Where, behind: Where | None = None) -> None:
-        """Declare the bytes up to offset `end` missing; the finding stands at the packet `behind` them, when there is one."""
+        """Declare the bytes up to offset `end` missing; the finding is placed at the packet `behind` them, if any."""
         offset = self.length
         size = end - offset
         self.items.append(Gap(offset, size, where[1], reason))
@@ -375,7 +375,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return copy_of
 
     def is_next(self, seq: int) -> bool:
-        """Return True for the next sequence number of the sender, as far as the capture has its data: behind its FIN if there is one."""
+        """Return True for the next sequence number of the sender, as far as the capture has its data: after its FIN if there is one."""
         distance = sequence_difference(self.sequence, seq)
         if self.fin != UNKNOWN:
             return distance == self.fin + 1 - self.length
@@ -397,7 +397,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.window_closed = not window
 
     def _report(self, code: str, text: str, evidence: dict[str, Any], where: Where, place: Where | None = None) -> None:
-        """Report a finding detected at `where`, which stands at `place` if given; above STREAM_FINDINGS_MAX only count it."""
+        """Report a finding detected at `where`, and placed at `place` if given; above STREAM_FINDINGS_MAX only count it."""
         if self.finding_counts is None:
             self.finding_counts = {}
         count = self.finding_counts.setdefault(code, CodeCount())

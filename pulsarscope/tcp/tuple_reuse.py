@@ -1,7 +1,7 @@
-"""Packets that are not of the connection that they seem to belong to, because a 4-tuple is used again and no handshake is in the capture.
+"""Packets that belong to a later connection than they seem to, because a 4-tuple is used again and the capture has no handshake.
 
-Data behind the end of a stream, or outside any window of it, begin another connection when the peer acknowledges them: after a close also
-when they, or what they acknowledge, lie outside the windows of the closed connection. Until then they are held.
+Data after the end of a stream, or outside all its windows, begin another connection when the peer acknowledges them. After a close, they
+also do when they, or what they acknowledge, lie outside the windows of the closed connection. Until then they are held.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
-    """Return True for data that lie behind the end of their stream, or outside any window of it."""
+    """Return True for data after the end of their stream, or outside all its windows."""
     _, _, seq, ack, flags, _, payload, cut, _, _ = segment
     own, other = connection.streams[index], connection.streams[1 - index]
     if not payload or flags & (SYN | RST) or own.sequence == UNKNOWN:
@@ -32,13 +32,13 @@ def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
         return True
     if distance <= RESET_WINDOW_BYTES or not flags & ACK or other.sequence == UNKNOWN:
         return False
-    # Of one connection, what is sent later never acknowledges less.
+    # Within one connection, later packets never acknowledge less.
     acknowledges_less = own.acknowledges != UNKNOWN and sequence_difference(own.acknowledges, ack) < 0
     return acknowledges_less or not _is_within(other, sequence_difference(other.sequence, ack))
 
 
 def begins_another(connection: Connection, index: int, segment: Segment) -> bool:
-    """Return True when a packet shows that it, and the strays before it, are of another connection."""
+    """Return True when a packet shows that it and the strays before it belong to another connection."""
     _, _, seq, ack, flags, _, payload, _, _, _ = segment
     if flags & (SYN | RST):
         return False
@@ -55,13 +55,13 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
 
 
 def note_acknowledgment(stream: Stream, seq: int, ack: int, flags: int, payload: bytes) -> None:
-    """Keep what the sender of a stream acknowledges; not of a far segment without data, which may be of another connection."""
+    """Record what the sender of a stream acknowledges; not from a distant segment without data, which may belong to another connection."""
     if payload or stream.sequence in (seq, UNKNOWN) or abs(sequence_difference(stream.sequence, seq)) <= RESET_WINDOW_BYTES:
         stream.acknowledges = ack if flags & ACK else UNKNOWN
 
 
 def take_back(stream: Stream, segment: Segment, file: int) -> None:
-    """Let a stream forget a stray that waits in it behind a hole: it is of another connection."""
+    """Remove a stray that waits in a stream after a hole: it belongs to another connection."""
     packet, _, seq, _, _, _, payload, cut, _, _ = segment
     if stream.buffer is not None:
         end = stream.length + sequence_difference(stream.sequence, seq) + len(payload)
@@ -70,10 +70,10 @@ def take_back(stream: Stream, segment: Segment, file: int) -> None:
 
 
 def _is_within(stream: Stream, distance: int) -> bool:
-    """Return True when data at a distance from the next byte of an open stream can be its own."""
+    """Return True when data at a distance from the next byte of an open stream can belong to it."""
     return _lowest(stream) <= distance <= SEQUENCE_JUMP_MAX_BYTES
 
 
 def _lowest(stream: Stream) -> int:
-    """Return how far behind the next byte of a stream its first ones lie, and those that a retransmission may bring again."""
+    """Return the lowest distance, from the next byte of a stream, at which a retransmission in it may begin."""
     return -stream.length - RESET_WINDOW_BYTES
