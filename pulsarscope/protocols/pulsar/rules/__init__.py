@@ -112,7 +112,7 @@ THEMES = (
 """Modules with codes, in the order of the codes."""
 
 _MORE_LIMITS = (subscription_limit, poison, retries, seeks, spans, uneven)
-"""Modules with thresholds for codes of others."""
+"""Modules with thresholds for the codes of other modules."""
 
 _NEED_BOTH = frozenset(
     {
@@ -121,7 +121,7 @@ _NEED_BOTH = frozenset(
         "retry-without-close", "send-unanswered",
     }
 )  # fmt: skip
-"""Findings about what the other side did not say."""
+"""Findings about what the other side did not send."""
 
 RULES = Rules(
     codes=join_codes(theme.CODES for theme in THEMES),

@@ -61,7 +61,7 @@ THRESHOLDS = (
 )
 
 CORRUPT_MAX = 25
-"""Findings about unreadable messages on one connection: the first ones show the cause, and a client may loop."""
+"""Findings about unreadable messages on one connection. The first ones show the cause, and a client may loop."""
 
 
 class AckState(ConsumerState):

@@ -12,7 +12,7 @@ from pulsarscope.protocols.pulsar.text.formatting import host
 _FIELDS = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
 
 _LITERAL_CHARACTERS_MAX = 64
-"""Characters of an IP address with its scope, at most; what is longer is a name."""
+"""Maximum length of an IP address with its scope; a longer text is a name."""
 
 
 def advertised_addresses(fields: Mapping[str, Any]) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def may_be(address: str, server: str) -> bool:
 
 
 def is_loopback(name: str) -> bool:
-    """Return True for a host that is the one that asks."""
+    """Return True for a name or address by which a host names itself."""
     literal = literal_of(name)
     return name == "localhost" if literal is None else literal.is_loopback
 

@@ -1,4 +1,4 @@
-"""Advice to consumers that make the broker and the network work more than they need to."""
+"""Advice for consumers that cause needless work for the broker and the network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ THRESHOLDS = (
 
 
 def advise_on_flows(context: RuleContext, consumer: ConsumerState, first: Where | None, flows: int, delivered: int, now: int) -> None:
-    """Report a consumer with so many FLOWs of one permit since the first."""
+    """Report a consumer that has sent `count` FLOWs of one permit since the first."""
     if first is None or flows < context.thresholds["receiver-queue-one-flows"] or 10 * flows < 9 * delivered:
         return
     text = f"{consumer.title} granted {flows:,} times a single permit in {duration(now - first.time)}, for {delivered:,} messages."
@@ -47,7 +47,7 @@ def advise_on_flows(context: RuleContext, consumer: ConsumerState, first: Where 
 
 
 def advise_on_acks(context: RuleContext, consumer: ConsumerState, first: Where | None, acks: int, deliveries: int, last: int) -> None:
-    """Report a consumer with so many ACKs between the first and `last`."""
+    """Report a consumer that sent `count` ACKs between the first and `last`."""
     if first is None or acks < context.thresholds["ack-each-acks"] or 10 * acks < 9 * deliveries:
         return
     span = max(last - first.time, 1)

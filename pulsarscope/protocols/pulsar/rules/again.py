@@ -1,4 +1,4 @@
-"""What consumers had acknowledged when the broker closed them: a subscription that gets it again was reset."""
+"""What consumers had acknowledged when the broker closed them. A subscription that gets such messages again was reset."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Received(msgspec.Struct):
     count: int = 0
     """Entries that came in order."""
     noted: Position = (-1, -1)
-    """Entry before which it had acknowledged all, when that was noted."""
+    """Entry before which it had acknowledged everything, at the latest note."""
     noted_at: int = 0
     settled: Position = (-1, -1)
-    """The one noted before."""
+    """The same, at the previous note."""
 
     def add(self, position: Position) -> None:
         """Add an entry."""
@@ -37,12 +37,12 @@ class Received(msgspec.Struct):
             self.low = position
 
     def note(self, unacknowledged: Collection[Position], now: int, patience: int) -> None:
-        """Note how far the consumer had acknowledged when another ACK comes, unless that was done a moment ago."""
+        """On an ACK, note how far the consumer had acknowledged before it, unless that was noted a moment ago."""
         if now - self.noted_at >= patience:
             self.settled, self.noted, self.noted_at = self.noted, self._until(unacknowledged), now
 
     def settled_at(self, unacknowledged: Collection[Position], acknowledged_at: int, now: int, patience: int) -> Position:
-        """Return the entry before which the consumer had acknowledged all `patience` ns ago, or longer ago."""
+        """Return the entry before which the consumer had acknowledged everything at least `patience` ns ago."""
         if now - acknowledged_at >= patience:
             return self._until(unacknowledged)
         return self.noted if now - self.noted_at >= patience else self.settled
@@ -63,8 +63,8 @@ class ClosedConsumers:
 
     def __init__(self) -> None:
         self._acknowledged: dict[tuple[str | None, str | None] | int, tuple[Position, Received]] = {}
-        """Position before which all was acknowledged, and what the consumer had got: by topic and subscription, or by the id of a consumer
-        from before the capture, of which neither is known."""
+        """Position before which everything was acknowledged, and what the consumer had got: by topic and subscription, or by the id of a
+        consumer from before the capture, for which neither is known."""
 
     def note(self, consumer: ConsumerState, received: Received, until: Position) -> None:
         """Note a consumer that has acknowledged what it got before `until`."""
@@ -73,9 +73,9 @@ class ClosedConsumers:
             remember(self._acknowledged, key, (until, received), CONSUMERS_MAX)
 
     def compare(self, context: RuleContext, consumer: ConsumerState, position: Position, where: Where, *, is_first: bool) -> None:
-        """Emit that a consumer gets again what its subscription had acknowledged.
+        """Emit a fact when a consumer gets messages again that its subscription had acknowledged.
 
-        Of one from before the capture the first message may be one that it had left unacknowledged then.
+        The first message of a consumer from before the capture may be one that it had left unacknowledged.
         """
         name = consumer.topic, consumer.subscription
         key = name if name in self._acknowledged else consumer.number

@@ -48,13 +48,13 @@ THRESHOLDS = (
 )
 
 EMIT_NS = 1_000_000_000
-"""Time between two facts on a topic's receipts or a consumer's deliveries; the last of each follows at the end, and it decides."""
+"""Time between two facts on a topic's receipts or a consumer's deliveries. The last one of each, which decides, follows at the end."""
 
 TOPICS_MAX = 10_000
 """Topics of producers on one connection whose latest receipt is remembered."""
 
 PRODUCERS_MAX = 10_000
-"""Producers on one connection that are known to send what is not delivered at once."""
+"""Producers of one connection whose messages are known not to be delivered at once."""
 
 TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated."""
@@ -66,7 +66,7 @@ class PublicationRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._exempt: set[int] = set()
-        """Producers whose receipts make no backlog yet, or that of another cluster: delayed, transactional and replicated messages."""
+        """Producers whose messages are not yet backlog, or backlog of another cluster: delayed, transactional and replicated messages."""
         self._delayed = 0
         """SENDs with a time of delivery that were emitted."""
         self._partitions: dict[str, PartitionReceipts] = {}
@@ -76,7 +76,7 @@ class PublicationRule(ConnectionRule):
         """Time of the latest fact by topic, in nanoseconds."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - what was published stays
-        """Emit the latest receipt of each topic, and how long the connection was seen."""
+        """Emit the latest receipt of each topic, and the duration of the connection in the capture."""
         for topic, (where, position) in self._receipts.items():
             self._emit(topic, where, position, row.end)
             if (receipts := self._partitions.get(topic)) is not None:
@@ -184,7 +184,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_resting(topic, facts, report, thresholds)
     evaluate_uneven(facts, report, thresholds)
     if any(fact.what == WITHHELD and fact.values["txn"] for fact in facts):
-        return  # what is published behind a transaction waits for its end
+        return  # messages published after a transaction wait for its end
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
@@ -197,7 +197,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             continue
         deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
         if waiting.values["kind"] == "Key_Shared" and any(consumer_of(fact) != consumer_of(waiting) for fact in deliveries):
-            continue  # the keys of the backlog may be another's
+            continue  # the keys of the backlog may belong to another consumer
         due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries, silent_ns)), None)
         if due is not None:
             reported.add(consumer_of(waiting))
@@ -205,13 +205,13 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
 
 
 def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
-    """Return True when this consumer's broker has that message: another may have a topic of this name in a cluster of its own."""
+    """Return True when this consumer's broker has that message: another cluster may have a topic of the same name."""
     server = waiting.values["server"]
     return due.what == "backlog" or due.values["server"] == server or (server, due.values["position"][0]) in ledgers
 
 
 def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact], silent_ns: int) -> bool:
-    """Return True when a message that none of the `deliveries` of the subscription brought was due long before the wait ended."""
+    """Return True when a message that is in none of the subscription's `deliveries` was due long before the wait ended."""
     until, last, position = waiting.where.time, waiting.values["last"], due.values["position"]
     if until - max(due.where.time, waiting.values["since"]) < silent_ns:
         return False
@@ -219,7 +219,7 @@ def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact], silent_ns: int
         return False
     if last is None:
         if due.what == "published" and due.where.time < waiting.values["since"]:
-            return False  # the subscription may begin behind it
+            return False  # the subscription may begin after it
     elif position <= last:
         return False
     return not any(fact.values["position"] >= position and fact.where.time <= until for fact in deliveries)

@@ -1,4 +1,4 @@
-"""Consumers that work, but more slowly than their messages come: what they have not acknowledged grows all the time."""
+"""Consumers that work, but more slowly than their messages come: their unacknowledged messages keep growing in number."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MEASURED_ACKS = 5
 MARKS_MAX = 96
 
 PARTS = 3
-"""Parts of the time, in each of which it falls behind."""
+"""Parts of the time; the consumer must fall behind in each."""
 
 
 class PaceMark(msgspec.Struct):
@@ -61,9 +61,9 @@ class PaceMark(msgspec.Struct):
     got: int
     """Messages so far."""
     unacknowledged: int
-    """Less than it holds, when the capture lacks deliveries of what it acknowledged."""
+    """Unacknowledged messages; too few when the capture lacks deliveries of acknowledged ones."""
     published: int
-    """Time of publication of the latest message that it got, in ms of its producer's clock."""
+    """Publish time of the latest message that it got, in ms of its producer's clock."""
     acks: int
     """ACKs so far."""
 
@@ -79,18 +79,18 @@ class Pace(msgspec.Struct):
     got: int = 0
     """Messages delivered."""
     published: int = 0
-    """Time of publication of the latest one, in ms."""
+    """Publish time of the latest message, in ms."""
     marks: list[PaceMark] = msgspec.field(default_factory=list)
     step: int = 1
     """ACKs from one mark to the next."""
     earlier: int = 0
-    """Messages acknowledged of which the capture has no delivery: as many each as the others have, for it says not how many."""
+    """Acknowledged messages whose delivery the capture lacks, estimated from the average of the other entries."""
     busy_since: int = 0
-    """Time of the delivery since which it has always held messages, in nanoseconds."""
+    """Time, in nanoseconds, since which it has held messages without interruption."""
     got_before: int = 0
-    """Messages delivered before that one."""
+    """Messages delivered before that time."""
     is_known: bool = True
-    """False behind a cumulative ACK of such a one, which may stand for any number."""
+    """False after a cumulative ACK of an entry whose delivery the capture lacks: it may stand for any number."""
 
     def add(self, messages: int, published: int, now: int, *, is_first: bool) -> None:
         """Add a delivery, the first one for a consumer that held nothing or a further one."""
@@ -100,16 +100,16 @@ class Pace(msgspec.Struct):
         self.published = published
 
     def while_busy(self, unacknowledged: int) -> dict[str, int]:
-        """Return since when a consumer has always held messages, and how many it has acknowledged since, as values of a fact."""
+        """Return, as values of a fact, since when a consumer has held messages all the time, and how many it has acknowledged since."""
         return {"busy_since": self.busy_since, "acknowledged": self.got - self.got_before - unacknowledged}
 
     def note_earlier(self, deliveries: int, *, cumulative: bool) -> None:
-        """Note an ACK of what the capture has no delivery of."""
+        """Note an ACK of entries whose delivery the capture lacks."""
         self.earlier += max(self.got // max(deliveries, 1), 1)
         self.is_known &= not cumulative
 
     def note(self, now: int, unacknowledged: int, acks: int) -> None:
-        """Keep a mark of every so many ACKs."""
+        """Keep a mark at every `step`-th ACK."""
         if acks % self.step:
             return
         self.marks.append(self.mark(now, unacknowledged, acks))
@@ -118,14 +118,14 @@ class Pace(msgspec.Struct):
             self.step *= 2
 
     def mark(self, now: int, unacknowledged: int, acks: int) -> PaceMark:
-        """Return the present mark."""
+        """Return a mark of the current state."""
         return PaceMark(now, self.got, unacknowledged - self.earlier, self.published, acks)
 
 
 def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: PaceMark, longest: int, oldest: Where) -> bool:
     """Report, and return True for, a consumer whose unacknowledged messages grow.
 
-    `longest`: between two of its ACKs; `oldest`: delivery that it holds.
+    `longest`: longest time between two of its ACKs; `oldest`: oldest delivery that it holds.
     """
     if not pace.marks or not pace.is_known:
         return False
@@ -149,8 +149,8 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
         return False  # it caught up
     at = [next(mark for mark in reversed(marks) if mark.time <= first.time + span * part // PARTS) for part in range(PARTS + 1)]
     is_steady = all(2 * PARTS * (after.unacknowledged - before.unacknowledged) >= grown for before, after in pairwise(at))
-    is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # all at once, each for long
-    fresh = (last.published - first.published) * 1_000_000  # a backlog from before comes faster than it was published
+    is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # it holds all at once, each for long
+    fresh = (last.published - first.published) * 1_000_000  # an old backlog comes faster than it was published
     if not is_steady or is_starting or not span <= 2 * fresh <= 4 * span or _is_burst(marks[0], first, last):
         return False
     if may_lack(context, first.time, last.time):
@@ -173,9 +173,9 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
 
 
 def _end_of_growth(marks: list[PaceMark], begin: int, least: int) -> int:
-    """Return the index of the mark from which the number of unacknowledged messages grows no more, after it grew by at least `least`.
+    """Return the index of the mark from which the number of unacknowledged messages no longer grows, after it grew by at least `least`.
 
-    A queue that is full gets more when a part of it is done, often half; a few go up and down all the time.
+    A full queue is refilled when a part of it, often half, is done; small numbers go up and down all the time.
     """
     end = begin
     for index in range(begin, len(marks)):
@@ -188,6 +188,6 @@ def _end_of_growth(marks: list[PaceMark], begin: int, least: int) -> int:
 
 
 def _is_burst(begin: PaceMark, first: PaceMark, last: PaceMark) -> bool:
-    """Return True when messages come at twice the rate of the time before that, as long as this one."""
+    """Return True when messages come at twice the rate of the preceding period of the same length."""
     before, span = first.time - begin.time, last.time - first.time
     return before >= span and (last.got - first.got) * before > 2 * (first.got - begin.got) * span

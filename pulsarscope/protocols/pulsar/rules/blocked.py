@@ -1,6 +1,6 @@
-"""Key_Shared consumers that joined and get nothing, because another one still holds what was delivered before.
+"""Key_Shared consumers that joined and get nothing, because another consumer still holds earlier messages.
 
-To keep the order of a key, brokers give the joined consumer nothing of it until the earlier entries are acknowledged.
+To keep the order of a key, brokers send its entries to the joined consumer only after the earlier entries are acknowledged.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ THRESHOLDS = (
 )
 
 SPAN_MAX = 20_000
-"""Entries of a ledger that are looked at."""
+"""Entries of a ledger that are examined."""
 
 JOINED, SHARED = "joined", "shared"
 
 
 def evaluate_blocked(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the joined consumers of a topic that got nothing of what its subscription did not get either."""
+    """Report the joined consumers of a topic that got nothing, although there were entries that no consumer of their subscription got."""
     _evaluate_shares(topic, [fact for fact in facts if fact.what == SHARED], facts, report, thresholds)
     joined = [fact for fact in facts if fact.what == JOINED]
     if not joined:
@@ -84,7 +84,7 @@ def evaluate_blocked(topic: str, facts: Sequence[Fact], report: ReportFinding, t
 
 
 def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the entries that no consumer of a subscription got since one joined: brokers hold back the keys that another one has."""
+    """Report the entries that no consumer of a subscription got after one joined: brokers hold back keys that another consumer has."""
     least = thresholds.ns("key-shared-blocked-seconds")
     groups: dict[str, list[Fact]] = {}
     for fact in shares:
@@ -104,7 +104,7 @@ def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], 
         ledger, newest = max(published)
         mine = [entry for number, entry in map(tuple, joined.values["entries"]) if number == ledger]
         delivered = {entry for number, entry in got if number == ledger}
-        # Before it joined nothing may be missing: else another consumer of the subscription is not in the capture.
+        # No entry before it joined may be missing; otherwise the capture lacks another consumer of the subscription.
         begin = min(delivered, default=0)
         before = [
             tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= joined.values["begun"]

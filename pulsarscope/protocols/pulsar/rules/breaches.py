@@ -73,7 +73,7 @@ _NOT_BEFORE = {
     **dict.fromkeys(("NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN"), 14),
     **dict.fromkeys(("WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE"), 19),
 }
-"""Version with which a command came at the earliest: that of the latest in `_SINCE` with a lower number in the enumeration of commands."""
+"""Earliest possible version of a command: that of the last command in `_SINCE` with a lower number in the enumeration."""
 
 _OPENS = {"PRODUCER": ("producer", "producer_id"), "SUBSCRIBE": ("consumer", "consumer_id")}
 _CLOSES = {
@@ -100,7 +100,7 @@ class Taken(msgspec.Struct):
     topic: str | None
     answered: bool = False
     by_acks: bool = False
-    """True for a consumer from before the capture whose ACKs showed that it was there."""
+    """True for a consumer from before the capture that is known by its ACKs."""
 
 
 class Breach(msgspec.Struct):
@@ -108,7 +108,7 @@ class Breach(msgspec.Struct):
 
     where: Where
     what: str
-    """Text about the first."""
+    """Text about the first breach."""
     frames: list[str]
     evidence: dict[str, Any]
     count: int = 0
@@ -116,7 +116,7 @@ class Breach(msgspec.Struct):
 
 @lru_cache(maxsize=16)
 def _versions(*versions: int) -> tuple[int, ...]:
-    """Return versions as a tuple that all connections with these share."""
+    """Return versions as a tuple shared by all connections with the same versions."""
     return versions
 
 
@@ -145,14 +145,14 @@ class BreachRule(ConnectionRule):
         self._kinds: dict[int, str] = NOTHING
         """Command of the latest request by its id."""
         self._one_counter = False
-        """True when the client numbers all its requests together."""
+        """True when the client uses one counter for all its requests."""
         self._taken: dict[_Id, Taken] = NOTHING
         self._left: dict[_Id, None] = NOTHING
-        """Ids that were closed: what a client still sends for them crossed that on its way."""
+        """Ids that were closed. Commands that a client still sends for them may have crossed the close."""
         self._asked: dict[str, _Id] = NOTHING
-        """Id by name of its PRODUCER or SUBSCRIBE."""
+        """Ids by name of their PRODUCER or SUBSCRIBE."""
         self._breaches: dict[str, Breach] = NOTHING
-        """By code, and the command where it matters."""
+        """Breaches by code, and by command where it matters."""
         self._versions: tuple[int, ...] = ()
         """Protocol versions of client and broker."""
         self._refused: dict[int, None] = NOTHING
@@ -173,7 +173,7 @@ class BreachRule(ConnectionRule):
             self._versions = _versions(*(() if row.command == "CONNECT" else self._versions[:1]), version)
 
     def _any(self, row: FrameRow) -> None:
-        """Judge when a command comes, whatever it asks for."""
+        """Check the time of a command, whatever its purpose."""
         command = row.command or ""
         if not self._connecting and row.direction == CLIENT:
             self._add("command-before-connect", row, command, [])
@@ -200,7 +200,7 @@ class BreachRule(ConnectionRule):
             remember(self._kinds, number, command, WAITING_MAX)
 
     def _of_another_kind(self, command: str, number: int) -> tuple[Where, str] | None:
-        """Return place and command of the request of another kind that waits with this id, if the client numbers both together."""
+        """Return place and command of the request of another kind that waits with this id, if the client uses one counter for both."""
         other = self._kinds.get(number, "")
         if not other or ((other in OF_LOOKUP) != (command in OF_LOOKUP) and not self._one_counter):
             return None
@@ -263,7 +263,7 @@ class BreachRule(ConnectionRule):
             remember(self._taken, taken_id, taken, WAITING_MAX)
 
     def _ack(self, row: FrameRow) -> None:
-        """Take the id of a consumer from before the capture that goes on acknowledging."""
+        """Take the id of a consumer from before the capture that continues to acknowledge."""
         if self._connecting or row.direction != CLIENT:
             return
         number = (row.fields or {}).get("consumer_id", -1)
@@ -303,7 +303,7 @@ class BreachRule(ConnectionRule):
         add_sample(breach.frames, where.name)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report the breaches; what came too early only when the beginning is in the capture."""
+        """Report the breaches. Commands that came too early are reported only when the capture has the beginning."""
         broken = any(self._context.reported(code) for code in _BROKEN)
         for key, breach in self._breaches.items():
             code = key.partition(" ")[0]

@@ -1,6 +1,6 @@
-"""Chunked messages that never become whole at a consumer: chunks sent, stored and delivered, by uuid.
+"""Chunked messages that a consumer never gets complete: chunks sent, stored and delivered, by uuid.
 
-Missing chunks are reported where a payload is opened (`chunk-missing`, `chunk-incomplete`); this rule reports where they got lost.
+Missing chunks are reported when a payload is opened (`chunk-missing`, `chunk-incomplete`); this rule reports where they were lost.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ChunkRule(ConnectionRule):
         self._sends: dict[str, tuple[str, int]] = {}
         """Uuid and number of chunks without a receipt, by name of the SEND."""
         self._incomplete: dict[tuple[str, int], None] = {}
-        """Uuid and consumer of the messages whose last chunk has not been delivered."""
+        """Uuids and consumers of messages whose last chunk has not been delivered."""
 
     def _send(self, row: FrameRow) -> None:
         if (values := _chunk_values(row)) is not None:
@@ -122,13 +122,13 @@ class ChunkRule(ConnectionRule):
             self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over what holds no chunk; see `ConnectionRule.batch`."""
+        """Skip frames without a chunk; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if self._sends or ((metadata := row.metadata) is not None and "num_chunks_from_msg" in metadata):
                 handle(index)
 
     def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over what holds no chunk; see `ConnectionRule.columns`."""
+        """Skip frames without a chunk; see `ConnectionRule.columns`."""
         return not self._sends
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
@@ -167,7 +167,7 @@ class ChunkedMessage(msgspec.Struct):
     """Receivers by connection and consumer id."""
 
     def add(self, fact: Fact) -> None:
-        """Add a fact that follows those before."""
+        """Add the next fact."""
         where, what, values = fact
         chunk = values.get("chunk", -1)
         consumer = where.connection, values.get("consumer_id", -1)

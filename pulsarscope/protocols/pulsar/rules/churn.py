@@ -1,4 +1,4 @@
-"""Connections, producers and consumers made for hardly any work, and connections that are cut when they are idle."""
+"""Connections, producers and consumers made for very little work, and connections that are cut when they are idle."""
 
 from __future__ import annotations
 
@@ -141,19 +141,19 @@ THRESHOLDS = (
 )
 
 TOPICS_MAX = 1_000
-"""Topics of one connection whose producers are counted, or whose consumers are."""
+"""Topics of one connection whose producers or consumers are counted."""
 
 OPEN_MAX = 10_000
-"""Producers of one connection whose work is counted, and consumers; with more of them at once no work is known."""
+"""Producers, and consumers, of one connection whose work is counted; with more at once, the work is unknown."""
 
 UNSUBSCRIBED_MAX = 1_000
 """Consumers of one connection that were unsubscribed and not closed yet; clients that close them do so at once."""
 
 _WORK = {"producer": ("producer-churn-sends", "SENDs of"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
-"""Threshold, and words for the work, by what is made and closed."""
+"""Threshold and description of the work, by what is made and closed."""
 
 _ALIKE = 0.1
-"""Idle times are the same when they differ by no more than this share."""
+"""Idle times count as equal when they differ by no more than this share."""
 
 
 class ClosedOnes(Repetitions):
@@ -164,18 +164,18 @@ class ClosedOnes(Repetitions):
     def __init__(self, where: Where) -> None:
         super().__init__(where)
         self.work = 0
-        """SENDs or messages of all of them."""
+        """Total SENDs or messages."""
 
 
 class ConsumerWork(msgspec.Struct):
-    """What a consumer did so far."""
+    """Work of a consumer so far."""
 
     first: Position | None = None
     """First entry that it got."""
     acknowledged: int = 0
     has_flowed: bool = False
     asked: int = 0
-    """Permits beyond its first FLOW: the application took so many messages."""
+    """Permits granted after the first FLOW, which is the number of messages that the application took."""
 
 
 class ChurnRule(ConnectionRule):
@@ -184,7 +184,7 @@ class ChurnRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._closed: dict[str, dict[str, ClosedOnes]] = {kind: {} for kind in _WORK}
-        """What the client closed, by topic."""
+        """Producers and consumers that the client closed, by topic."""
         self._sends: dict[int, int] = {}
         """SENDs of open producers by id."""
         self._consumers: dict[int, ConsumerWork] = {}
@@ -192,7 +192,7 @@ class ChurnRule(ConnectionRule):
         self._unsubscribed: dict[int, None] = {}
         """Ids of consumers that were unsubscribed, and not closed yet."""
         self._is_known = True
-        """False when more were open at once than are followed: their work is not known."""
+        """False when more were open at once than are followed, so that their work is unknown."""
 
     def _send(self, row: FrameRow) -> None:
         self._count_sends((row.fields or NOTHING).get("producer_id", -1), 1)
@@ -210,13 +210,13 @@ class ChurnRule(ConnectionRule):
         return work
 
     def _has_room(self, table: Sized) -> bool:
-        """Return True unless so many are open that the work of some is not known."""
+        """Return True unless too many are open for the work of all to be known."""
         self._is_known = self._is_known and len(table) < OPEN_MAX
         return self._is_known
 
     def _subscribe(self, row: FrameRow) -> None:
         self._unsubscribed.pop(_consumer_id(row), None)
-        work = self._work_of(row)  # behind a SEEK it subscribes again
+        work = self._work_of(row)  # after a SEEK it subscribes again
         work.first, work.has_flowed = None, False
 
     def _flow(self, row: FrameRow) -> None:
@@ -237,7 +237,7 @@ class ChurnRule(ConnectionRule):
             work.acknowledged += len(message_ids)
             return
         for ledger, entry in map(position_of, message_ids):
-            first = work.first or (ledger, entry)  # of one whose messages are not in the capture, at least this one
+            first = work.first or (ledger, entry)  # at least this one, if its messages are not in the capture
             covered = entry + 1 - (first[1] if first[0] == ledger else 0)
             work.acknowledged = max(work.acknowledged, covered)
 
@@ -247,7 +247,7 @@ class ChurnRule(ConnectionRule):
     def _close_consumer(self, row: FrameRow) -> None:
         number = _consumer_id(row)
         if number in self._unsubscribed:
-            del self._unsubscribed[number]  # some clients close what they unsubscribed
+            del self._unsubscribed[number]  # some clients close consumers after they unsubscribe
         else:
             self._end_consumer(number, row)
 
@@ -293,7 +293,7 @@ class ChurnRule(ConnectionRule):
                 self._context.report(f"{kind}-churn", first, text, evidence)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over the messages behind the first one of each consumer; see `ConnectionRule.batch`."""
+        """Skip all messages but the first one of each consumer; see `ConnectionRule.batch`."""
         consumers = self._consumers
         for index, row in enumerate(rows):
             if row.command == "MESSAGE":
@@ -327,9 +327,9 @@ def _consumer_id(row: FrameRow) -> int:
 
 
 def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
-    """Return True for repetitions with enough busy seconds, or so many, so soon after each other, that they need none.
+    """Return True for repetitions with enough busy seconds, or with so many in quick succession that they need none.
 
-    `in_turn`: none begins before the end of the one before, as what starts at once does. `slow`: all are for one purpose.
+    `in_turn`: none begins before the previous one ends, unlike those that start at the same time. `slow`: all have one purpose.
     """
     interval, least, few = thresholds.ns("churn-interval-seconds"), thresholds["churn-least"], thresholds["churn-few-least"]
     if repetitions.busy >= least and repetitions.seconds >= thresholds["churn-busy"]:
@@ -341,7 +341,7 @@ def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Th
 
 
 def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
-    """Report the connections of a client to a server that were opened far more often than used, and return their facts."""
+    """Report the connections of a client to a server that were opened far more often than they were used, and return their facts."""
     short = [
         fact
         for fact in facts
@@ -391,7 +391,7 @@ def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
 
 
 def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report connections of a client to a server that were cut one after the other when they had been idle for the same time."""
+    """Report connections of a client to a server that were cut one after the other, each after the same idle time."""
     cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
     if not cut:
         return
@@ -400,7 +400,7 @@ def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFi
     usual = median(fact.values["idle"] for fact in cut)
     alike: list[Fact] = []
     for fact in sorted(cut, key=lambda fact: fact.where.time):
-        # Connections that end together have one reason, such as a stop of the broker.
+        # Connections that end together have one cause, such as a stop of the broker.
         if abs(fact.values["idle"] - usual) <= _ALIKE * usual and (not alike or fact.where.time - alike[-1].where.time >= usual / 2):
             alike.append(fact)
     if len(alike) < thresholds["idle-cut-connections"]:

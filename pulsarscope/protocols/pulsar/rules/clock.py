@@ -1,4 +1,4 @@
-"""Offsets between the clock of the capture and the clocks of producers and brokers, from the times that these write into messages.
+"""Offsets between the clock of the capture and those of producers and brokers, from the times that these write into messages.
 
 A time is written before its frame is captured, so that offset = clock − capture ≥ written − captured. A frame that is captured before the
 time is written bounds the offset from the other side: a broker stamps an entry after its SEND has passed.
@@ -39,7 +39,7 @@ BROKER_CLOCK = "broker clock"
 """Name of the key rule; its keys are the endpoints of brokers."""
 
 MILLISECOND_NS = 1_000_000
-"""Resolution of the times in messages, which are cut off."""
+"""Resolution of the times in messages, which are truncated."""
 
 IDLE_NS = 3_600_000_000_000
 """Time without facts after which a broker is evaluated: clocks drift slowly, so that an hour makes one estimate."""
@@ -115,7 +115,7 @@ class ClockRule(ConnectionRule):
         self._context.report("clock-skew", where, f"{text}: by the publish times of {plural(self._sends, 'SEND')}.", evidence)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Count the SENDs that bound the clock no closer, once enough have been sampled; see `ConnectionRule.batch`."""
+        """Only count the SENDs that do not tighten the bound, once enough have been sampled; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             command = row.command
             if command == "SEND_RECEIPT":
@@ -133,7 +133,7 @@ class ClockRule(ConnectionRule):
                     self._sends += 1
 
     def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Count the SENDs that bound the clock no closer, once enough have been sampled; see `ConnectionRule.columns`."""
+        """Only count the SENDs that do not tighten the bound, once enough have been sampled; see `ConnectionRule.columns`."""
         bound = self._producer
         if bound is None or (self._emitted["sent"] < SAMPLES_MAX and len(self._awaiting_receipt) < SAMPLES_MAX):
             return False

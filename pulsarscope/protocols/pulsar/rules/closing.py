@@ -68,7 +68,7 @@ OPEN_MAX = 1_000
 """Producers and consumers of one connection whose names are kept."""
 
 ABANDONED_MAX = 1_000
-"""Unanswered SENDs of one connection that may be sent again: the default queue of a producer (maxPendingMessages)."""
+"""Unanswered SENDs of one connection that may be sent again: the default size of a producer's queue (maxPendingMessages)."""
 
 _OPENS = {"PRODUCER": ("producer_id", "producer"), "SUBSCRIBE": ("consumer_id", "consumer")}
 """Id field and noun, by command."""
@@ -78,7 +78,7 @@ _CLOSES = {
     "UNSUBSCRIBE": ("consumer_id", "consumer"),
 }
 _PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
-"""Requests for which a client connects; all others prepare them."""
+"""Requests for which a client connects; all others only prepare for these."""
 _PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
 """Commands of the data path."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
@@ -141,13 +141,13 @@ class ClosingRule(ConnectionRule):
         self._open: dict[tuple[str, int], str] = NOTHING
         """Names of open producers and consumers, by noun and id."""
         self._queued: dict[str, None] = NOTHING
-        """PRODUCERs that have to wait for their turn, by name of the frame: they are answered."""
+        """PRODUCERs that have to wait for their turn, by name of the frame. They count as answered."""
         self._abandoned: dict[tuple[str | None, str], int] = NOTHING
-        """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it begins anew."""
+        """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it reconnects."""
         self._unanswered: Counter[str] | None = None
         """Unanswered requests by command."""
         self._waiting: dict[str, list[Where]] = NOTHING
-        """Their places: a FIN may stand before them."""
+        """Places of the unanswered requests: a FIN may come before them."""
         self._refusal: Refusal | None = None
         self._malformed: str | None = None
         """Latest frame of the client that does not decode."""
@@ -192,7 +192,7 @@ class ClosingRule(ConnectionRule):
             self._queued[row.request] = None
 
     def _send(self, row: FrameRow) -> None:
-        """Count a SEND that is sent again in place of the first one."""
+        """Count a repeated SEND in place of the first one."""
         self._frame(row)
         if self._abandoned:
             fields = row.fields or {}
@@ -242,7 +242,7 @@ class ClosingRule(ConnectionRule):
             self._round_trip_max_ns = max(self._round_trip_max_ns, row.latency_ns)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Report a silent side, else a close that left something open, if only of the broker's half; emit the attempt to connect."""
+        """Report a silent side, or else a close (even of the broker's half alone) that left something open; emit the attempt to connect."""
         self._forget_late(row)
         self._forget_lost()
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
@@ -253,7 +253,7 @@ class ClosingRule(ConnectionRule):
         self._emit_attempt(row, last)
 
     def _forget_late(self, row: ConnectionRow) -> None:
-        """Forget what the other side asked when one had closed already: it was asked in vain."""
+        """Forget requests that a side sent after the other one had closed."""
         if self._context.closing is None or row.closed_by != SERVER:
             return
         closed = self._context.closing[1]
@@ -261,14 +261,14 @@ class ClosingRule(ConnectionRule):
         self._unanswered = (self._unanswered or Counter()) - Counter(late)
 
     def _forget_lost(self) -> None:
-        """Forget what may have its answer among the bytes that the capture lacks."""
+        """Forget requests whose answers may be among the bytes that the capture lacks."""
         if self._unanswered and self._context.reported("stream-gap"):
             left = set(unanswered(self._context, sorted(place for places in self._waiting.values() for place in places)))
             answered = {command: sum(place not in left for place in places) for command, places in self._waiting.items()}
             self._unanswered -= Counter(answered)
 
     def _is_silent(self, side: str, row: ConnectionRow) -> bool:
-        """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""
+        """Return True when this side has not answered the other's PING. The capture may lack a side that has no frames."""
         pings = self._pinged.get(_OTHER[side])
         if not pings or self._last_command(side) is None:
             return False
@@ -308,7 +308,7 @@ class ClosingRule(ConnectionRule):
         self._context.report("keepalive-lost", first, text, evidence)
 
     def _report_closed(self, row: ConnectionRow, last: Where) -> None:
-        """Report what the close left open; a close after an ERROR or a CLOSE of everything needs no finding."""
+        """Report what the close left open. A close after an ERROR, or after everything was closed, needs no finding."""
         by_broker = row.closed_by == SERVER
         malformed = self._malformed if by_broker and not self._context.lost else None
         # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
@@ -333,7 +333,7 @@ class ClosingRule(ConnectionRule):
         latest = {side: f"{command.command} ({command.where.name})" if command else "none" for side, command in commands.items()}
         how, closed = self._context.closing or (row.closed, row.end)
         server = commands[SERVER]
-        if closed < last.time and server is not None:  # what the client sent after it is no reason
+        if closed < last.time and server is not None:  # commands that the client sent after it are no reason
             details.append(f"and the client sent on for {duration(last.time - closed)}")
             before = [place for places in self._waiting.values() for place in places if place.time <= closed]
             before.append(server.where)
@@ -360,7 +360,7 @@ class ClosingRule(ConnectionRule):
         self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
-        # A client to which all was answered, and that has nothing open, may just close with a RST.
+        # A client whose requests were all answered, and that has nothing open, may simply close with a RST.
         start, end, refusal, reason = row.start, row.end, self._refusal, None
         if end - start < self._context.thresholds.ns("reconnect-loop-lifetime-seconds") and row.closed != "open":
             if refusal is not None and refusal.error is not None and not self._successful:
@@ -386,7 +386,7 @@ class ClosingRule(ConnectionRule):
         self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
 
     def _idle_ns(self) -> int:
-        """Return for how long a closed connection was silent at its end; what the client says to nobody does not count."""
+        """Return for how long a closed connection was silent at its end; frames that the client sent after the close do not count."""
         client, server, closing = self._last_of_client, self._last_of_server, self._context.closing
         if closing is None or client is None or server is None:
             return 0
@@ -394,7 +394,7 @@ class ClosingRule(ConnectionRule):
         return max(closed - max(spoken, answered), min(spoken, closed) - answered, 0)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Hand on the latest of many frames that only show that their sender is there; see `ConnectionRule.batch`."""
+        """Of many frames that only show that their sender is alive, handle the latest; see `ConnectionRule.batch`."""
         latest: dict[str, int] = {}
         passing = self._passes()
         for index, row in enumerate(rows):
@@ -413,16 +413,16 @@ class ClosingRule(ConnectionRule):
             handle(before)
 
     def _sends_again(self, frames: Any) -> bool:
-        """Return True when an unanswered SEND may be among these that are in columns."""
+        """Return True when frames in columns may include a repetition of an unanswered SEND."""
         sent = ((each.topic, f"{each.id}:{number}") for each in frames.producers for number in each.sequence_ids)
         return any(key in self._abandoned for key in sent)
 
     def _passes(self) -> bool:
-        """Return True when frames of the data path change nothing but who spoke last."""
+        """Return True when frames of the data path change nothing but the last sender."""
         return not self._abandoned and not any(self._pinged.values())
 
     def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Note who spoke last; see `ConnectionRule.columns`."""
+        """Note the last sender; see `ConnectionRule.columns`."""
         if any(self._pinged.values()) or (self._abandoned and self._sends_again(frames)):
             return False
         sends = [producer.sends[-1] for producer in frames.producers if producer.sends]

@@ -1,7 +1,6 @@
 """Base of the rules about consumers: state by consumer, from SUBSCRIBE to CLOSE_CONSUMER, reviewed while the connection lives.
 
-A rule that waits for something not to happen needs a clock. PING and PONG are that clock: they pass every half minute on a live
-connection.
+A rule about something that does not happen needs a clock. PING and PONG are that clock: a live connection has them every half minute.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SHARED_TYPES = frozenset({"Shared", "Key_Shared"})
 """Subscription types that spread their messages over several consumers, each of which acknowledges its own."""
 
 REVIEW_NS = 1_000_000_000
-"""Time between two reviews of the consumers of a live connection: no rule is less patient, and a flood of PINGs must stay cheap."""
+"""Time between two reviews of the consumers of a live connection: no rule has a shorter limit, and a flood of PINGs must stay cheap."""
 
 
 class ConsumerState(msgspec.Struct):
@@ -41,13 +40,13 @@ class ConsumerState(msgspec.Struct):
     out_of_order: bool = False
     """Key_Shared without the promise of order."""
     ready: Where | None = None
-    """Its SUCCESS; None when that is not in the capture."""
+    """Place of its SUCCESS; None when the capture lacks it."""
     connection: str | None = None
-    """Its connection, when its SUBSCRIBE is not in the capture."""
+    """Its connection, when the capture lacks its SUBSCRIBE."""
     seen: int = 0
     """Time of its SUBSCRIBE, or of its first frame in the capture, in nanoseconds."""
     seen_at: tuple[int, int] = (0, 0)
-    """File and packet of that frame: they increase where a clock is set back."""
+    """File and packet of that frame: they increase even when a clock is set back."""
     closed_by: str | None = None
     """Side that closed it, when a CLOSE_CONSUMER did."""
 
@@ -70,7 +69,7 @@ class ConsumerState(msgspec.Struct):
         return self.durable and not (self.topic or "").startswith("non-persistent://")
 
     def ignores(self, ack: Mapping[str, Any]) -> bool:
-        """Return True for the fields of an ACK without effect: cumulative, where several consumers have what is before it."""
+        """Return True for the fields of an ACK without effect: a cumulative one on a subscription with shared delivery."""
         return ack.get("ack_type") == "Cumulative" and self.kind in SHARED_TYPES
 
 
@@ -90,16 +89,17 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         """Consumer id by the name of its SUBSCRIBE, until that is answered."""
         self._reviewed_at = -REVIEW_NS
         self.unreadable: dict[str, int] = {}
-        """Time of the latest frame by sender of which the capture lacks so much that it may be any, or may hide others."""
+        """By sender, time of the latest frame of which the capture lacks so much that its command is unknown or it may hide other
+        frames."""
         self.ended: str | None = None
-        """Ending of the connection, once it has ended: "open" when the capture ended first, and its consumers may live on."""
+        """How the connection ended, once it has: "open" when the capture ended first, and its consumers may still exist."""
 
     def note_unreadable(self, row: FrameRow) -> None:
-        """Note a frame without a command, or one of which the end is missing."""
+        """Note a frame without a command, or without its end."""
         self.unreadable[row.direction] = row.time
 
     def may_hide(self, direction: str, since: int) -> bool:
-        """Return True when a frame since that time, by this sender, could not be read."""
+        """Return True when a frame of this sender since that time could not be read."""
         return self.unreadable.get(direction, -1) >= since
 
     def find(self, row: FrameRow) -> State | None:
@@ -131,7 +131,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     @property
     def open(self) -> bool:
-        """True when the capture ended before the connection: its consumers may live on."""
+        """True when the capture ended before the connection: its consumers may still exist."""
         return self.ended == "open"
 
     def sentence(self, text: str) -> str:
@@ -159,7 +159,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         if consumer is None or _place(row) >= consumer.seen_at or not consumer.connection:
             self._remove(number, row.time)
             consumer = self._add(self._state(number), row.time)
-        # Else it is the one that got messages: behind a hole of the capture its SUBSCRIBE was read late.
+        # Otherwise it is the one that got messages: after a hole in the capture its SUBSCRIBE was read late.
         consumer.topic, consumer.subscription, consumer.kind = row.topic, row.subscription, fields.get("subType")
         consumer.name = bounded_name(fields.get("consumer_name"))
         consumer.durable = fields.get("durable", True)
@@ -180,7 +180,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def _close(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
             if _place(row) < consumer.seen_at:
-                return  # of the one before, read late behind a hole of the capture
+                return  # of the previous one, read late after a hole in the capture
             consumer.closed_by = row.direction
         if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
             self.closed(consumer, row)

@@ -42,7 +42,7 @@ CODES = table(
 )
 
 FORGET_NS = 3_600_000_000_000
-"""Time without facts after which a producer is evaluated: one that returns after an hour has nothing to send again."""
+"""Time without facts after which a producer is evaluated: a producer that returns after an hour has nothing to send again."""
 
 
 NON_PERSISTENT = "non-persistent://"
@@ -56,7 +56,7 @@ class ProducerReport(NamedTuple):
     report: ReportFinding
 
     def add(self, code: str, session: Fact, text: str, **evidence: Any) -> None:
-        """Report a finding on a session, at its begin; `text` follows the producer's name and client."""
+        """Report a finding on a session, at its beginning; `text` follows the producer's name and client."""
         values = session.values
         sentence = f"Producer {self.name} of {self.topic} ({values['client']}){text}{gap_note(lost=values['lost'])}."
         where = session.where._replace(time=values["began"])
@@ -78,7 +78,7 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
         return
     report_copies(topic, name, sessions, copies, report)
     producer = ProducerReport(topic, name, report)
-    if topic.startswith(NON_PERSISTENT):  # it stores nothing: no sequence id is remembered
+    if topic.startswith(NON_PERSISTENT):  # it stores nothing, so that no sequence id is remembered
         for session in sessions:
             _report_not_handled(producer, session)
         return
@@ -95,7 +95,7 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
 
 
 def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
-    """Report messages whose receipts name no entry (-1:-1), as a broker answers what it has no room for."""
+    """Report messages whose receipts name no entry (-1:-1), as a broker answers messages for which it has no room."""
     values = session.values
     if values["dropped_count"]:
         text = f": the broker dropped {values['dropped_count']:,} of {plural(values['sent'], 'SEND')}, which no consumer gets"
@@ -130,10 +130,10 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
 
 
 def _lower_count(session: Fact, *, deduplicates: bool) -> int:
-    """Return how many messages have an id below those before that tells something.
+    """Return how many messages have a significantly lower id than earlier ones.
 
-    Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates; they use no id again. Behind
-    missing bytes a producer may have begun anew.
+    Key-based batches of Java interleave their ranges but repeat no id, which is harmless unless the broker de-duplicates. After missing
+    bytes a producer may have begun anew.
     """
     values = session.values
     if deduplicates:
@@ -148,7 +148,7 @@ def _lower_count(session: Fact, *, deduplicates: bool) -> int:
 
 
 def _sent_again(session: Fact) -> set[int]:
-    """Return the ids that were sent twice in a row, and dropped the second time; none when a producer repeats most of its ids."""
+    """Return the ids that were sent twice in a row and dropped the second time; an empty set when a producer repeats most of its ids."""
     values = session.values
     if values["repeated_count"] * 2 > values["sent"]:
         return set()
@@ -173,7 +173,7 @@ def _report_restart(producer: ProducerReport, session: Fact, earlier: Sequence[F
 
 
 def _known_bytes(session: Fact, earlier: Sequence[Fact]) -> set[int]:
-    """Return the ids that were dropped, and whose bytes are those of an earlier session: nothing new is lost."""
+    """Return the dropped ids whose bytes equal those of an earlier session, so that nothing new is lost."""
     marks = {number: mark for previous in earlier for number, _, _, mark in previous.values["tail"]} if session.values["dropped"] else {}
     return {number for number, mark in session.values["dropped_marks"] if has_same_bytes(marks.get(number), mark)}
 
@@ -186,7 +186,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
     def is_resend(lowest: int, highest: int) -> bool:
         """Return True when these ids were sent twice in a row, or in an earlier session without a receipt or outside the capture.
 
-        Or with the same bytes.
+        Ids that were sent with the same bytes count, too.
         """
         if {lowest, highest} <= again or {lowest, highest} <= known:
             return True
@@ -197,7 +197,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
     samples = dict.fromkeys(map(tuple, [*values["dropped"], values["dropped_highest"]]))
     resent = [(frame, number) for frame, number in samples if is_resend(number, number)]
     fresh = [(frame, number) for frame, number in samples if not is_resend(number, number)]
-    # Ids without a sample lie between the lowest and the highest: when these two are not of a kind, they do not count as resent.
+    # Ids without a sample lie between the lowest and the highest. If only one of these two was resent, they do not count as resent.
     all_resent = is_resend(values["dropped_lowest"], values["dropped_highest"][1])
     resends = values["dropped_count"] if all_resent else len(resent)
     for code, dropped, times, kind in (
@@ -212,13 +212,13 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
 
 
 def _stored(session: Fact) -> int:
-    """Return the highest sequence id that the broker remembers when the session begins; -1 when it is none or not in the capture."""
+    """Return the highest sequence id that the broker remembers when the session begins; -1 when there is none or the capture lacks it."""
     stored: int | None = session.values["stored"]
     return -1 if stored is None else stored
 
 
 def _decides(fact: Fact) -> bool:
-    """Return True for a fact that may bring a finding without another one of its producer; most producers come once."""
+    """Return True for a fact that may cause a finding on its own; most producers connect once."""
     values = fact.values
     if fact.what == COPY or values["regressions"] or values["dropped_count"] or values["twice"]:
         return True

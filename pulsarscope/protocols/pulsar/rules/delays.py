@@ -1,6 +1,6 @@
 """Messages with a time of delivery: delivered at once, too early or too late.
 
-That time is of the producer's clock, as the publish time is; the SEND tells how far that clock is from the capture's.
+Like the publish time, that time is by the producer's clock; the SEND shows how far that clock is from the capture's.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ THRESHOLDS = (
 DELAYS, SENT, DELIVERED = "delays", "sent", "delivered"
 
 FACTS_MAX = 1_000
-"""Facts from one connection: as many show what a subscription does."""
+"""Facts from one connection; this many show how a subscription works."""
 
 TOPIC_IDLE_NS = 3_600_000_000_000
-"""Time without facts after which a topic is evaluated: delays of an hour are usual."""
+"""Time without facts after which a topic is evaluated: delays of an hour are common."""
 
 MILLISECOND_NS = 1_000_000
 
@@ -81,9 +81,9 @@ def emit_sent(context: RuleContext, row: FrameRow) -> None:
 
 
 def emit_delivered(context: RuleContext, consumer: ConsumerState, row: FrameRow, able: int) -> None:
-    """Emit the first delivery of such a message; the consumer has had permits since `able`."""
+    """Emit the first delivery of such a message; the consumer has had permits since the time `able`."""
     metadata, fields = row.metadata or {}, row.fields or {}
-    topic = consumer.topic or "non-persistent://"  # the broker keeps nothing of those
+    topic = consumer.topic or "non-persistent://"  # the broker does not store those
     if topic.startswith("non-persistent://") or not metadata.get("publish_time") or fields.get("redelivery_count"):
         return
     values = {
@@ -118,11 +118,11 @@ def evaluate_delays(_: str, facts: Sequence[Fact], report: ReportFinding, thresh
 
 
 def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
-    """Return the code of a delivery, empty for one in time, and how far it was from the time asked for."""
+    """Return the code of a delivery (empty for one in time), and how far it was from the requested time."""
     values, now = fact.values, fact.where.time
     due, waited = values["due"] + offset, now - values["published"] - offset
     if waited < 0:
-        return "", 0  # the clocks differ, and no SEND tells by how much
+        return "", 0  # the clocks differ, and no SEND shows by how much
     never = values["kind"] not in (None, *SHARED_TYPES)  # no tick brings these early
     if due - now > thresholds.ns("delay-at-once-seconds" if never else "delay-early-seconds"):
         at_once = never or waited < thresholds.ns("delay-at-once-seconds")

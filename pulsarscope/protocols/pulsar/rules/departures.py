@@ -1,4 +1,4 @@
-"""Facts on the clients of a topic: closed by the broker, sent to another broker, refused, and connected again."""
+"""Facts on the clients of a topic that were closed by the broker, sent to another broker, refused, or connected again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 """Errors that the key rules of this theme report."""
 
 FENCED = "fenced"
-"""Refusal of a SEND for a topic that the broker is about to close; the client sends it again when its producer is back."""
+"""Refusal of a SEND for a topic that the broker is about to close; the client resends it when its producer is back."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 AGAIN = "again"
-"""A consumer that came back gets what its subscription had acknowledged."""
+"""A consumer that came back gets messages that its subscription had acknowledged."""
 
 CLIENTS_MAX = 10_000
 """Producers and consumers of one connection that are followed."""
@@ -39,7 +39,7 @@ _IDENTIFIERS = {
 
 
 def is_moving(error: str | None, message: str | None) -> bool:
-    """Return True for a refusal of a topic that the broker is about to close, or that it does not serve yet."""
+    """Return True for a refusal because the broker is about to close the topic, or does not serve it yet."""
     return error == "ServiceNotReady" or (error == "PersistenceError" and message == FENCED)
 
 
@@ -48,10 +48,10 @@ class Closing(NamedTuple):
 
     where: Where
     url: str | None
-    """Broker to which it sends the client."""
+    """Broker to which the client is sent."""
     subscription: str | None
     unknown: bool = False
-    """The client was there before the capture."""
+    """True when the client is from before the capture."""
 
 
 class DepartureRule(ConnectionRule):
@@ -66,11 +66,11 @@ class DepartureRule(ConnectionRule):
         self._unnamed: set[tuple[str, int]] = set()
         """Noun and id of producers that asked without a name."""
         self._chosen: dict[tuple[str, int], str] = {}
-        """First name that the broker chose, by topic and id of producers that ask without one, also when they come back."""
+        """First name that the broker chose, by topic and id of producers that ask without a name, even when they come back."""
         self._unknown: dict[tuple[str, int], Closing] = {}
-        """By noun and id of clients from before the capture, until one comes back with this id and says its topic."""
+        """By noun and id, clients from before the capture, until one comes back with this id and names its topic."""
         self._seeks: set[tuple[str, str | None]] = set()
-        """Topics and subscriptions with a SEEK, for which the broker closes their consumers."""
+        """Topics and subscriptions with a SEEK, after which the broker closes their consumers."""
         self._sought: dict[int, None] = {}
         """Ids of consumers from before the capture with a SEEK."""
 
@@ -91,7 +91,7 @@ class DepartureRule(ConnectionRule):
             remember(self._requests, where_of(row).name, (noun, number), CLIENTS_MAX)
 
     def _named(self, row: FrameRow) -> None:
-        """Take the name that the broker chose for a producer, by which it asks when it comes back."""
+        """Take the name that the broker chose for a producer, which the producer uses when it comes back."""
         request = self._requests.get(row.request or "")
         name = (row.fields or {}).get("producer_name")
         if name and request is not None and (client := self._clients.get(request)) is not None and client[1] == f"producer {request[1]}":
@@ -108,7 +108,7 @@ class DepartureRule(ConnectionRule):
         topic, name = client
         response = response_name(row)
         if row.status == "ok":
-            # The place is the request's, the time of coming back the answer's.
+            # The place is that of the request; the time of coming back is that of the answer.
             back = where.time + (row.latency_ns or 0)
             self._emit(topic, where, "back", name, frame=response, back=back, subscription=row.subscription, **self._asked(request))
         elif row.status == "error":
@@ -135,7 +135,7 @@ class DepartureRule(ConnectionRule):
             remember(self._unknown, (noun, number), Closing(where_of(row), url, None, unknown=True), CLIENTS_MAX)
 
     def _asked(self, client: tuple[str, int] | None) -> dict[str, Any]:
-        """Return the id of a producer that asked without a name, by which alone it is known on another connection."""
+        """Return the id of a producer that asked without a name. On another connection it is known by this id alone."""
         return {"asked": client[1]} if client is not None and client in self._unnamed else {}
 
     def _closed(self, topic: str, name: str, noun: str, closing: Closing, **asked: Any) -> None:
@@ -167,7 +167,7 @@ class DepartureRule(ConnectionRule):
             self._emit(topic, where_of(row), "end", name)
 
     def _deletion(self, row: FrameRow) -> None:
-        """Emit that topics of clients are deleted, as a consumer of a pattern is told."""
+        """Emit that topics of clients are deleted, as the broker notifies the consumer of a pattern."""
         deleted = set((row.fields or {}).get("deleted_topics", ()))
         for topic in dict.fromkeys(topic for topic, _ in self._clients.values() if topic in deleted):
             self._emit(topic, where_of(row), "deleted", "")
@@ -187,13 +187,13 @@ class DepartureRule(ConnectionRule):
         self._emit(topic, where_of(row), "refused", name, request=row.request, **answer)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over the messages that are not refused; see `ConnectionRule.batch`."""
+        """Skip the messages that are not refused; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if type(row) is not ExchangeRow or row.error is not None or row.request not in {"SEND", "ACK"}:
                 handle(index)
 
     def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over the answered SENDs; see `ConnectionRule.columns`."""
+        """Skip the answered SENDs; see `ConnectionRule.columns`."""
         return True
 
     frames: ClassVar[Handlers] = {

@@ -13,7 +13,7 @@ from pulsarscope.model.limits import STREAM_FINDINGS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
 
 SAMPLES_MAX = 10
-"""Frames, ids and the like that the evidence of one finding lists; counts are always exact."""
+"""Frames, ids and similar items that the evidence of one finding lists; counts are always exact."""
 
 TYPICAL_ACKS = 10
 """ACKs needed to know how long a consumer usually takes."""
@@ -41,7 +41,7 @@ def consumer_of(fact: Fact) -> tuple[str, int]:
 
 
 def latest_seen(facts: Iterable[Fact]) -> int:
-    """Return the latest time of which facts know: that of one, or the end of its connection, where it says that."""
+    """Return the latest time in the facts: that of a fact, or the end of its connection if it has that."""
     latest: int = max(fact.values.get("seen", fact.where.time) for fact in facts)
     return latest
 
@@ -52,19 +52,19 @@ def response_name(row: ExchangeRow) -> str:
 
 
 def gap_note(*, lost: bool) -> str:
-    """Return the qualification of a finding on a connection of which bytes are missing."""
+    """Return the qualification of a finding on a connection with missing bytes."""
     return "; the capture lacks bytes" if lost else ""
 
 
 def answers_lost(context: RuleContext, since: int) -> int:
-    """Return how many answers may be among the bytes of the server that the capture lacks, to what was asked at that time or before."""
+    """Return how many answers to requests up to that time may be among the server's bytes that the capture lacks."""
     return sum(-(-size // SHORTEST_ANSWER) for size in _gaps(context, context.server, since))
 
 
 def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -> bool:
     """Return True when a frame of one side may be among the bytes that the capture lacks between two times.
 
-    `until` is the present: how many of the rows to come are known already differs with the way of running.
+    `until` is the current time: how many later rows are already known differs between ways of running.
     """
     if not context.reported("stream-gap"):
         return False
@@ -73,13 +73,13 @@ def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -
 
 
 def latest_lack(context: RuleContext, until: int) -> int:
-    """Return the time of the latest bytes of the client, up to the present `until`, that the capture lacks; -1: it lacks none."""
+    """Return the time of the client's latest bytes that the capture lacks, up to the current time `until`; -1: it lacks none."""
     times = [gap.where.time for gap in _gaps_of(context, context.client) if gap.where.time <= until]
     return until if len(times) >= STREAM_FINDINGS_MAX else max(times, default=-1)
 
 
 def latest_gap(context: RuleContext, until: int) -> int:
-    """Return the time of the latest bytes of either side, up to the present `until`, that the capture lacks; -1: it lacks none."""
+    """Return the time of either side's latest bytes that the capture lacks, up to the current time `until`; -1: it lacks none."""
     return max((gap.where.time for gap in context.reported("stream-gap") if gap.where.time <= until), default=-1)
 
 
@@ -98,9 +98,9 @@ def _gaps_of(context: RuleContext, sender: str) -> list[ReportedFinding]:
 
 
 def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
-    """Return those requests, oldest first, that have no answer among the bytes that the capture lacks either."""
+    """Return the requests, oldest first, whose answers cannot be among the bytes that the capture lacks."""
     excused, rest = 0, []
-    for where in reversed([*asked]):  # for an answer to the latest the fewest bytes are left
+    for where in reversed([*asked]):  # the latest request has the fewest missing bytes after it
         if excused < answers_lost(context, where.time):
             excused += 1
         else:
@@ -109,7 +109,7 @@ def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
 
 
 def is_half_open(row: ConnectionRow) -> bool:
-    """Return True when the broker closed its half, and the client, of which the capture lacks nothing, did not."""
+    """Return True when the broker closed its half and the client, whose stream is complete in the capture, did not."""
     return row.closed_by == SERVER and row.client_bytes > row.client_missing == 0
 
 
@@ -118,7 +118,7 @@ _KEEP_ALIVE = frozenset({"PING", "PONG"})
 
 
 def is_in_use(row: ConnectionRow, latest: frozenset[str]) -> bool:
-    """Return True when a producer or consumer from before the capture worked up to the end: the latest commands of both sides are given."""
+    """Return True when a producer or consumer from before the capture worked up to the end; `latest`: latest commands of both sides."""
     return row.opened == "midstream" and bool(latest & _DATA_PATH) and latest <= _DATA_PATH | _KEEP_ALIVE
 
 

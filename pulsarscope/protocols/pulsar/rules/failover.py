@@ -1,7 +1,7 @@
-"""Failover subscriptions whose active consumer changes again and again, and messages that two of them get at a change.
+"""Failover subscriptions whose active consumer changes repeatedly, and messages that two consumers get at a change.
 
-Brokers tell each consumer whether it is the active one. A consumer that was active before and is so again came back: starts, and a
-restart of each member, make few of these.
+Brokers notify each consumer whether it is the active one. A consumer that becomes active again has come back; starts, and a restart of each
+member, cause few such returns.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class FailoverRule(ConsumerRule[ConsumerState]):
         super().__init__(context, ConsumerState)
 
     def opened(self, consumer: ConsumerState) -> None:
-        """Emit who asks to be a member."""
+        """Emit that a consumer asks to be a member."""
         emit_change(self.context, consumer, self.context.last, JOIN)
         self._emit_beside(consumer, self.context.last, JOIN)
 
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - the contract's
-        """Emit who is a member no longer."""
+        """Emit that a consumer is no longer a member."""
         if ending and not self.open:
             emit_change(self.context, consumer, self.context.last, LEAVE)
 
@@ -86,7 +86,7 @@ class FailoverRule(ConsumerRule[ConsumerState]):
             self._emit_beside(older, where_of(row), ACTIVE)
 
     def _emit_beside(self, consumer: ConsumerState, where: Where, what: str) -> None:
-        """Emit a change for, or of, members from before the capture, of which no name of topic or subscription is known."""
+        """Emit a change of, or next to, members from before the capture, whose topic and subscription are unknown."""
         if consumer.kind == "Failover":
             values = {**consumer.evidence, "name": _name(self.context, consumer)}
             self.context.emit_fact(FAILOVER, json.dumps([None, self.context.server]), where, what, values)
@@ -123,9 +123,9 @@ def evaluate_failover(key: str, facts: Sequence[Fact], report: ReportFinding, th
 
 
 def _with_joins(older: tuple[str, int], facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Yield the joins, and each time that a member from before the capture became active behind one: it was another's turn before.
+    """Yield the joins, and each time that a member from before the capture became active after one: another was active before it.
 
-    A join may be of another topic, but without any the other member is not in the capture.
+    A join may be on another topic; but without any join, the capture lacks the other member.
     """
     may_change = True
     for fact in facts:
@@ -142,21 +142,22 @@ class ActiveChange(NamedTuple):
 
     name: str
     fact: Fact
-    """Evidence: it was told so, or it must have been, as the one after it took over from another."""
+    """Evidence: the notification, or that of the consumer that later took over from it."""
 
 
 def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
-    """Return the changes of the active consumer, also those of which the broker tells nobody.
+    """Return the changes of the active consumer, including those that the broker does not announce.
 
-    It tells a consumer nothing that is alone, or for the moment: but one that is told twice that it is active was not in between.
+    A broker does not notify a consumer that is alone or active only briefly. But a consumer that is notified twice that it is active was
+    standby in between.
     """
     changes: list[ActiveChange] = []
     joined: dict[str, None] = {}
-    """All that were members so far, the latest one last."""
+    """Members so far, the latest one last."""
     members: dict[str, tuple[str, int]] = {}
     """Members that have not left."""
     other: str | None = None
-    """Another member, that was beside the active one."""
+    """Another member, next to the active one."""
     told: Fact | None = None
     for fact in facts:
         name = fact.values["name"]

@@ -1,4 +1,4 @@
-"""TLS handshakes that fail, and certificates that expire or are for another name."""
+"""TLS handshakes that fail, and certificates that expire or are issued for another name."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ _MEANINGS = {
 """Meaning of an alert, RFC 8446 section 6.2."""
 
 _CLIENT_MEANINGS = _MEANINGS | {"internal_error": "C++ clients say so of a certificate without the broker's name"}
-"""Meaning of an alert of a client: OpenSSL sends this one when the check of the application does not accept the certificate."""
+"""Meanings of a client's alerts. OpenSSL sends internal_error when the application's check does not accept the certificate."""
 
 _NOT_OF_NAMES = "certificate_expired", "unknown_ca", "certificate_revoked", "protocol_version"
 """Alerts with another reason than the name in a certificate."""
 
 
 def words_of(tls: str) -> dict[str, str]:
-    """Return what is known of TLS by name, of `ConnectionRow.tls`."""
+    """Return the parts of `ConnectionRow.tls` by name."""
     return dict(word.partition("=")[::2] for word in tls.split(" ") if "=" in word)
 
 
 def judge_handshakes(
     client: str, facts: Sequence[Fact], is_broker: Callable[[str], bool] | None, report: ReportFinding, thresholds: Thresholds
 ) -> None:
-    """Report the failed handshakes of one client with brokers; None: no broker is known by anything but its port."""
+    """Report the failed handshakes of one client with brokers; None: brokers are known only by their port."""
     failed: dict[tuple[str, str], list[Fact]] = {}
     judged: set[str] = set()
     for fact in facts:
@@ -102,7 +102,7 @@ def _is_http(known: dict[str, str]) -> bool:
 
 
 def _failure(fact: Fact, known: dict[str, str]) -> str | None:
-    """Return why a handshake failed, None when it did not, or is not over."""
+    """Return why a handshake failed; None when it did not fail, or is not over."""
     values = fact.values
     for side in ("client", "server"):
         if (alert := known.get(f"{side}-alert")) is not None and "content" not in known:

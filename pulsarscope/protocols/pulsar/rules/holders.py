@@ -21,7 +21,7 @@ QUEUED = "queued"
 """Kind of a fact of a topic: a producer waited for exclusive access to the end of its connection, or of the capture."""
 
 REQUESTS_MAX = 1_000
-"""Requests kept until their answer; clients have a few on the way."""
+"""Requests kept until their answer; clients have a few at a time."""
 
 HOLDERS_MAX = 10_000
 """Producers and consumers of one connection that are followed."""
@@ -35,7 +35,7 @@ class HolderRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._requests: dict[str, dict[str, Any]] = {}
-        """Values of requests by name of the frame."""
+        """Values of requests by frame name."""
         self._holders: dict[tuple[str, int], str] = {}
         """Key of the facts, by key rule and id."""
         self._queued: list[tuple[str, Where, dict[str, Any]]] = []
@@ -59,7 +59,7 @@ class HolderRule(ConnectionRule):
         self._request(row, id=fields.get("consumer_id", -1), name=bounded_name(fields.get("consumer_name")), mode=fields.get("subType", ""))
 
     def _producer_success(self, row: FrameRow) -> None:
-        """Note that a producer has to wait for its turn, or else the name that the broker chose for it."""
+        """Note that a producer has to wait for its turn, or the name that the broker chose for it."""
         if (request := self._requests.get(row.request or "")) is None:
             return
         if (row.fields or {}).get("producer_ready") is False:

@@ -1,4 +1,4 @@
-"""Clients that were redirected to another broker, and of which nothing more is in the capture."""
+"""Clients that were redirected to another broker, and then do not appear in the capture again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPEN, ENDED = "open", "ended"
 
 
 class Redirect(NamedTuple):
-    """A LOOKUP_RESPONSE that redirects, behind which the client asks nothing more of that broker."""
+    """A LOOKUP_RESPONSE that redirects, after which the client sends that broker no more requests."""
 
     where: Where
     addresses: tuple[str, ...]
@@ -75,7 +75,7 @@ class RedirectRule(ConnectionRule):
             self._redirect = Redirect(where_of(row), addresses, row.topic)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Emit that the connection is over, and the redirect behind which nothing came."""
+        """Emit that the connection is over, and the redirect after which nothing came."""
         values = {"end": row.end, "closed": row.closed}
         self._emit(where_of(row), ENDED, values if self._redirect is None else {**values, "redirect": self._redirect})
 
@@ -94,9 +94,9 @@ def _is_redirected(fact: Fact) -> bool:
 
 
 def _evaluate_client(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report what a client (a host) left undone, as far as all its connections show."""
+    """Report what a client (a host) left unfinished, judging by all its connections."""
     if len(facts) >= FACTS_PER_KEY_MAX:
-        return  # that on the connection with which the client went on may have been dropped
+        return  # the fact on the connection with which the client continued may have been dropped
     evaluate_idle(facts, max((fact.values["end"] for fact in facts if fact.what == ENDED), default=0), report, thresholds)
     connections = [fact for fact in facts if fact.what != TRANSACTION]
     if any(map(_is_redirected, connections)):
@@ -104,7 +104,7 @@ def _evaluate_client(client: str, facts: Sequence[Fact], report: ReportFinding, 
 
 
 def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the redirects behind which this client opened no connection, and had none with the broker that they name."""
+    """Report the redirects after which this client opened no connection, and had none to the broker that they name."""
     ends = {fact.where.connection: fact.values["end"] for fact in facts if fact.what != OPEN}
     end = max(ends.values(), default=0)
     latest = max(fact.where.time for fact in facts if fact.what != OPEN or fact.where.connection not in ends)
@@ -122,7 +122,7 @@ def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFindin
         text = f"The lookup{of} by {client} was redirected from {asked} to {addresses} ({where.name}), but "
         evidence: dict[str, Any] = {"frames": [where.name], "topic": redirect.topic, "client": client, "count": 1, "rest_ns": rest}
         evidence |= thresholds.evidence("redirect-idle-seconds")
-        # What a client does at another port of the same host passes by the same place.
+        # Traffic of a client to another port of the same host passes the same capture point.
         if any(host(address) == host(asked) for address in redirect.addresses):
             report("redirect-not-followed", where, f"{text}did nothing for {duration(rest)}.", evidence)
         else:

@@ -1,4 +1,4 @@
-"""Records of journeys: a row for each message and subscription, from the facts on its entry; and the facts that only they need."""
+"""Records of journeys: a row for each message and subscription, from the facts on its entry; and the facts that only these rows need."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from pulsarscope.protocols.pulsar.topics import named_topic
 from pulsarscope.protocols.pulsar.waiting import Waiting, is_stored
 
 REPLICATED, ORIGIN = "replicated", "origin"
-"""Facts of an entry: a replicator brings it to another cluster, whose topic and broker are told; and where it was in the one it is from."""
+"""Facts of an entry: a replicator brings it to another cluster, with topic and broker there; and its position in the cluster of origin."""
 
 
 class _Contents:
-    """Messages of one frame, collected: their rows come one by one."""
+    """Messages of one frame, collected from their rows."""
 
     def __init__(self, where: Where, row: MessageRow) -> None:
         self.where = where
@@ -43,7 +43,7 @@ class _Contents:
 
 
 class MessagesRule(ConnectionRule):
-    """Source of the facts on the messages in entries, and on the entries that cumulative ACKs stand for."""
+    """Source of the facts on the messages in entries, and on the entries that cumulative ACKs cover."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -135,11 +135,11 @@ Place = tuple[str | None, int, int, int]
 
 
 def journey_rows(key: str, facts: Sequence[Fact]) -> Iterator[JourneyRow]:
-    """Yield the rows of one entry, by topic, message and subscription. An entry in which no message is seen (a chunk) has none."""
+    """Yield the rows of one entry, by topic, message and subscription. An entry without a visible message (a chunk) has none."""
     contents = {fact.where[:4]: fact.values for fact in facts if fact.what == MESSAGES}
     if contents:
         found = journeys(key, facts)
-        # Which cluster's bookies have the entry cannot be told when several have one of this name.
+        # When several clusters have an entry of this name, it is unknown whose bookies have this one.
         stored = [fact for fact in facts if fact.what == WRITTEN] if len(found) == 1 else []
         for journey in found:
             storage = _storage(stored, journey.received) | _replication(journey, facts)
@@ -202,7 +202,7 @@ def _acks(delivery: EntryDelivery, index: int | None) -> Iterator[Where]:
 
 
 def _replication(journey: Journey, facts: Sequence[Fact]) -> dict[str, Any]:
-    """Return the columns of the way from cluster to cluster: where a message comes from, or to which brokers it is replicated."""
+    """Return the columns of replication: where a message comes from, or to which brokers it is replicated."""
     if journey.source is not None:
         origins = (fact.values["origin"] for fact in facts if fact.what == ORIGIN and fact.where == journey.received)
         return {"replicated_from": journey.source, "origin": next(origins, None)}

@@ -1,8 +1,8 @@
 """Key_Shared subscriptions: keys that two consumers hold at once, and entries of a key out of order.
 
-The key is that of the entry, which is all that a broker looks at: its ordering key, else its partition key. Batches by key have it;
-keys inside other batches do not decide which consumer gets them, so that payloads are not opened for this rule. A consumer holds a key
-while it has unacknowledged entries of it. Each such time is a fact, under topic, subscription and key, and no two may overlap.
+The key is that of the entry, the only one that a broker reads: its ordering key or, without one, its partition key. Key-based batches have
+one; keys inside other batches do not decide which consumer gets them, so that payloads are not opened for this rule. A consumer holds a key
+while it has unacknowledged entries of it. Each such period is a fact, under topic, subscription and key, and no two may overlap.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LATEST_MAX = 50_000
 """Keys of one connection whose latest entry is remembered."""
 
 SHARE_MAX = 5_000
-"""Latest deliveries of one consumer that are emitted, to find the entries that no consumer got."""
+"""Latest deliveries of one consumer that are emitted, in order to find the entries that no consumer got."""
 
 KEY_BYTES_MAX = 256
 """Longest key that is followed; longer ones are rare and would fill the memory."""
@@ -60,7 +60,7 @@ Key = tuple[str, str]
 
 
 class HeldKey(msgspec.Struct):
-    """A key of which a consumer has unacknowledged entries."""
+    """A key with unacknowledged entries at a consumer."""
 
     since: Where
     first: Position
@@ -105,7 +105,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         return consumer if consumer is not None and consumer.kind == "Key_Shared" and not consumer.out_of_order else None
 
     def _emit_share(self, consumer: KeySharedState, now: int) -> None:
-        """Emit which entries a consumer got, and what it holds of them."""
+        """Emit which entries a consumer got, and which of them it holds."""
         known = consumer.share or consumer.ready is not None
         if known and consumer.kind == "Key_Shared" and consumer.topic is not None and consumer.persistent and not self.context.lost:
             held = min(consumer.held.values(), key=lambda held: held.since.time, default=None)
@@ -182,7 +182,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
                     consumer.early.add(position, (row.file, row.packet), None)
 
     def _redeliver(self, row: FrameRow) -> None:
-        """Remove what the client returns: it does not hold it any more."""
+        """Remove entries that the client returns for redelivery: it no longer holds them."""
         if (consumer := self._find_ordered(row)) is not None:
             for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.key_of):
                 self._settle(consumer, position, row.time)
@@ -199,7 +199,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         return True
 
     def _release(self, consumer: KeySharedState, key: Key, now: int) -> None:
-        """Emit the time in which a consumer held a key."""
+        """Emit the period in which a consumer held a key."""
         held = consumer.held.pop(key)
         values = {
             **consumer.evidence,
@@ -227,7 +227,7 @@ def key_of(row: FrameRow) -> Key | None:
 
 
 def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report the times in which two consumers held one key."""
+    """Report the periods in which two consumers held one key."""
     longest: Fact | None = None
     reported = set()
     for fact in facts:

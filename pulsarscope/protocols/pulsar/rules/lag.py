@@ -61,20 +61,20 @@ SKIPPED = "skipped"
 """Kind of a fact of a topic: entries between two deliveries of the only active consumer of a subscription."""
 
 PARTS = 3
-"""Parts of the time, in each of which a backlog grows."""
+"""Parts of the time; a backlog must grow in each."""
 
 _BURST = 1.5
-"""Factor of the rate of publishing before, from which on messages come faster."""
+"""Factor over the earlier publish rate at which a burst begins."""
 
 _LEVEL = 0.1
-"""Share of the growth by which a backlog that does not grow varies."""
+"""Share of the growth within which a backlog counts as level."""
 
 Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""
 
 
 def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report subscriptions that fall behind or pass over what was published."""
+    """Report subscriptions that fall behind, or that skip published messages."""
     subscriptions: dict[tuple[Any, Any], list[Fact]] = {}
     published: dict[Any, list[Fact]] = {}
     skipped: dict[Any, list[Fact]] = {}
@@ -92,9 +92,9 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
 
 
 def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], entries: int) -> bool:
-    """Return True for two messages of one producer, so many entries apart, whose sequence ids tell that it sent all that are between."""
+    """Return True for two messages of one producer whose sequence ids show that it also sent all entries between them."""
     if "txnid_least_bits" in before or "txnid_least_bits" in after or before.get("producer_name") != after.get("producer_name"):
-        return False  # those of aborted transactions are delivered to nobody
+        return False  # messages of aborted transactions are never delivered
     first, messages = before.get("sequence_id", 0), before.get("num_messages_in_batch", 1)
     return bool(after.get("sequence_id", 0) - first - messages == entries - 1)
 
@@ -139,7 +139,7 @@ def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fa
 
 
 def _holder(delivered: Sequence[Fact]) -> str | None:
-    """Return who holds the backlog back: the client, whose consumers have no permits, the broker, or nobody for certain."""
+    """Return the cause of the backlog: the client, when its consumers have no permits; the broker; or None when it is uncertain."""
     ends: dict[tuple[str, int], tuple[Fact, Fact]] = {}
     for fact in delivered:
         consumer = consumer_of(fact)
@@ -152,14 +152,14 @@ def _holder(delivered: Sequence[Fact]) -> str | None:
 
 
 def _begin_of_growth(sent: Course, got: Course, began: int) -> int:
-    """Return the time up to which a subscription kept up: the queues of its consumers may fill before its backlog grows."""
+    """Return the time until which a subscription kept up: the queues of its consumers may fill before its backlog grows."""
     lags = [(time, _entry_at(sent, time) - _entry_at(got, time)) for time in (began, *(time for time, _ in sent if time > began))]
     low = min(lag for _, lag in lags)
     return max(time for time, lag in lags if lag <= low + _LEVEL * (lags[-1][1] - low))
 
 
 def _is_burst(sent: Course, began: int, begin: int) -> bool:
-    """Return True when messages come faster since the begin of growth than before, over a time that is long enough to compare."""
+    """Return True when messages come faster since the growth began than before, over a period long enough to compare."""
     before, span = begin - began, sent[-1][0] - begin
     earlier, came = _entry_at(sent, begin) - _entry_at(sent, began), sent[-1][1] - _entry_at(sent, begin)
     return PARTS * before >= span and came * before > _BURST * earlier * span
@@ -175,7 +175,7 @@ def _course(facts: Iterable[Fact], ledger: int) -> Course:
 
 
 def _entry_at(course: Course, time: int) -> float:
-    """Return the entry at a time, between two known ones in proportion."""
+    """Return the entry at a time, interpolated between two known ones."""
     behind = bisect_left(course, time, key=_time)
     if not 0 < behind < len(course):
         return course[0 if behind == 0 else -1][1]
@@ -188,12 +188,12 @@ def _time(point: tuple[int, int]) -> int:
 
 
 def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding) -> bool:
-    """Report entries between two deliveries when a message was published among them that no other consumer of the subscription got."""
+    """Report entries between two deliveries if they include a published message that no other consumer of the subscription got."""
     values, where = skipped.values, skipped.where._replace(time=skipped.values["time"])
     before, after = tuple(values["before"]), tuple(values["after"])
     earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < where.time]
     within = [fact for fact in earlier if tuple(fact.values["position"]) > before]
-    known = within or (earlier if values["sent"] else ())  # published within the capture: nobody had them before it
+    known = within or (earlier if values["sent"] else ())  # published within the capture, so that no consumer had them earlier
     if not known or any(_had_before(fact, before, skipped) for fact in delivered):
         return False
     count = after[1] - before[1] - 1
@@ -219,7 +219,7 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
 
 
 def _had_before(fact: Fact, before: Sequence[int], skipped: Fact) -> bool:
-    """Return True for a delivery behind the entry `before`, by another consumer, or one of the same id that subscribed earlier."""
+    """Return True for a delivery after the entry `before` to another consumer, or to an earlier one with the same id."""
     is_own = consumer_of(fact) == consumer_of(skipped)
     time, until = fact.where.time, skipped.values["time"]
     return tuple(fact.values["position"]) > tuple(before) and (time < until if is_own else time <= until)

@@ -1,4 +1,4 @@
-"""Paths through a proxy of which the capture has both legs: client → proxy and proxy → broker."""
+"""Paths through a proxy with both legs in the capture: client → proxy and proxy → broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS = ("forward", "to forward a request"), ("answer", "until the broker answe
 
 
 def describe(legs: Legs) -> tuple[str, Where, str, dict[str, Any]]:
-    """Return the finding about two legs, with the times of what passed over both."""
+    """Return the finding about two legs, with the times of the exchanges that passed over both."""
     (client, proxy), (_, broker) = legs.outer_ends, legs.inner_ends
     names = legs.outer.connection, legs.inner.connection
     text = (
