@@ -16,15 +16,19 @@ mod counts;
 mod csv;
 mod exchange_lines;
 mod flow_segments;
+mod followed;
 mod frame_batch;
 mod frame_cells;
 mod frame_lines;
+mod frame_summary;
 mod frames;
 mod json;
 mod kept_bytes;
 mod kept_messages;
 mod kept_packets;
 mod kept_sends;
+mod lanes;
+mod line_parts;
 mod mask;
 mod merging;
 mod message_cells;
@@ -70,7 +74,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 34;
+const CONTRACT: u32 = 35;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -98,6 +102,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(message_text::message_text, module)?)?;
     module.add_function(wrap_pyfunction!(merging::merged_lines, module)?)?;
     module.add_class::<row_order::OrderedRows>()?;
+    module.add_class::<followed::Followed>()?;
     module.add_class::<stretches::Stretch>()?;
     module.add_class::<stretches::Published>()?;
     module.add_class::<undecided::UndecidedFacts>()?;

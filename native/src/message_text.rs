@@ -8,8 +8,8 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
 use crate::kept_messages::{Batch, Message, Single};
+use crate::line_parts::{push_place, push_thousands};
 use crate::messages::MessageColumn;
-use crate::timeline::{push_place, thousands};
 
 const GAP: &str = "  ";
 /// Column of which lines show nothing: that of the broker's metadata.
@@ -105,7 +105,9 @@ impl Lines<'_> {
         if message.null_value == Some(true) {
             write!(text, "{GAP}tombstone{behind}").ok()?;
         } else {
-            write!(text, "{GAP}{} B{behind}", thousands(i64::from(message.size))).ok()?;
+            text.push_str(GAP);
+            push_thousands(i64::from(message.size), text);
+            write!(text, " B{behind}").ok()?;
         }
         let pairs = self.batch.pairs.get(message.properties.0 as usize..message.properties.1 as usize)?;
         for (place, (name, value)) in pairs.iter().enumerate() {

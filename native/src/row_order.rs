@@ -60,6 +60,12 @@ impl OrderedRows {
         let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
         let (names, of_batches) = (self.names.clone(), self.of_batches.clone());
         let mut part = OrderedRows { batches, names, of_batches, exchanges, ..OrderedRows::default() };
+        self.append_to(py, &mut part, order, kept);
+        part
+    }
+
+    /// Append some of the rows to a part with the same batches, as `part` does.
+    pub fn append_to(&self, py: Python<'_>, part: &mut OrderedRows, order: &[(i64, Of)], kept: impl Fn(&Py<PyAny>) -> bool) {
         for (at, of) in order {
             match of {
                 Of::Frame(..) | Of::Messages(..) => part.order.push((*at, *of)),
@@ -71,7 +77,6 @@ impl OrderedRows {
                 }
             }
         }
-        part
     }
 
     /// Return the places behind which there are so many rows more, messages counted, and the last one.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyIndexError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
@@ -13,14 +12,15 @@ use crate::by_connection::by_connection;
 use crate::caught;
 use crate::counts::Counts;
 use crate::csv::CsvLines;
+use crate::frame_summary::FrameSummaries;
 use crate::frames::{Entry, Frames};
 use crate::json::Times;
 use crate::kept_bytes;
+use crate::lanes;
 use crate::mask::{Mask, Matcher};
 use crate::message_lines::{LineForms, MessageLines};
 use crate::places::FramePlaces;
 use crate::row_order::{Of, OrderedRows};
-use crate::tables::CommandKind;
 use crate::timeline::{Lines, Look, Parts};
 
 #[pymethods]
@@ -115,11 +115,32 @@ impl OrderedRows {
         })
     }
 
-    /// Return the rows at some places, in this order.
-    fn chosen(&self, py: Python<'_>, places: Vec<usize>) -> PyResult<OrderedRows> {
+    /// Return the rows at some places, in this order, behind rows of Python.
+    #[pyo3(signature = (places, before=Vec::new()))]
+    fn chosen(&self, py: Python<'_>, places: Vec<usize>, before: Vec<Py<PyAny>>) -> PyResult<OrderedRows> {
         let at = |place: usize| self.order.get(place).copied().ok_or_else(|| PyIndexError::new_err("no such row"));
         let order = places.into_iter().map(at).collect::<PyResult<Vec<_>>>()?;
-        Ok(self.part(py, &order, self.exchanges, |_| true))
+        let mut chosen = self.part(py, &[], self.exchanges, |_| true);
+        chosen.extend("", before, 0);
+        self.append_to(py, &mut chosen, &order, |_| true);
+        Ok(chosen)
+    }
+
+    /// Return these rows, and rows of Python behind them.
+    fn followed_by(&self, py: Python<'_>, rows: Vec<Py<PyAny>>) -> OrderedRows {
+        let mut joined = self.part(py, &self.order, self.exchanges, |_| true);
+        joined.extend("", rows, i64::MAX);
+        joined
+    }
+
+    /// Return the names of the frames in columns at some places: file, packet and sub.
+    fn names_at<'py>(&self, py: Python<'py>, places: Vec<usize>) -> PyResult<Bound<'py, PySet>> {
+        let batches = self.borrowed(py)?;
+        let names = PySet::empty(py)?;
+        for (frames, frame) in places.into_iter().filter_map(|place| self.frame(&batches, place)) {
+            names.add((frames.file(frame), frame.packet, frame.sub()))?;
+        }
+        Ok(names)
     }
 
     /// Return the rows of Python, each with its place, in their order.
@@ -135,47 +156,6 @@ impl OrderedRows {
     /// stretches of at least `least` frames (`stretches::Stretch`).
     fn stretches<'py>(&self, py: Python<'py>, least: usize) -> PyResult<Vec<(&str, Bound<'py, PyList>)>> {
         caught(|| by_connection(py, self, least))
-    }
-
-    /// Return the rows of Python, and for each frame in columns its name, the name of its request, the number of the group of frames of the
-    /// same connection, or with the same topic, and whether it may be answered, in their order.
-    fn outlined<'py>(&self, py: Python<'py>, connections: bool) -> PyResult<Bound<'py, PyList>> {
-        caught(|| {
-            let batches = self.borrowed(py)?;
-            let mut groups: HashMap<(u32, usize), usize> = HashMap::new();
-            let of_topics = PyDict::new(py); // groups by topic
-            let outlines = PyList::empty(py);
-            for (_, of) in &self.order {
-                match of {
-                    Of::Row(index) => outlines.append(&self.rows[*index as usize])?,
-                    Of::Frame(batch, index) => {
-                        let frames: &Frames = &batches[*batch as usize];
-                        let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
-                        let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
-                        let topic = frame.named.topic;
-                        let key = (*batch, if connections { frames.connection(frame) } else { topic as usize });
-                        let group = match groups.get(&key) {
-                            Some(group) => *group,
-                            None => {
-                                let mut group = groups.len();
-                                if !connections {
-                                    let known = of_topics.call_method1(intern!(py, "setdefault"), (frames.known(py, topic), group))?;
-                                    group = known.extract()?;
-                                }
-                                groups.insert(key, group);
-                                group
-                            }
-                        };
-                        let name = format!("{}:{}.{}", frames.file(frame), frame.packet, frame.sub());
-                        let request = frame.named.request.map(|(file, packet, sub)| format!("{file}:{packet}.{sub}"));
-                        let may_be_answered = matches!(kind, CommandKind::Send | CommandKind::Ack | CommandKind::Other);
-                        outlines.append((name, request, group, may_be_answered))?;
-                    }
-                    Of::Messages(..) => {}
-                }
-            }
-            Ok(outlines)
-        })
     }
 
     /// Return where the frames in columns lie, by stream; see `places::FramePlaces`.
@@ -310,7 +290,7 @@ impl OrderedRows {
     }
 
     /// Return the row at a place.
-    fn row<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
+    pub fn row<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
         let (_, of) = self.order.get(place).ok_or_else(|| PyIndexError::new_err("no such row"))?;
         match of {
             Of::Row(index) => Ok(self.rows[*index as usize].bind(py).clone()),
@@ -354,8 +334,8 @@ impl OrderedRows {
         caught(|| {
             let (looks, commands, short_topic, summary, summaries, introduce) = parts;
             let ((slow, zero), (time_width, name_width)) = (numbers, widths);
-            let mut look =
-                Look { looks, commands, marks, slow, zero, time_width, name_width, several, short_topic, summary, summaries, introduce };
+            let summaries = FrameSummaries::new(py, short_topic, summary, summaries);
+            let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, summaries, introduce };
             let mut lines = Lines::new(py, &mut look);
             let batches = self.borrowed(py)?;
             let mut at = place;
@@ -370,6 +350,33 @@ impl OrderedRows {
             }
             let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
             Ok((at, text, (look.time_width, look.name_width), (frames, of_client, of_server)))
+        })
+    }
+
+    /// Write lines of lanes from a place on until a row that Python must write; return the place of that row, and the lines.
+    ///
+    /// `parts`, `look`: see `lanes::Parts` and `lanes::Look`.
+    fn lanes<'py>(
+        &self,
+        py: Python<'py>,
+        place: usize,
+        parts: lanes::Parts<'py>,
+        look: lanes::Look,
+    ) -> PyResult<(usize, Bound<'py, PyBytes>)> {
+        caught(|| {
+            let mut lines = lanes::Lines::new(py, parts, look);
+            let batches = self.borrowed(py)?;
+            let mut at = place;
+            while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
+                let frames = &batches[*batch as usize];
+                let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
+                let reader = frames.reader.bind(py).get();
+                if !lines.append(*batch as usize, frames, &reader.tables, frame)? {
+                    break;
+                }
+                at += 1;
+            }
+            Ok((at, PyBytes::new(py, lines.text.as_bytes())))
         })
     }
 

@@ -32,7 +32,7 @@ TRACES = ("otlp", "perfetto")
 FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
 
-COLUMN_OUTPUTS = ("ndjson", "csv", "timeline", FOLDER_OUTPUT)
+COLUMN_OUTPUTS = ("ndjson", "csv", "timeline", "lanes", FOLDER_OUTPUT)
 """Outputs that take frames in the columns of a compiled reader."""
 
 BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind, MessageRow.kind})
@@ -97,7 +97,9 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
     from pulsarscope.filter import FollowFilter, JoinedFilter  # one command needs it
     from pulsarscope.protocols import make_dissectors
 
-    follow_filter = FollowFilter(*request.subject, make_dissectors())
+    in_columns = _writes_columns(request, kinds) and (display_filter is None or display_filter.takes_columns)
+    in_columns = in_columns and not (request.redact or request.mask_key is not None)  # of copies, rows are chosen by their places
+    follow_filter = FollowFilter(*request.subject, make_dissectors(), in_columns=in_columns)
     return follow_filter if display_filter is None else JoinedFilter(follow_filter, display_filter)
 
 
@@ -184,6 +186,11 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
         return False
     if request.subject is not None:
         return not request.hex
+    return _writes_columns(request, kinds)
+
+
+def _writes_columns(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
+    """Return True when the output takes frames in columns, and nothing before it looks into them."""
     looked_into = request.limit is not None or request.tail is not None or request.columns is not None
     return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest
 from pulsarscope.dissect.contract import Dissector
@@ -18,8 +18,9 @@ from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
-from pulsarscope.model.ordered_rows import split
-from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.ordered_rows import as_ordered
+from pulsarscope.model.platform import load_native
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 FramePlace = tuple[int | None, int | None, int | None]
 """File, packet and sub."""
@@ -32,8 +33,11 @@ class FollowFilter:
     may get its name only with PRODUCER_SUCCESS.
     """
 
-    def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector]) -> None:
-        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError when no protocol has such a one."""
+    def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector], *, in_columns: bool = False) -> None:
+        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError when no protocol has such a one.
+
+        `in_columns`: frames that a compiled reader has in columns stay there (`model.ordered_rows`).
+        """
         self.description = f"belong to {kind} {name}"
         """The end of a sentence about the rows that pass."""
         self.payload: str | None = None
@@ -60,14 +64,18 @@ class FollowFilter:
                 self._message_tests.append((dissector, test))
         if not (self._tests or self._message_tests):
             raise UsageError(_refusal(refusals) or f"unknown to every protocol: {kind}")
-        self._unanswered: dict[str, FrameRow | None] = {}
-        """Frames of earlier batches that did not pass, by name: their answers may. None: one that is not answered."""
+        self._unanswered: dict[str, FrameRow] = {}
+        """Frames of earlier batches that did not pass, by name: their answers may."""
         self._passed: dict[str, None] = {}
         """Names of the latest frames that passed."""
         self._carriers: dict[str, None] = {}
         """Names of frames that carried a followed message, as another run showed."""
         self.learn = self._learn if self._message_tests else None
         """Takes the rows of messages of another run of the same capture, if they must be known first; `select` needs them, too, then."""
+        self._in_columns = in_columns
+        native = load_native()[0] if self.takes_columns else None
+        self._followed: Any = None if native is None else native.Followed(PENDING_REQUESTS_MAX, FOLLOW_REQUESTS_MAX)
+        """What the compiled reader remembers of frames, in the place of `_passed` and `_unanswered`."""
 
     def begin(self, run: Timed) -> None:
         """Do nothing: no subject is a time."""
@@ -80,40 +88,53 @@ class FollowFilter:
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
         """Return the rows that pass, as `Filter.select` does."""
         del endpoints
-        ordered, following = split(rows)
-        if ordered is None:
-            self._subject.introduce(rows)
-            return self._selected(rows, rows.__getitem__)
-        outlines = ordered.outlined(connections=self._kind == "connection")
-        rows, row_at = [*outlines, *following], partial(_row_at, ordered, len(outlines), following)
-        self._subject.introduce(_one_of_each_group(rows, row_at))
-        return self._selected(rows, row_at)
+        if self._followed is not None:
+            return self._select_columns(as_ordered(rows))
+        self._subject.introduce(rows)
+        return self._selected(rows)
 
-    def _selected(self, rows: Sequence[Any], row_at: Callable[[int], Any]) -> list[Any]:
-        """Return the rows that pass; a frame in columns is a tuple among these rows (`OrderedRows.outlined`), `row_at` makes its row."""
+    def _select_columns(self, ordered: Any) -> list[Any]:
+        """Do as `_selected`: the compiled reader selects among ordered rows, and asks for each connection or topic once."""
+        places, earlier, seen = self._followed.select(ordered, self._kind == "connection", FrameRow, self._ask)
+        self.seen[FrameRow.kind] += seen
+        self.kept[FrameRow.kind] += len(earlier) + len(places)
+        placed = ordered.placed()
+        if others := [(place, row) for place, row in placed if not isinstance(row, (FrameRow, RawFrame, MessageRow))]:
+            frames: Collection[FramePlace] = ()
+            if FindingRow in {type(row) for _, row in others}:
+                selected = {*places}
+                rows = (row for place, row in placed if place in selected)
+                frames = ordered.names_at(places) | {(row.file, row.packet, row.sub) for row in rows}
+            places = sorted([*places, *(place for place, row in others if _explains(row, frames))])
+        chosen = ordered.chosen(places, earlier)
+        if not self._in_columns:
+            return cast("list[Any]", chosen.all())
+        return [chosen] if len(chosen) else []
+
+    def _ask(self, row: FrameRow) -> tuple[bool, bool]:
+        """Return whether a frame is one of the subject, and what changes when answers before do not hold any more."""
+        self._subject.introduce((row,))
+        return any(test(row) for test in self._tests), self._subject.in_full
+
+    def _selected(self, rows: Sequence[Any]) -> list[Any]:
+        """Return the rows that pass."""
         carriers = self._carriers | self._carriers_in(rows) if self._message_tests else self._carriers
         earlier: list[FrameRow] = []
         selected: set[int] = set()
-        others: dict[str, int | None] = {}
+        others: dict[str, int] = {}
         tests, already = self._tests, self._passed
-        of_groups: dict[int, bool] = {}
         seen = 0
         for index, row in enumerate(rows):
-            if type(row) is tuple:
-                name, request, group, answerable = row
-                if (passes := of_groups.get(group)) is None:
-                    passes = of_groups[group] = any(test(row_at(index)) for test in tests)
-            elif isinstance(row, FrameRow):
-                name = f"{row.file}:{row.packet}.{row.sub}"  # as `frame_name`, without the call
-                request, answerable = row.request, True
-                passes = name in carriers
-                if not passes:
-                    for test in tests:
-                        if passes := test(row):
-                            break
-            else:
+            if not isinstance(row, FrameRow):
                 continue
             seen += 1
+            name = f"{row.file}:{row.packet}.{row.sub}"  # as `frame_name`, without the call
+            request = row.request
+            passes = name in carriers
+            if not passes:
+                for test in tests:
+                    if passes := test(row):
+                        break
             if passes or (request is not None and request in already):
                 selected.add(index)
                 already[name] = None
@@ -126,21 +147,21 @@ class FollowFilter:
                     elif (frame := self._unanswered.pop(request, None)) is not None:
                         earlier.append(frame)
             elif request is None:
-                others[name] = index if answerable else None
+                others[name] = index
             elif others.pop(request, None) is None:
                 self._unanswered.pop(request, None)
         self.seen[FrameRow.kind] += seen
         if self._message_tests:
             earlier += [frame for name in carriers if (frame := self._unanswered.pop(name, None)) is not None]
         unanswered = [(name, index) for name, index in others.items() if index not in selected][-FOLLOW_REQUESTS_MAX:]
-        self._remember_unanswered((name, None if index is None else row_at(index)) for name, index in unanswered)
-        passed = [*earlier, *_with_explanations(rows, selected, row_at)]
+        self._remember_unanswered((name, rows[index]) for name, index in unanswered)
+        passed = [*earlier, *_with_explanations(rows, selected)]
         self.kept[FrameRow.kind] += len(earlier) + len(selected)
         return passed
 
     @property
     def takes_columns(self) -> bool:
-        """True when the frames of the subject are told by the connection or topic that a group has (`OrderedRows.outlined`)."""
+        """True when the frames of the subject are told by their connection or topic."""
         return self.subject_column() is not None
 
     def subject_column(self) -> tuple[str, FollowTest] | None:
@@ -175,7 +196,7 @@ class FollowFilter:
                 if type(row) is MessageRow and row.dissector == dissector.name:
                     yield dissector, test, row
 
-    def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow | None]]) -> None:
+    def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
         self._unanswered.update(frames)
         for name in [*islice(self._unanswered, max(len(self._unanswered) - FOLLOW_REQUESTS_MAX, 0))]:
             del self._unanswered[name]
@@ -221,40 +242,24 @@ def _refusal(refusals: Mapping[str, str]) -> str:
 UserFilter = Filter | FollowFilter | JoinedFilter
 
 
-def _row_at(ordered: Any, count: int, following: Sequence[Any], index: int) -> Any:
-    """Return a row of `count` ordered ones, or one of those behind them."""
-    return ordered.row(index) if index < count else following[index - count]
-
-
-def _one_of_each_group(rows: Sequence[Any], row_at: Callable[[int], Any]) -> list[Any]:
-    """Return rows, of frames in columns one for all of the same names."""
-    groups: set[int] = set()
-    some = []
-    for index, row in enumerate(rows):
-        if type(row) is not tuple:
-            some.append(row)
-        elif row[2] not in groups:
-            groups.add(row[2])
-            some.append(row_at(index))
-    return some
-
-
-def _with_explanations(rows: Sequence[Any], selected: set[int], row_at: Callable[[int], Any]) -> list[Any]:
+def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
     """Return the selected frames, the findings about them or about the input, and all connections, which outputs introduce."""
-    frames = {index: row_at(index) for index in selected}
-    places: set[FramePlace] = set()
+    frames: set[FramePlace] = set()
     if FindingRow in set(map(type, rows)):
-        places = {(row.file, row.packet, row.sub) for row in frames.values()}
+        frames = {(row.file, row.packet, row.sub) for row in map(rows.__getitem__, selected)}
     passed = []
     for index, row in enumerate(rows):
-        if isinstance(row, (tuple, FrameRow, RawFrame)):
-            if index in frames:
-                passed.append(frames[index])
-        elif type(row) is not MessageRow and (
-            type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in places
-        ):
+        if isinstance(row, (FrameRow, RawFrame)):
+            if index in selected:
+                passed.append(row)
+        elif type(row) is not MessageRow and _explains(row, frames):
             passed.append(row)
     return passed
+
+
+def _explains(row: Row, frames: Collection[FramePlace]) -> bool:
+    """Return False for a finding that is neither about the input nor about one of these frames."""
+    return type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in frames
 
 
 def _test_of(dissector: Dissector, kind: str, name: str) -> FollowTest | MessageTest | None:

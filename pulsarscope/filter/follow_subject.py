@@ -33,8 +33,8 @@ class Subject:
         """Name of the connection that is followed."""
         self._found: str | None = None
         """Topic whose last part alone is the name; None while there is none."""
-        self._in_full = False
-        """A topic was found by all of its name, or by its short form."""
+        self.in_full = False
+        """A topic was found by all of its name, or by its short form: another one does not pass any more for its last part."""
         self._answers: dict[str, bool] = {}
         """Topics that were tested since, at most `FOLLOW_NAMES_MAX`: True for the one that is followed."""
         self.test: FollowTest | None = {
@@ -80,9 +80,9 @@ class Subject:
         Raises UsageError when several topics have the same last part.
         """
         if (answer := self._answers.get(topic)) is None:
-            in_full = self._in_full
+            in_full = self.in_full
             answer = self._test_topic(topic)
-            if in_full != self._in_full or len(self._answers) >= FOLLOW_NAMES_MAX:
+            if in_full != self.in_full or len(self._answers) >= FOLLOW_NAMES_MAX:
                 self._answers.clear()
             self._answers[topic] = answer
         return answer
@@ -92,9 +92,9 @@ class Subject:
         row_name = topics.short(topic)
         base = topics.base(row_name)
         if topic == name or topics.short(name) in (row_name, base):
-            self._in_full = True
+            self.in_full = True
             return True
-        if self._in_full or "/" in name or name not in (base.rpartition("/")[2], row_name.rpartition("/")[2]):
+        if self.in_full or "/" in name or name not in (base.rpartition("/")[2], row_name.rpartition("/")[2]):
             return False
         self._found = self._found or base
         if self._found != base:

@@ -7,12 +7,21 @@ from typing import Any
 
 from msgspec import Struct
 
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import EntryMessages
 
 
 def split(rows: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """Return the ordered rows that stand for the first of a batch, None without any, and the rows behind them."""
     return (rows[0], rows[1:]) if rows and not isinstance(rows[0], (Struct, tuple)) else (None, rows)
+
+
+def as_ordered(rows: Sequence[Any]) -> Any:
+    """Return ordered rows that stand for a batch, with the compiled reader there: those before the rows behind them."""
+    ordered, following = split(rows)
+    if ordered is None:
+        ordered = load_native()[0].OrderedRows(exchanges=False)
+    return ordered.followed_by(following) if following else ordered
 
 
 def others(rows: Sequence[Any]) -> Sequence[Any]:

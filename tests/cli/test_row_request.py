@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import repeat
+from itertools import product, repeat
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,7 @@ import pytest
 from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.row_request import kinds_of, run_options
 from tests.places import CAPTURES
-from tests.scenarios.both_readers import reader
+from tests.scenarios.both_readers import blocks_of, reader
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.command_line import execute_here
 from tests.scenarios.commands import TOPIC, ack, created, flow, message, producer, receipt, send, send_error, subscribe, success
@@ -133,6 +133,60 @@ def test_frames_stay_in_columns_where_nobody_looks_into_rows(values: dict[str, o
     asked = CommandRequest(files=["a.pcap"], reading=ReadOptions(), **values)  # type: ignore[arg-type]
     with reader("require"):
         assert run_options(asked, kinds_of(asked), None).columns == in_columns
+
+
+FOLLOWED = (("--topic", "topic"), ("--topic", f"{TOPIC}-é"), ("--connection", "1"), ("--connection", "9"))
+SHOWN = (
+    (),
+    ("-f", "ndjson"),
+    ("-f", "csv"),
+    ("-Y", "latency_ns > 0"),
+    ("-Y", 'frame.command == "SEND"', "-f", "ndjson"),
+    ("--time", "utc"),
+    ("--limit", "99"),
+    ("--redact-key", "KEY"),
+    ("-q",),
+)
+"""Ways to show what is followed."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("color", ["0", "1"])
+@pytest.mark.parametrize("block", [None, 3000])
+def test_what_is_followed_is_shown_as_by_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, color: str, block: int | None
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", color)
+    monkeypatch.chdir(tmp_path)
+    Path("KEY").write_bytes(b"k" * 32)
+    paths = [str(path) for path in (published(tmp_path), CAPTURES / "quickstart.pcapng", CAPTURES / "proxy-v2.pcap")]
+    with blocks_of(block):
+        for subject, shown, files in product(
+            FOLLOWED[: 4 if color == "0" else 1], SHOWN if block is None else SHOWN[:2], (paths[:1], paths)
+        ):
+            arguments = "follow", *files, *subject, *shown
+            expected = output("off", *arguments)
+            assert output("require", *arguments) == expected, arguments
+            assert expected[0] in (0, 1), arguments
+
+
+@pytest.mark.slow
+def test_times_that_jump_and_hostile_names_are_followed_as_by_the_reference(tmp_path: Path) -> None:
+    hostile = f"{TOPIC}-\x1b[2J", f"{TOPIC}-{'x' * 300}", f"{TOPIC}  seq", "日本語"
+    told = connected(40000).client(*(producer(number, f"p{number}", number, topic) for number, topic in enumerate((TOPIC, *hostile))))
+    told.server(*(created(f"p{number}", number) for number in range(len(hostile) + 1)))
+    for number in range(400):
+        told.client(send(number % (len(hostile) + 1) if number > 99 else 0, number, bytes(number)))
+        told.wait((10**5, 10**9 - 1, 10**9, 13 * 10**10, 4 * 10**12)[number % 5] if number % 20 < 5 else 10**5)
+        told.server(receipt(number % (len(hostile) + 1) if number > 99 else 0, number, entry=number))
+    packets = [
+        packet._replace(time_ns=packet.time_ns - 10**13 if number == 650 else packet.time_ns) for number, packet in enumerate(told.packets)
+    ]
+    path = str(write_pcap(tmp_path / "hostile.pcap", packets))
+    for subject in (("--connection", "1"), *(("--topic", topic) for topic in (TOPIC, *hostile))):
+        expected = output("off", "follow", path, *subject)
+        assert output("require", "follow", path, *subject) == expected
+    assert output("require", "decode", path) == output("off", "decode", path)
 
 
 def test_messages_are_those_of_the_reference(tmp_path: Path) -> None:

@@ -190,3 +190,36 @@ def test_frames_in_columns_are_followed_as_rows_are(
             selected = [row for batch in run([str(path)], options, 1) for row in follow_filter.select(batch.rows, {})]
             found.append(([repr(row) for row in selected], follow_filter.seen, follow_filter.kept, follow_filter.absence()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("subject", [("topic", "a/b/orders"), ("topic", "orders"), ("connection", "2")])
+def test_requests_and_answers_of_rows_pass_as_without_the_compiled_reader(
+    monkeypatch: pytest.MonkeyPatch, seed: int, subject: tuple[str, str]
+) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    monkeypatch.setattr(module, "FOLLOW_REQUESTS_MAX", 7)
+    monkeypatch.setattr(module, "PENDING_REQUESTS_MAX", 16)
+    random = Random(seed)  # noqa: S311 - repeatable
+    batches: list[list[Any]] = [[] for _ in range(9)]
+    for packet in range(1, 200):
+        values = {
+            "request": f"{random.randrange(2)}:{max(packet - random.choice((1, 2, 9, 60)), 1)}.1" if random.random() < 0.4 else None,
+            "topic": random.choice((None, "persistent://a/b/orders", "persistent://a/b/orders-partition-1", "persistent://a/b/c")),
+            "topics": ["persistent://a/b/orders"] if random.random() < 0.1 else None,
+            "connection": random.choice(("0:1", "0:2")),
+            "file": 0 if random.random() < 0.95 else 1,
+        }
+        batch = batches[packet * len(batches) // 200]
+        batch.append(rows.frame(packet, random.choice(("SEND", "ACK", None)), **values))
+        if random.random() < 0.2:
+            layer = random.choice(("capture", "session"))
+            batch.append(random.choice((rows.finding(packet=packet - random.randrange(2), layer=layer), rows.connection(), rows.message())))
+    found = []
+    for choice in ("off", "require"):
+        with reader(choice):
+            follow_filter = FollowFilter(*subject, make_dissectors())
+            passed = [[id(row) for row in follow_filter.select(batch, {})] for batch in batches]
+        found.append((passed, follow_filter.seen, follow_filter.kept, follow_filter.absence()))
+    assert found[0] == found[1]
+    assert found[0][2]["frame"]

@@ -8,11 +8,14 @@ whether all frames brought the same bytes of it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
+from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import Checksum, ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import plural
 from pulsarscope.model.units import SECOND
@@ -20,6 +23,8 @@ from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
 from pulsarscope.output.render.lifelines import Lifelines
+from pulsarscope.output.render.ordered_lines import write_ordered
+from pulsarscope.output.render.style import UNICODE
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import NARROWEST, View
 
@@ -117,13 +122,27 @@ class LanesOutput:
         self._least: dict[tuple[int, int], int] = {}
         """Least cells between two lifelines, with which the held frames fit, in a file."""
         self._contents = Contents() if options.subject == "message" else None
+        self._compiled: Any = None
+        """The dissector whose frames the compiled reader has."""
+        self._summaries: Any = None
+        """Summaries that the compiled reader remembers."""
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
         if not rows:  # connections that have ended are still to be shown
             return
-        self._view.prepare(rows)
+        self._view.prepare(others(rows))
         lines: list[str] = []
+        ordered, following = split(rows)
+        if ordered is not None:
+            write_ordered(
+                ordered, lambda place: self._compiled_lines(ordered, place, lines), lambda some: self._rows(some, lines), self._note_last
+            )
+        self._rows(following, lines)
+        self._view.emit(lines)
+
+    def _rows(self, rows: Sequence[Any], lines: list[str]) -> None:
+        """Append the lines of rows, or hold these."""
         for row in rows:
             if type(row) is ConnectionRow:
                 continue
@@ -135,7 +154,48 @@ class LanesOutput:
                 self._introduce(row)
                 if sum(isinstance(held, FrameRow) for held in self._held) >= HELD_FRAMES:
                     self._start(lines)
-        self._view.emit(lines)
+
+    def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
+        """Write `lines` and those that the compiled reader writes from a place on; return that of the row which it leaves to Python."""
+        view, last, clock = self._view, self._last, self._view.clock
+        if not view.in_utf8 or view.width is not None or not clock.relative or clock.zero is None or self._contents is not None:
+            return place
+        if last is None or self._margin() != self._measured:
+            return place
+        if self._summaries is None:
+            self._summaries = load_native()[0].Summaries()
+            self._compiled = next((dissector for dissector in view.run.dissectors.values() if dissector.compiled is not None), None)
+        if self._compiled is None:
+            return place
+        look, marks = view.palette, UNICODE
+        parts = self._side, self._command, view.short_topic, self._compiled.summary, self._summaries
+        good = f" {look.good}{marks.good}{look.reset}"
+        texts = look.dim, look.warning, look.reset, marks.rule, marks.micro, good, marks.head_left, marks.head_right
+        numbers = SLOW_NANOSECONDS, clock.zero, last.time, (clock.width, view.name_width)
+        place, data = ordered.lanes(place, parts, (texts, self._topic, numbers, view.several_files))
+        if data:
+            view.emit(lines)
+            lines.clear()
+            view.emit_encoded(data)
+        return place
+
+    def _side(self, connection: str, direction: str) -> tuple[str, str, str, str, str, int, bool] | None:
+        """Return what stands around the arrows of one side of a connection, for the compiled reader; None where Python must."""
+        view = self._view
+        if connection not in view.introduced or view.dissector(connection) is not self._compiled:
+            return None
+        color = view.color(connection)
+        around = self._around_of(connection, direction, color)
+        uncolor = view.palette.reset if color else ""
+        return self._label(connection, color), around.before, around.behind, color, uncolor, around.width, around.rightward
+
+    def _command(self, name: str) -> tuple[str, int]:
+        """Return a command in its colour, and its width in cells."""
+        command = escape(name)
+        return self._colored(name, command), cell_width(command)
+
+    def _note_last(self, row: FrameRow) -> None:
+        self._last = row
 
     def close(self) -> None:
         """Write pending rows and the end (see `Output`)."""
@@ -239,7 +299,7 @@ class LanesOutput:
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
-        connection = view.introduce(row.connection, lines, row.source)
+        view.introduce(row.connection, lines, row.source)
         self._numbered = self._numbered or len(view.introduced) > 1
         self._pause(row, lines)
         color = view.color(row.connection)
@@ -250,10 +310,14 @@ class LanesOutput:
         view.name_width = max(view.name_width, len(name))
         if self._margin() != self._measured:
             self._measure()
-        label = f" {color}{connection:>{view.label_width}}{look.reset if color else ''}" if self._numbered else ""
-        start = f"{look.dim}{name:>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
+        start = f"{look.dim}{name:>{view.name_width}} {time:>{view.clock.width}}{look.reset}{self._label(row.connection, color)}  "
         lines.append(start + self._lanes(row, view.summary("summary", row, lines), color))
         self._last = row
+
+    def _label(self, connection: str, color: str) -> str:
+        """Return the column of connections, if there is one."""
+        view = self._view
+        return f" {color}{view.label(connection):>{view.label_width}}{view.palette.reset if color else ''}" if self._numbered else ""
 
     def _pause(self, row: FrameRow, lines: list[str]) -> None:
         """Append a line for a pause of a second or more."""
@@ -268,11 +332,15 @@ class LanesOutput:
 
     def _lanes(self, row: FrameRow, summary: str, color: str) -> str:
         """Return the lifelines with the arrow of a frame between two of them."""
-        connection, direction = row.connection, row.direction
+        around = self._around_of(row.connection, row.direction, color)
+        return f"{around.before}{self._arrow(row, summary, around, color)}{around.behind}"
+
+    def _around_of(self, connection: str, direction: str, color: str) -> _Around:
+        """Return the lifelines around the arrows of one side of a connection, which are remembered."""
         if (around := self._around.get((connection, direction))) is None:
             around = self._lifelines_around(connection, color, by_server=direction == SERVER)
             remember(self._around, (connection, direction), around, AROUND_MAX)
-        return f"{around.before}{self._arrow(row, summary, around, color)}{around.behind}"
+        return around
 
     def _lifelines_around(self, connection: str | None, color: str, *, by_server: bool) -> _Around:
         """Return the lifelines around the arrows of one side of a connection."""
@@ -307,7 +375,7 @@ class LanesOutput:
         if text_width > (room := max(width - taken, 0)):
             text = fit_summary(text, room, marks.ellipsis, named=False)
             text_width = cell_width(text)
-        text = self._colored(row, text)
+        text = self._colored(row.command, text)
         shaft = max(width - taken - text_width, 0) + SHAFT_MIN
         slow = row.latency_ns is not None and row.latency_ns >= SLOW_NANOSECONDS
         latency_text = f" {look.warning if slow else look.dim}{latency}{look.reset} " if latency else ""
@@ -326,11 +394,11 @@ class LanesOutput:
         text = f"{command}  {summary}" if summary else command
         return text, cell_width(text)
 
-    def _colored(self, row: FrameRow, text: str) -> str:
-        """Return text that begins with the command of a frame, with this in its colour."""
+    def _colored(self, name: str | None, text: str) -> str:
+        """Return text that begins with the command of this name, with it in its colour."""
         look = self._view.palette
-        command = "(no command)" if row.command is None else escape(row.command)
-        color = look.bad if command.endswith(self._view.refusals) else self._view.family_color(row.command or "") or look.bold
+        command = "(no command)" if name is None else escape(name)
+        color = look.bad if command.endswith(self._view.refusals) else self._view.family_color(name or "") or look.bold
         return f"{color}{text[: len(command)]}{look.reset}{text[len(command) :]}" if color else text
 
 

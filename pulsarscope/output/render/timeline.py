@@ -20,6 +20,7 @@ from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
+from pulsarscope.output.render.ordered_lines import write_ordered
 from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
 from pulsarscope.output.render.view import LOOKS_MAX, View
@@ -73,7 +74,12 @@ class TimelineOutput:
             pass
         elif view.width is None and view.clock.relative:
             rows = list(following)
-            self._ordered(ordered, lines)
+            write_ordered(
+                ordered,
+                lambda place: self._compiled_lines(ordered, place, lines),
+                lambda of_python: self._rows(of_python, lines),
+                self._note_last,
+            )
         else:
             rows = [*map(ordered.row, range(len(ordered))), *following]
         self._rows(rows, lines)
@@ -86,23 +92,8 @@ class TimelineOutput:
         others = [] if self._frames else [plural(count, kind) for kind, count in self._others.items()]
         self._view.emit(self._view.closing([*(others or [plural(self._frames, "frame")]), *messages]))
 
-    def _ordered(self, ordered: Any, lines: list[str]) -> None:
-        """Append the lines of rows of which some are in columns: the compiled reader writes those it has words for."""
-        place, size, in_columns = 0, len(ordered), False
-        while place < size:
-            rows = ordered.of_python(place)
-            if not rows:
-                behind = self._compiled_lines(ordered, place, lines)
-                if behind > place:
-                    place, in_columns = behind, True
-                    continue
-                rows = [ordered.row(place)]
-            if in_columns:
-                self.last = ordered.row(place - 1)
-            self._rows(rows, lines)
-            place, in_columns = place + len(rows), False
-        if in_columns:
-            self.last = ordered.row(place - 1)
+    def _note_last(self, row: FrameRow) -> None:
+        self.last = row
 
     def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
         """Append the lines that the compiled reader writes from a place on; return that of the row which it leaves to Python."""

@@ -57,8 +57,8 @@ class View:
         self.run = options.run
         self.palette = palette(options.color)
         self.symbols = symbols(options.encoding)
-        self._marks_later = self.symbols is UNICODE and codecs.lookup(options.encoding).name == "utf-8"
-        if self._marks_later:
+        self.in_utf8 = self.symbols is UNICODE and codecs.lookup(options.encoding).name == "utf-8"
+        if self.in_utf8:
             self.symbols = STAND_INS
         self.width = options.width
         self.clock = Clock(options.time)
@@ -99,7 +99,11 @@ class View:
         if lines:
             lines.append("")
             data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
-            self._sink.write(with_marks(data) if self._marks_later else data)
+            self._sink.write(with_marks(data) if self.in_utf8 else data)
+
+    def emit_encoded(self, data: bytes) -> None:
+        """Write lines in the encoding of the output, with its marks."""
+        self._sink.write(data)
 
     def prepare(self, rows: Sequence[Any]) -> None:
         """Remember the connections that end within these rows, which the run has forgotten already."""
