@@ -75,7 +75,7 @@ LOOKUP_NS = 60_000_000_000
 """Time without facts after which a lookup is evaluated: redirects end with the client's operation timeout, 30 s by default."""
 
 REQUESTS_MAX = 1_000
-"""LOOKUPs kept until their answer; a client has some hundreds on the way."""
+"""LOOKUPs kept until their answer; a client has some hundreds at a time."""
 
 SECONDS_MAX = 60
 """Seconds for which the evidence lists the lookups that waited: twice the operation timeout."""
@@ -84,7 +84,7 @@ HOPS_MAX = 20
 """Hops of a chain that the evidence lists."""
 
 _DECIDING_REDIRECTS = 2
-"""To the leader, and from it to the owner of its choice."""
+"""One redirect to the leader, and one from it to the owner that it chose."""
 
 _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 """Commands that the limits of client and broker count as lookups."""
@@ -100,13 +100,13 @@ class LookupRule(ConnectionRule):
         self._redirected: dict[str, bool] = {}
         """Topics whose lookup was redirected."""
         self._unpaired = -1
-        """Time of the latest LOOKUP_RESPONSE without its LOOKUP: the capture lacks that, or brings it later."""
+        """Time of the latest LOOKUP_RESPONSE without its LOOKUP, which the capture lacks or has later."""
         self._pending = self._pending_max = self._total = 0
-        """Lookups without an answer now, the most at once, and all lookups."""
+        """Current number of lookups without an answer, its maximum, and the number of all lookups."""
         self._pending_at_first: int | None = None
-        """Lookups without an answer when the first was refused."""
+        """Number of lookups without an answer when the first one was refused."""
         self._pending_by_second: dict[int, int] = {}
-        """Most lookups without an answer, by second of the capture clock; the latest seconds with a lookup."""
+        """Maximum number of lookups without an answer, by second of the capture clock; only the latest seconds with a lookup."""
         self._refused: Counter[str] = Counter()
         """Refusals by command."""
         self._refusals: list[Where] = []
@@ -148,14 +148,14 @@ class LookupRule(ConnectionRule):
             remember(self._redirected, row.topic, True, REQUESTS_MAX)
 
     def _use(self, row: FrameRow) -> None:
-        """Emit that a client makes its producer or consumer on a broker that has redirected it."""
+        """Emit that a client creates its producer or consumer on a broker that has redirected it."""
         if self._redirected.pop(row.topic or "", False):
-            waiting = [where.time for where, _, topic in self._requests.values() if topic == row.topic]  # for an answer that may be lost
+            waiting = [where.time for where, _, topic in self._requests.values() if topic == row.topic]  # as an answer may be lost
             values = {"asked": self._context.server, "command": row.command, "missed": max(self._missed(row), *waiting, -1)}
             self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where_of(row), "use", values)
 
     def _missed(self, row: FrameRow) -> int:
-        """Return the time of the latest place before a row where the capture may lack a lookup or its answer; -1: there is none."""
+        """Return the time of the latest place before a row at which the capture may lack a lookup or its answer; -1: there is none."""
         return max(self._unpaired, latest_gap(self._context, row.time))
 
     def _lookup_exchange(self, row: ExchangeRow) -> None:
@@ -207,7 +207,7 @@ class LookupRule(ConnectionRule):
 
 
 def _may_lead_to(hop: Fact, server: str) -> bool:
-    """Return True when a redirect may name this server; a host name may stand for any server but the one that redirects."""
+    """Return True when a redirect may name this server; a host name may stand for any server except the one that redirects."""
     address = (hop.values["url"] or "").partition("://")[2].rstrip("/")
     name, _, port = address.rpartition(":")
     if not name or not port.isdigit():
@@ -218,14 +218,14 @@ def _may_lead_to(hop: Fact, server: str) -> bool:
 
 
 def _follows(fact: Fact, redirect: Fact, uses: Sequence[Fact] = ()) -> bool:
-    """Return True when no lookup between a redirect and a later fact may be missing, on its connection or before one of the uses."""
+    """Return True when no lookup can be missing between a redirect and a later fact, on its connection or before one of the uses."""
     answered, time = redirect.values["answered"], fact.where.time
     followed = any(answered <= use.where.time < time and _may_lead_to(redirect, use.values["asked"]) for use in uses)
     return bool(fact.values["missed"] < answered <= time) and not followed
 
 
 def _chains(hops: Sequence[Fact], uses: Sequence[Fact]) -> list[list[Fact]]:
-    """Return each lookup with those to which redirects led it."""
+    """Return each lookup with the lookups to which redirects led."""
     chains: list[list[Fact]] = []
     redirected: list[list[Fact]] = []
     """Chains that end with a redirect, so far."""
@@ -243,7 +243,7 @@ def _chains(hops: Sequence[Fact], uses: Sequence[Fact]) -> list[list[Fact]]:
 
 
 def _is_decided(chain: Sequence[Fact]) -> bool:
-    """Return True when a broker decided who serves the bundle, and that one does.
+    """Return True when a broker decided which one serves the bundle, and that one does.
 
     A broker without the bundle sends the client to the leader, and the leader, which picks an owner, may send it back.
     """
@@ -273,7 +273,7 @@ def _judge_followers(client: str, topic: str, hops: Sequence[Fact], uses: Sequen
 
 
 def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Report a producer or consumer that is made on the broker that redirected its lookup, when no later answer led there."""
+    """Report a producer or consumer that is created on the broker that redirected its lookup, when no later answer led there."""
     for use in (fact for fact in facts if fact.what == "use"):
         hops = [fact for fact in facts if fact.what == "hop" and fact.values["answered"] <= use.where.time]
         redirects = [hop for hop in hops if hop.values["response"] == "Redirect" and hop.values["asked"] == use.values["asked"]]
@@ -290,7 +290,7 @@ def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFi
 
 
 def _judge_repeats(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report a broker that redirects a client again and again, when the client never asks the other one."""
+    """Report a broker that redirects a client repeatedly, when the client never asks the other broker."""
     groups: dict[tuple[str, str], list[Fact]] = {}
     for hop in hops:
         if hop.values["response"] == "Redirect":
@@ -316,7 +316,7 @@ def _report_not_followed(client: str, topic: str, redirects: Sequence[Fact], don
 
 
 def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report chains that come to a broker again, or that do not come to an end."""
+    """Report chains that return to a broker, or that do not end."""
     client, _, topic = key.partition("\n")
     hops_asked = [fact for fact in facts if fact.what == "hop"]
     uses = [fact for fact in facts if fact.what == "use"]

@@ -1,4 +1,4 @@
-"""Partitions of one topic that do not work as the others do."""
+"""Partitions of one topic that behave differently from the others."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ COURSE_MAX = 100
 """Receipts of one partition that are kept."""
 
 COURSE_EMIT_NS = 500_000_000
-"""Least time between them at first; twice as long whenever they become too many."""
+"""Minimum time between kept receipts at first; it doubles whenever there are too many."""
 
 
 class PartitionReceipts(msgspec.Struct):
-    """Receipts of one partition: the first, their number, and some from beginning to end."""
+    """Receipts of one partition: the first, their number, and a sample over the whole time."""
 
     first: Where
     count: int = 0
     course: list[tuple[int, Position]] = msgspec.field(default_factory=list)
     """Times and entries of receipts."""
     every_ns: int = COURSE_EMIT_NS
-    """Least time between those of the course."""
+    """Minimum time between the receipts of `course`."""
 
     def add(self, where: Where, position: Position) -> None:
         """Add a receipt."""
@@ -126,7 +126,7 @@ def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, 
                 continue
             rest = (fact.values["seen"] if fact.values["closed"] else end) - max(begin.where.time, fact.where.time)
             least = thresholds["partition-stuck-entries"]
-            # What was published before the subscription began may not be for it.
+            # The subscription may begin after messages that were published before it.
             enough = begin.where.time >= fact.where.time and published[topic] >= least and delivered.total() >= least
             if enough and rest >= thresholds.ns("partition-stuck-seconds"):
                 text = f"{topic} delivered nothing to subscription {subscription} for {duration(rest)}, though {published[topic]:,} "
@@ -146,7 +146,7 @@ def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, 
 def _evaluate_stopped(
     subscription: str, group: Sequence[Fact], facts: Sequence[Fact], end: int, report: ReportFinding, thresholds: Thresholds
 ) -> None:
-    """Report the partitions that delivered at first, and then nothing more while others did."""
+    """Report the partitions that delivered at first and then stopped, while others went on."""
     latest: dict[str, tuple[Where, Fact]] = {}
     for fact in group:
         topic, at = fact.values["topic"], fact.values["last_at"]

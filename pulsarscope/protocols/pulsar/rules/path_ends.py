@@ -1,4 +1,4 @@
-"""Paths through a proxy that fail: the leg that ended first, and brokers that a proxy does not reach."""
+"""Failing paths through a proxy: the leg that ended first, and brokers that a proxy cannot reach."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ WINDOW_NS = 10 * SECOND
 
 
 class PathRule(ConnectionRule):
-    """Source of the facts on the ends of connections, and on what clients ask a proxy to connect to."""
+    """Source of the facts on the ends of connections, and on the brokers to which clients ask a proxy to connect."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._wanted: tuple[Where, str] | None = None
-        """Place of the CONNECT that is not answered, and the broker that it names."""
+        """Place of the unanswered CONNECT, and the broker that it names."""
         self._answer = ""
 
     def _connect(self, row: FrameRow) -> None:
@@ -78,7 +78,7 @@ class PathRule(ConnectionRule):
 
 
 def _evaluate(_key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report paths that did not end at their client. Two legs that both ended in the window before were judged with that."""
+    """Report paths that did not end at their client. Two legs that both ended in the previous window were evaluated with it."""
     by_connection = {fact.where.connection: fact for fact in facts}
     for inner in facts:
         if OUTER not in inner.values:
@@ -91,7 +91,7 @@ def _evaluate(_key: str, facts: Sequence[Fact], report: ReportFinding, threshold
 
 
 def _judge(inner: Fact, outer: Fact | None, report: ReportFinding, least_ns: int) -> None:
-    """Report the two legs of a path; `outer` is None when that did not end for a while."""
+    """Report the two legs of a path; `outer` is None when the outer leg did not end for a while."""
     at, by = inner.values["at"], inner.values["by"]
     proxy, broker = host(inner.values["client"]), inner.values["server"]
     if by is None:
@@ -99,8 +99,8 @@ def _judge(inner: Fact, outer: Fact | None, report: ReportFinding, least_ns: int
     if outer is not None:
         lasted = outer.values["at"] - at
         if outer.values["by"] != SERVER and lasted < least_ns:
-            return  # the client was done; or the capture ends
-        first_by = by if lasted >= 0 else CLIENT  # towards the broker, the proxy is the client
+            return  # the client had finished, or the capture ends
+        first_by = by if lasted >= 0 else CLIENT  # for the broker, the proxy is the client
     else:
         lasted, first_by = None, by
     kind = {"rst": "reset"}.get(inner.values["closed"], "closed")

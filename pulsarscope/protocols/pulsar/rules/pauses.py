@@ -1,4 +1,4 @@
-"""Consumers that pause and go on, and messages that they skip shortly before the capture ends."""
+"""Consumers that pause and resume, and messages that they skip shortly before the capture ends."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ THRESHOLDS = (
 
 
 class Turns(msgspec.Struct):
-    """Times for which the messages of a consumer waited for any ACK of it, in nanoseconds."""
+    """Times, in nanoseconds, for which messages of a consumer waited for its next ACK."""
 
     longest: int = 0
     second: int = 0
     until: Where | None = None
     """ACK that ended the longest wait."""
     waiting: int = 0
-    """Messages that waited then."""
+    """Messages that waited during that time."""
 
     def add(self, turn: int, where: Where, waiting: int) -> None:
         """Add a wait that an ACK ends."""
@@ -101,7 +101,7 @@ class Turns(msgspec.Struct):
 
 
 def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, acks: int) -> None:
-    """Report the longest wait when it stands out."""
+    """Report the longest wait if it stands out."""
     thresholds = context.thresholds
     if (
         turns.until is None
@@ -119,23 +119,23 @@ def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, ac
 
 
 _EARLY_TIMES = 10
-"""Factor of the longest wait of an acknowledged entry that one waits which is forgotten."""
+"""An entry counts as forgotten after this many times the longest wait of an acknowledged one."""
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """The oldest entry that a consumer has not acknowledged, though it did so with later ones."""
+    """The oldest entry that a consumer has not acknowledged, although it acknowledged later ones."""
 
     position: Position
     where: Where
     """Its delivery."""
     age: int
-    """Time since then, in nanoseconds."""
+    """Time since its delivery, in nanoseconds."""
     later: int
-    """Later entries that are acknowledged."""
+    """Number of later entries that are acknowledged."""
     messages: int
-    """Unacknowledged ones of the consumer."""
+    """Number of the consumer's unacknowledged messages."""
     indexes: int | None
-    """Bitmap of those of the entry; None for all."""
+    """Bitmap of the entry's unacknowledged messages; None for all."""
     all: list[Position]
     """The first unacknowledged entries."""
 
@@ -145,14 +145,14 @@ class Hole(msgspec.Struct, frozen=True):
         return f"{self.position[0]}:{self.position[1]}"
 
     def is_decided(self, thresholds: Thresholds, longest_held: int, *, ending: bool) -> bool:
-        """Return True when nobody will acknowledge it any more; `longest_held`: time for which an acknowledged one waited."""
+        """Return True when it will not be acknowledged any more; `longest_held`: longest wait of an acknowledged entry."""
         if self.age >= thresholds.ns("ack-hole-seconds"):
             return self.later >= thresholds["ack-hole-later"]
         is_old = self.age >= max(thresholds.ns("ack-hole-early-seconds"), _EARLY_TIMES * longest_held)
         return ending and is_old and self.later >= thresholds["ack-hole-early-later"]
 
     def text(self, consumer: ConsumerState) -> str:
-        """Return the begin of a sentence about it."""
+        """Return the beginning of a sentence about it."""
         return f"{consumer.title} holds {self.name} unacknowledged for {duration(self.age)}, though it acknowledged"
 
     def evidence(self, consumer: ConsumerState) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Hole(msgspec.Struct, frozen=True):
 
 
 def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, now: int, turn: int) -> None:
-    """Report an entry that is not acknowledged though so many later ones are, before that is a hole."""
+    """Report an entry that is not acknowledged although many later ones are, before it counts as a hole."""
     where, age, later = hole.where, hole.age, hole.later
     thresholds = context.thresholds
     if (

@@ -1,8 +1,8 @@
-"""Messages that every consumer gets, and leaves unacknowledged.
+"""Messages that every consumer gets and leaves unacknowledged.
 
-A client that cannot process a message often dies or leaves, and the next one gets the same message first. Each life of a consumer that
-ends so is a fact under topic and subscription: the oldest entry that it left. A client that takes a message at each of its visits leaves
-another oldest one each time.
+A client that cannot process a message often dies or leaves, and the next one gets the same message first. Each consumer that ends like this
+is a fact under topic and subscription, with the oldest entry that it left. A client that processes a message at each visit leaves a
+different oldest entry each time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SUBSCRIPTION_IDLE_NS = 600_000_000_000
 
 
 def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the entry that most consumers of a subscription got and left."""
+    """Report the entry that most consumers of a subscription got and left unacknowledged."""
     topic, subscription = json.loads(key)
     lives: dict[tuple[int, int], list[Fact]] = {}
     for fact in facts:
@@ -97,7 +97,7 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
 
 
 def _report_loops(left: Sequence[Fact], evidence: dict[str, Any], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the clients that came again and again for this entry and closed in order; those that reset are reported with all resets."""
+    """Report the clients that came repeatedly for this entry and closed properly. Clients that sent a RST are reported with all resets."""
     attempts: dict[str, dict[str, Fact]] = {}
     for fact in left:
         if fact.values["closed"] != "rst":

@@ -1,4 +1,4 @@
-"""Rules about where subscriptions begin, and readers that are told of more than they get."""
+"""Rules about the start of subscriptions, and about readers that get fewer messages than the broker announces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BEGAN = "began"
 
 
 def evaluate_beginnings(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report subscriptions at the latest message that began behind others of their topic."""
+    """Report subscriptions that began at the latest message, after other messages of their topic."""
     end = latest_seen(facts)
     known: dict[str, int] = {}
     for fact in facts:
@@ -64,7 +64,7 @@ def evaluate_beginnings(facts: Sequence[Fact], report: ReportFinding, thresholds
         ]
         first = values["first"]
         if any(other.what == OLDER and other.where.time < values["begun"] for other in facts):
-            continue  # it may be the same subscription, whose name is not in the capture
+            continue  # it may be the same subscription: the capture lacks the name
         if not before or (
             first is None and (fact.where.time if values["closed"] else end) - values["begun"] < thresholds.ns("published-before-seconds")
         ):
@@ -98,10 +98,10 @@ def report_behind(
     last_at: Where | None,
     waited: int,
 ) -> None:
-    """Report a reader that waited so long for a message that GET_LAST_MESSAGE_ID told of; its last came at `last_at`."""
-    since = min(promised_at.time, consumer.seen if last_at is None else last_at.time + 1)  # what came with the last is before it
+    """Report a reader that waited too long for a message that GET_LAST_MESSAGE_ID announced; its last message came at `last_at`."""
+    since = min(promised_at.time, consumer.seen if last_at is None else last_at.time + 1)  # what came with the last one does not count
     if waited < context.thresholds.ns("reader-behind-seconds") or answers_lost(context, since):
-        return  # too short, or the message may be among what the capture lacks
+        return  # too short, or the capture may lack the message
     what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or something unknown"
     got = f"its last was {last[0]}:{last[1]}" if last else "it got none"
     text = f"{consumer.title} was told that the last message is {promised[0]}:{promised[1]}, but {got} and it waited {duration(waited)} "

@@ -1,4 +1,4 @@
-"""Producers and consumers that others keep out: who was refused, who held the place, and whether that holder was still alive."""
+"""Producers and consumers that are refused because of others: who was refused, who held the place, and whether the holder was alive."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ THRESHOLDS = (
 )
 
 HOLDING_NS = 24 * 3_600 * 1_000_000_000
-"""Time without facts after which a place is evaluated: a holder of long ago says nothing until a client is refused because of it."""
+"""Time without facts after which a place is evaluated: an old holder has no facts until a client is refused because of it."""
 
 HOLDERS_MAX = 3
 """Holders that a finding names."""
@@ -66,15 +66,15 @@ ATTEMPTS_MAX = 10
 
 
 class Tenure(NamedTuple):
-    """Time in which a producer held a topic, or a consumer a subscription."""
+    """Period in which a producer held a topic, or a consumer a subscription."""
 
     where: Where
     request: dict[str, Any]
     """Values of its request and the answer."""
     until: int | None
-    """Time at which it was given up, in nanoseconds; None when that is not in the capture."""
+    """Time at which it was given up, in nanoseconds; None when the capture lacks that."""
     last_active: int | None
-    """Time of the connection's last frame, when it did not give up the place before."""
+    """Time of the connection's last frame, if the place was not given up before."""
     dead_since: int | None
     """Time of the broker's first PING that the connection did not answer."""
 
@@ -90,7 +90,7 @@ class Tenure(NamedTuple):
         return {"frame": self.where.name, "connection": self.where.connection, "name": self.request["name"]}
 
     def held_ns(self, at: int) -> int:
-        """Return the time for which it has had the place at a moment."""
+        """Return for how long it has held the place at a moment."""
         return (at if self.until is None else min(at, self.until)) - self.since
 
     def title(self, noun: str) -> str:
@@ -141,7 +141,7 @@ def _holders(tenures: Sequence[Tenure], request: Fact) -> list[Tenure]:
 
 
 LIMIT = "reached max"
-"""Part of the message of a broker that refuses one more producer or consumer, whatever its name."""
+"""Part of a broker's message that refuses one more producer or consumer, whatever its name."""
 
 
 def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, report: ReportFinding) -> None:
@@ -150,7 +150,7 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
     said = values["message"] or ""
     at_limit = LIMIT in said.lower()
     if at_limit:
-        holders = ()  # any of those that are there, not one that holds the name
+        holders = ()  # any of the present ones, not one that holds the name
     requested, answered = first.where.time, values["answered"]
     times = f", {len(refused):,} times in {duration(last.where.time - requested)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"a {noun} without a name"
@@ -174,7 +174,7 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
 
 
 def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
-    """Group the refusals of one host that have the name, the mode and the error in common."""
+    """Group the refusals of one host that share name, mode and error."""
     groups: dict[tuple[Any, ...], list[Fact]] = {}
     for fact in facts:
         if fact.what == "refused":
@@ -184,7 +184,7 @@ def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
 
 
 def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report refused producers of a topic, those that wait in vain, and those that ExclusiveWithFencing drove out."""
+    """Report producers of a topic that were refused, that waited in vain, or that were displaced by ExclusiveWithFencing."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         request = refused[0]
@@ -195,14 +195,14 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
         if fact.what == QUEUED and fact.values["until"] - fact.values["since"] >= thresholds.ns("producer-waiting-seconds"):
             _report_waiting(topic, fact, tenures, report)
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
-            name = fact.values["name"]  # also one that the broker chose: a producer that comes back has it and takes nothing from itself
+            name = fact.values["name"]  # also one that the broker chose: a producer that comes back has it, and displaces no other
             losers = [tenure for tenure in _holders(tenures, fact) if name is None or tenure.request["name"] != name]
             if losers:
                 _report_fenced(topic, fact, losers, report)
 
 
 def _obstacles(holders: Sequence[Tenure], request: Fact) -> list[Tenure]:
-    """Return the holders of the same name, else those with exclusive access, else all when the request is for exclusive access."""
+    """Return the holders of the same name; else those with exclusive access; else all, if the request is for exclusive access."""
     name, mode = request.values["name"], request.values["mode"]
     namesakes = [tenure for tenure in holders if name and tenure.request["name"] == name]
     exclusive = [tenure for tenure in holders if tenure.request["mode"] != "Shared"]

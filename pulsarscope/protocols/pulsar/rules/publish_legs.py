@@ -1,7 +1,7 @@
-"""The leg on which the slowest SEND of a producer took its time: a proxy, the broker, the bookies, or the answer.
+"""The leg on which the slowest SEND of a producer took longest: a proxy, the broker, the bookies, or the answer.
 
-SENDs and writes to bookies meet in windows of time: each connection tells of its slowest ones. So it takes little memory, however many
-entries there are.
+SENDs and writes to bookies are matched within windows of time, for which each connection reports its slowest ones. This takes little
+memory, however many entries there are.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ PUBLISHES = "publishes"
 """Name of the key rule; its keys are windows."""
 
 WINDOW_NS = 10 * SECOND
-"""Length of a window. What is told of one is told of the next, too, as `EARLIER` or `PASSED`: an answer may come at its very beginning."""
+"""Length of a window. Facts of a window are repeated in the next one, as `EARLIER` or `PASSED`: an answer may come at its very
+beginning."""
 
 IDLE_NS = 3600 * SECOND
-"""A slow producer is told of at its end."""
+"""Time without facts after which a window is evaluated: a slow producer is reported when it ends."""
 
 SLOW = "slow"
-"""Fact of a slow producer: code, text and evidence of its finding, and of its slowest SEND latency, entry and answered: a time."""
+"""Fact of a slow producer: code, text and evidence of its finding; and latency, entry and time of the answer of its slowest SEND."""
 
 PUBLISHED, PASSED = "published", "passed"
-"""Facts of the slowest SEND of a connection within a window, or the one before: latency, entry, host of the server, times."""
+"""Facts of the slowest SEND of a connection within a window, or the previous one: latency, entry, host of the server, times."""
 
 ADDS, EARLIER = "adds", "earlier"
-"""Facts of a storage on the writes of one of its connections that were answered within a window, or the one before: host, bookie, and the
-slowest latencies, with the entry, time and names of the frames of each. As many are told as there are places, or all."""
+"""Facts of a storage protocol on the writes of one connection that were answered within a window, or the previous one: host, bookie, and
+the slowest latencies, each with entry, time and names of frames. There are as many as fit, or all."""
 
 
 class _Legs:
-    """The legs of one SEND that are known."""
+    """The known legs of one SEND."""
 
     def __init__(self, latency: int) -> None:
         self.latency = latency
         self.times: dict[str, int] = {}
-        """Nanoseconds by leg: the least that it took."""
+        """Minimum time of each leg, in nanoseconds."""
         self.texts: list[str] = []
         self.more: dict[str, Any] = {}
-        """Evidence besides."""
+        """Further evidence."""
         self.frames: list[str] = []
 
     def add(self, leg: str, time: int, text: str) -> None:
@@ -54,12 +55,12 @@ class _Legs:
 
     @property
     def slowest(self) -> str | None:
-        """The leg that took half of the time, or more."""
+        """The leg that took at least half of the time."""
         return next((leg for leg, time in self.times.items() if 2 * time >= self.latency), None)
 
 
 def _evaluate(_key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report slow producers, with the leg of their slowest SEND. That of an inner leg is told by the outer one."""
+    """Report slow producers, with the leg of their slowest SEND. A producer on an inner leg is reported with the outer leg."""
     for fact in facts:
         if fact.what != SLOW or OUTER in fact.values:
             continue
@@ -88,20 +89,20 @@ def _legs_of(slow: Fact, facts: Sequence[Fact]) -> _Legs:
         latency, host, connection = inner.values["latency"], inner.values["host"], inner.where.connection
         sent, answered = inner.where.time, inner.where.time + latency
         if inner.values["entry"] != entry:
-            return legs  # what is known further on is known of another one
+            return legs  # facts of later legs are about another SEND
     _add_storage(legs, [fact for fact in facts if fact.what in (ADDS, EARLIER) and fact.values["host"] == host], entry, sent, answered)
     return legs
 
 
 def _inner(connection: str | None, entry: str, facts: Sequence[Fact]) -> Fact | None:
-    """Return the fact about a SEND on the inner leg of a connection: of this entry, or else of the one that took longest there."""
+    """Return the fact about a SEND on the inner leg of a connection: of this entry, or else the slowest one there."""
     of_leg = [fact for fact in facts if fact.what in (PUBLISHED, PASSED) and fact.values.get(OUTER) == connection]
     same = [fact for fact in of_leg if fact.values["entry"] == entry]
     return max(same or of_leg, key=lambda fact: fact.values["latency"], default=None)
 
 
 def _add_storage(legs: _Legs, writes: Sequence[Fact], entry: str, sent: int, answered: int) -> None:
-    """Add what the bookies of a broker took, and the rest of the time from SEND to its answer."""
+    """Add the time of the bookies of a broker, and the rest of the time from SEND to its answer."""
     found = [
         (asked, asked + latency, fact.values["bookie"], names)
         for fact in writes
@@ -110,7 +111,7 @@ def _add_storage(legs: _Legs, writes: Sequence[Fact], entry: str, sent: int, ans
     ]
     in_time = [write for write in found if write[1] <= answered]
     late = {bookie for _, stored, bookie, _ in found if stored > answered}
-    others = [fact for fact in writes if fact.values["bookie"] not in late]  # the receipt did not wait for those
+    others = [fact for fact in writes if fact.values["bookie"] not in late]  # the receipt did not wait for these
     if in_time:
         begun = min(write[0] for write in found)
         _, stored, bookie, names = max(in_time, key=lambda write: write[1])
@@ -128,7 +129,7 @@ def _add_storage(legs: _Legs, writes: Sequence[Fact], entry: str, sent: int, ans
 
 
 def _most_of_others(values: Mapping[str, Any]) -> int:
-    """Return how long those writes of a connection took at most that are not named."""
+    """Return the maximum latency of the writes of a connection that are not listed."""
     slowest: list[int] = values["slowest"]
     return slowest[-1] if values["adds"] > len(slowest) else 0
 

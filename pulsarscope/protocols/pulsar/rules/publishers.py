@@ -1,4 +1,4 @@
-"""Producers of a connection: how soon their SENDs are answered."""
+"""Producers of a connection, and how soon their SENDs are answered."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pulsarscope.protocols.pulsar.rules.rounded_latencies import percentile
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 JUMP = 100
-"""Factor of the latency of another SEND of its producer that tells a pause from a slow broker or link."""
+"""Factor over the latency of another SEND of the producer that distinguishes a pause from a slow broker or link."""
 
 
 _ONE_AT_A_TIME = 2
-"""SENDs without an answer of a client that waits for each receipt."""
+"""Unanswered SENDs of a client that waits for each receipt."""
 
 _FASTER = 10
-"""Factor of the fastest latency from which a SEND counts as held back."""
+"""Factor over the fastest latency at which a SEND counts as held back."""
 
 
 class ReplicationLag(msgspec.Struct):
-    """Ages of the messages that a replicator sends: capture time less publish time, ns. Only differences count: clocks differ."""
+    """Ages of the messages that a replicator sends: capture time minus publish time, ns. Only differences count, because clocks differ."""
 
     first: Where
     first_age: int
@@ -37,7 +37,7 @@ class ReplicationLag(msgspec.Struct):
 
     @property
     def growth(self) -> int:
-        """Nanoseconds that the last message is older than the first."""
+        """Growth of the age from the first message to the last, in nanoseconds."""
         return self.last_age - self.first_age
 
 
@@ -47,31 +47,31 @@ class Publisher(msgspec.Struct):
     topic: str | None = None
     name: str | None = None
     latencies: Counter[int] = msgspec.field(default_factory=Counter)
-    """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different ones at most."""
+    """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different values at most."""
     slowest: tuple[int, Where, str, str] | None = None
     """(latency, SEND, its answer, entry)."""
     answered_at: int = 0
     """Time of the first answer, in nanoseconds."""
     in_flight: int = 0
     in_flight_max: int = 0
-    """Most SENDs without an answer at a time."""
+    """Maximum number of unanswered SENDs at a time."""
     unanswered: list[Where] = msgspec.field(default_factory=list)
     reset: Where | None = None
-    """Latest PRODUCER or CLOSE_PRODUCER: a client sends again what it had sent before that."""
+    """Latest PRODUCER or CLOSE_PRODUCER: a client resends what it had sent before it."""
     closed: bool = False
     lag: ReplicationLag | None = None
-    """Age of what a replicator sends; None of other producers."""
+    """Ages of a replicator's messages; None for other producers."""
     is_known: bool = False
-    """True after its first SEND, which tells whether it is a replicator."""
+    """True after its first SEND, which shows whether it is a replicator."""
 
     @property
     def is_plain(self) -> bool:
-        """True when its SENDs and their answers are only counted, as far as no latency is unusual."""
+        """True when its SENDs and their answers are only counted, unless a latency is unusual."""
         return self.is_known and self.lag is None and not self.closed and self.slowest is not None
 
     @property
     def replicates(self) -> bool:
-        """True for a replicator: by what it sends, or by its name."""
+        """True for a replicator, known by its messages or its name."""
         return self.lag is not None or is_replicator(self.name)
 
     @property
@@ -80,7 +80,7 @@ class Publisher(msgspec.Struct):
         return f"{'Replicator' if self.replicates else 'Producer'} {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
 
     def is_resent(self, send: Where) -> bool:
-        """Return True when the client knows to send this again."""
+        """Return True when the client will resend this SEND."""
         reset = self.reset
         return reset is not None and (send.file, send.packet, send.sub) < (reset.file, reset.packet, reset.sub)
 
@@ -98,11 +98,11 @@ class SlowPublisher(NamedTuple):
 
 
 _LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
-"""Thresholds of a latency, one of which a SEND of a slow producer exceeds."""
+"""Latency thresholds; a SEND of a slow producer exceeds one of them."""
 
 
 def note_lag(publisher: Publisher, row: FrameRow) -> None:
-    """Note the age of what a replicator sends: its messages name the cluster that they come from."""
+    """Note the age of a replicator's message; such messages name the cluster from which they come."""
     metadata = row.metadata or {}
     published = metadata.get("publish_time")
     if not metadata.get("replicated_from") or type(published) is not int:
@@ -115,7 +115,7 @@ def note_lag(publisher: Publisher, row: FrameRow) -> None:
 
 
 def _is_held_back(publisher: Publisher, sends: int, thresholds: Thresholds) -> bool:
-    """Return True when many SENDs wait as long, though the broker can far faster, as a publish rate limit makes it."""
+    """Return True when many SENDs wait equally long although the broker can be far faster, as under a publish rate limit."""
     held = max(thresholds.ns("slow-publish-held-seconds"), _FASTER * min(publisher.latencies))
     slow = Counter({latency: times for latency, times in publisher.latencies.items() if latency >= held})
     least = max(thresholds["slow-publish-sends"], sum(slow.values()) / 2)
@@ -131,7 +131,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         return None
     longest, where, answer, entry = publisher.slowest
     if max(longest, max(publisher.latencies, default=0)) < min(map(thresholds.ns, _LIMITS)):
-        return None  # as most are: none of its SENDs is slow by any limit
+        return None  # like most producers: none of its SENDs is slow by any limit
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     slow_ns = thresholds.ns("slow-publish-seconds")

@@ -1,4 +1,4 @@
-"""SENDs that the broker answered late or never, by producer."""
+"""SENDs that the broker answered late or not at all, by producer."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ PRODUCERS_MAX = 10_000
 """Producers of one connection that are followed at a time, and closed ones whose late SENDs are recognised."""
 
 SLOW_MAX = 1_000
-"""Slow producers that wait for the end of the connection, which alone shows when the broker had closed its window."""
+"""Slow producers kept until the end of the connection, which alone shows when the broker had closed its window."""
 
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
@@ -122,7 +122,7 @@ UNANSWERED_MAX = 1_000
 BROKER_WINDOW = "zero-window"
 
 STORAGE = "adds"
-"""Key rule of a storage, by host of the broker and window, for the facts about the slowest SEND of that time."""
+"""Key rule of the storage protocol, by broker host and window, for the facts about the slowest SEND of that time."""
 
 
 class PublishRule(ConnectionRule):
@@ -133,7 +133,7 @@ class PublishRule(ConnectionRule):
         self._publishers: dict[str, Publisher] = {}
         """Open publishers by producer id."""
         self._closed: dict[str, None] = {}
-        """Ids of closed producers that are forgotten."""
+        """Ids of closed producers whose state was dropped."""
         self._slow: list[SlowPublisher] = []
         """Closed slow producers."""
         self._window = -1
@@ -146,7 +146,7 @@ class PublishRule(ConnectionRule):
         self._latest: tuple[str, Any] = "", None
         """Name of the latest receipt, and its message id."""
         self._early: dict[str, int] = {}
-        """Times of receipts by producer_id:sequence_id that were captured before their SENDs."""
+        """Times, by producer_id:sequence_id, of receipts that were captured before their SENDs."""
 
     def _publisher(self, number: str) -> Publisher | None:
         publisher = self._publishers.get(number)
@@ -169,7 +169,7 @@ class PublishRule(ConnectionRule):
             remember(self._early, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}", row.time, UNANSWERED_MAX)
 
     def _entry(self, send: Where) -> str:
-        """Return the entry that the receipt of a SEND names; "" when it is not the latest one, or names none."""
+        """Return the entry that the receipt of a SEND names; "" when the receipt is not the latest one, or names no entry."""
         name, message_id = self._latest
         return entry_key(message_id) or "" if name == send.name else ""
 
@@ -293,7 +293,7 @@ class PublishRule(ConnectionRule):
         self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
 
     def _evaluate_lag(self, publisher: Publisher) -> None:
-        """Report a replicator whose messages get older and older."""
+        """Report a replicator whose messages keep getting older."""
         lag, thresholds = publisher.lag, self._context.thresholds
         if lag is None or lag.sends < thresholds["replication-lag-sends"] or publisher.unanswered:
             return

@@ -1,4 +1,4 @@
-"""Addresses that brokers tell their clients: odd ones, and those at which nobody answers."""
+"""Addresses that brokers advertise to clients: unusable ones, and those at which nobody answers."""
 
 from __future__ import annotations
 
@@ -64,27 +64,27 @@ THRESHOLDS = (
 REACH = "brokers-of-client"
 
 ADVERTISED, SPOKEN = "advertised", "spoken"
-"""Facts on an address that a client was told, and on a connection that is over."""
+"""Facts on an address that was advertised to a client, and on a connection that is over."""
 
 OPEN = "open"
-"""Fact on a connection that has lived for a while (both sides send PING every 30 s): in a live run its end may come in days."""
+"""Fact on a connection that has lived for a while (both sides send PING every 30 s). In a live run it may last for days."""
 
 _OPEN_VALUES = {"server_bytes": 1, "client_bytes": 1, "closed": "open", "closed_by": None, "end": 2**63 - 1, "tls": None}
 
 WANTED = "wanted"
-"""Fact, by the host of a proxy, of a client that asked it for a connection to a broker, and got none."""
+"""Fact, under the host of a proxy, of a client that asked it for a connection to a broker and got none."""
 
 WANTED_WINDOW_NS = 60_000_000_000
-"""Window behind a request in which the attempts of a proxy are those for it."""
+"""Time after a request in which attempts of the proxy belong to the request."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
 
 ADVERTISED_MAX = 100
-"""Addresses advertised on one connection that are followed; a cluster has fewer brokers."""
+"""Addresses advertised on one connection that are followed; clusters have fewer brokers."""
 
 _BRIDGE = IPv4Network("172.17.0.0/16")
-"""Network of Docker's default bridge, which exists on every such host."""
+"""Network of Docker's default bridge, which every Docker host has."""
 _LOOPBACK = "127.0.0.1"
 
 
@@ -97,7 +97,7 @@ class ReachRule(ConnectionRule):
         self._context = context
         self._advertised: frozenset[tuple[str, ...]] = frozenset()
         self._used = False
-        """True when the client did more here than ask."""
+        """True when the client did more on this connection than look up topics."""
         self._speaks = False
 
     def _speak(self, row: FrameRow) -> None:
@@ -126,7 +126,7 @@ class ReachRule(ConnectionRule):
         advertised = {"addresses": list(addresses), "asked": asked, "client": client, "topic": row.topic, "command": row.command}
         self._context.emit_fact(REACH, client, where_of(row), ADVERTISED, advertised)
         if client != _LOOPBACK and any(is_loopback(host(address)) for address in addresses):
-            # What the client does with such an address is seen on its own host only.
+            # Connections to such an address are visible only on the client's own host.
             self._context.emit_fact(REACH, _LOOPBACK, where_of(row), ADVERTISED, advertised)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
@@ -143,7 +143,7 @@ class ReachRule(ConnectionRule):
 
 
 def _failure(fact: Fact) -> str | None:
-    """Return how a connection failed before the server said anything, None when it did not."""
+    """Return how a connection failed before the server sent anything; None when it did not fail."""
     values = fact.values
     if values["server_bytes"] or values["closed_by"] not in (None, SERVER):
         return None
@@ -153,13 +153,13 @@ def _failure(fact: Fact) -> str | None:
 
 
 def _since_reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> list[Fact]:
-    """Return the failures since the last connection to this server, or to another address of the same answers, that worked."""
+    """Return the failures since the last successful connection to this server, or to another address of the same answers."""
     addresses = {address for fact in advertised for address in fact.values["addresses"]}
     asked = {fact.values["asked"] for fact in advertised}
     until = 0
     for fact in spoken:
         reached = fact.values["server"]
-        # The broker that told the address is asked again and again: it stands for a name only when it was tried instead.
+        # The broker that advertised the address gets further lookups: it stands for a name only when it was tried instead.
         other = reached == server or reached not in asked or (fact.values.get("used", True) and fact.where.time > failures[0].where.time)
         if other and any(may_be(address, reached) for address in addresses):
             until = max(until, fact.values["end"])
@@ -167,7 +167,7 @@ def _since_reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fac
 
 
 def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report failed handshakes, advertised addresses that nobody answers at, and odd ones."""
+    """Report failed handshakes, advertised addresses at which nobody answers, and unusable ones."""
     advertised = [fact for fact in facts if fact.what == ADVERTISED]
     hosts = {host(fact.values["server"]) for fact in facts if fact.what in (SPOKEN, OPEN)}
     addresses = {address for fact in advertised for address in fact.values["addresses"]}
@@ -205,7 +205,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
 
 
 def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], report: ReportFinding) -> None:
-    """Report brokers that a proxy did not reach for a client, once for each."""
+    """Report brokers that a proxy did not reach for a client, each once."""
     reported: set[str] = set()
     for fact in wanted:
         target, proxy, begun = fact.values["target"], fact.values["proxy"], fact.where.time
@@ -232,7 +232,7 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
 
 
 def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding) -> None:
-    """Report the times between two connections to a server in which others failed."""
+    """Report the periods between two connections to a server in which others failed."""
     for lost, back in pairwise(spoken):
         since, until = lost.values["end"], back.where.time
         between = [fact for fact in failures if since <= fact.where.time < until]
@@ -257,7 +257,7 @@ def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connection
     is_one_syn = len(failures) == 1 and _failure(first) == "unanswered"
     if is_one_syn and first.values["end"] - first.where.time < thresholds.ns("broker-unreachable-seconds"):
         return False
-    tellers = {fact.where.connection for fact in advertised}  # others of the host may be of another process
+    tellers = {fact.where.connection for fact in advertised}  # other connections of the host may belong to another process
     later = [fact for fact in connections if fact.values["end"] > last.where.time]
     has_given_up = any(fact.where.connection in tellers and fact.values["closed_by"] == CLIENT for fact in later)
     seen = max(fact.where.time if fact.what == OPEN else fact.values["end"] for fact in connections)
@@ -294,8 +294,8 @@ def _report_unreachable(
     report(code, source.where, text, evidence)
 
 
-def _oddities(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the advertised addresses that are of no use to the client, each with the reason."""
+def _unusable(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the advertised addresses that the client cannot use, each with the reason."""
     client, asked = literal_of(advertised.values["client"]), literal_of(host(advertised.values["asked"]))
     if client is None or client == asked or client.is_loopback:
         return
@@ -320,7 +320,7 @@ def _oddities(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str,
 def _report_odd(client: str, advertised: Sequence[Fact], reached: Collection[str], report: ReportFinding) -> None:
     odd: dict[tuple[str, str, str], list[Fact]] = {}
     for fact in advertised:
-        for address, reason in _oddities(fact, reached):
+        for address, reason in _unusable(fact, reached):
             odd.setdefault((fact.values["asked"], address, reason), []).append(fact)
             break
     for (asked, address, reason), times in odd.items():

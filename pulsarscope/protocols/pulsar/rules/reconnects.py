@@ -1,4 +1,4 @@
-"""Clients whose attempts to connect fail again and again."""
+"""Clients whose attempts to connect fail repeatedly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FORGET_NS = 600_000_000_000
 
 
 def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report runs of connections that failed soon after each other, were hardly used, or cut when they were idle."""
+    """Report runs of connections that failed in quick succession, were hardly used, or were cut while idle."""
     client, _, server = key.partition("\n")
     made = {fact.where.connection for fact in judge_churn(client, server, facts, report, thresholds)}
     judge_idle(client, server, facts, report, thresholds)
@@ -60,7 +60,7 @@ def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding,
             if len(failures) >= least:
                 _report_loop(client, server, failures, successes, report)
             failures, successes = [], []
-        if fact.values["reason"] is not None and fact.where.connection not in made:  # else it was of use, however it ended
+        if fact.values["reason"] is not None and fact.where.connection not in made:  # otherwise it was of use, however it ended
             failures.append(fact)
         elif failures:
             successes.append(fact)

@@ -1,4 +1,4 @@
-"""Requests that were refused, not answered, or answered late, of every command without a rule of its own."""
+"""Requests that were refused, not answered, or answered late, for every command without its own rule."""
 
 from __future__ import annotations
 
@@ -86,16 +86,16 @@ THRESHOLDS = (
 
 SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
 SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
-"""Errors that other rules report with more detail, of a SEND and of all other requests."""
+"""Errors that other rules report in more detail, for SEND and for all other requests."""
 
 FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
-"""Requests for which a broker opens no topic, writes nothing and asks nobody that is slow."""
+"""Requests for which a broker opens no topic, writes nothing and waits for no slow service."""
 
 STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "NEW_TXN"})
 """Requests for which a broker writes an entry to the log of a transaction coordinator; for END_TXN it also waits for other brokers."""
 
 TOO_LARGE = "maximum message size"
-"""Part of what a broker says to a SEND above the limit of its topic's policies."""
+"""Part of a broker's message that refuses a SEND above the limit of its topic's policies."""
 
 _TO_ANY = frozenset({"ERROR", "SUCCESS"})
 
@@ -115,17 +115,17 @@ class RequestRule(ConnectionRule):
         self._answered_at = 0
         """Time of the first answer."""
         self._opening = self._burst = 0
-        """PRODUCERs and SUBSCRIBEs that wait, and their number since none did."""
+        """Waiting PRODUCERs and SUBSCRIBEs, and their number since there were none."""
         self._slow_until = 0
         """Time of the answer to the latest ACK that was reported as slow."""
         self._unanswered: list[tuple[Where, str, str]] | None = None
-        """Place, command and title of requests."""
+        """Place, command and title of unanswered requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
-        """Count, first place and time of the latest by response: a capture of one side alone has nothing else."""
+        """By response: count, first place and latest time. A capture of one direction has only such responses."""
         self._queued: dict[str, None] = NOTHING
-        """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
+        """Names of PRODUCERs that ask to wait for their turn; their answers may come late."""
         self._probes: dict[str, None] = NOTHING
-        """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
+        """Names of PARTITIONED_METADATA requests that only ask whether a topic exists."""
 
     def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._burst = self._burst + 1 if self._opening else 1
@@ -143,7 +143,7 @@ class RequestRule(ConnectionRule):
             remember(self._probes, where_of(row).name, None, REQUESTS_MAX)
 
     def _ack(self, row: ExchangeRow) -> None:
-        """Report the first of several slow ACKs that waited together; `acks.py` has all else."""
+        """Report the first of several slow ACKs that waited together; `acks.py` reports everything else about ACKs."""
         limit = "slow-exchange-stored-seconds"
         if row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns(limit) and row.time >= self._slow_until:
             self._slow_until = row.time + row.latency_ns
@@ -159,9 +159,9 @@ class RequestRule(ConnectionRule):
         if row.status != "error" or row.error in special or is_transaction_error(row):
             return
         if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
-            return  # as clients ask for the retry and dead letter topics of earlier versions
+            return  # clients ask so for the retry and dead letter topics of earlier versions
         if departures.is_moving(row.error, row.error_message) and row.topic is not None:
-            return  # unless nobody comes back, which is known of all connections
+            return  # unless no client comes back, which only all connections together show
         where = where_of(row)
         is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
@@ -198,13 +198,13 @@ class RequestRule(ConnectionRule):
         self._context.report("slow-exchange", where, f"{_title(row)} was answered after {latency_ns / 1e9:.1f} s.", evidence)
 
     def _for_others(self) -> int:
-        """Return the nanoseconds that a PRODUCER or SUBSCRIBE may take longer for the others that wait with it."""
+        """Return how many nanoseconds longer a PRODUCER or SUBSCRIBE may take because others wait with it."""
         return max(self._burst - 1, 0) * self._context.thresholds.ns("slow-exchange-open-seconds")
 
     def _may_answer_another(self, row: ExchangeRow, latency_ns: int) -> bool:
-        """Return True for a response to any kind of request, or without a number, when another request may be missing.
+        """Return True for a response that fits any kind of request, or has no number, when the capture may lack another request.
 
-        Some clients number the kinds of requests apart.
+        Some clients number each kind of request separately.
         """
         return (row.response in _TO_ANY or row.request == "AUTH_CHALLENGE") and may_lack(self._context, row.time, row.time + latency_ns)
 
@@ -213,7 +213,7 @@ class RequestRule(ConnectionRule):
         thresholds = self._context.thresholds
         for response, (count, first, latest) in self._unrequested.items():
             if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):
-                continue  # asked before the capture, which midstream-start says of the connection
+                continue  # asked before the capture, which the finding midstream-start covers
             answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
@@ -234,17 +234,17 @@ class RequestRule(ConnectionRule):
                 self._context.report("request-unanswered", where, text, evidence)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over the answered SENDs; see `ConnectionRule.batch`."""
+        """Skip the answered SENDs; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if type(row) is not ExchangeRow or row.request != "SEND" or row.status == "error":
                 handle(index)
 
     def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over the answered SENDs; see `ConnectionRule.columns`."""
+        """Skip the answered SENDs; see `ConnectionRule.columns`."""
         return True
 
     frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
-    # other findings about ACK: acks.py; PING: closing.py; late receipts: publishing.py
+    # other findings about ACKs: acks.py; about PINGs: closing.py; about late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}
 
 

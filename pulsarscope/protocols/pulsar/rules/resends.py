@@ -1,4 +1,4 @@
-"""Messages that leave a producer corrupted, or that are sent again and again because the broker refuses their checksum."""
+"""Messages that leave a producer corrupted, or that are resent repeatedly because the broker refuses their checksum."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SuspectMessage(msgspec.Struct):
     """SENDs with a bad checksum."""
     refused: int = 0
     receipt: str | None = None
-    """Name of the SEND_RECEIPT, when the broker took it in the end."""
+    """Name of the SEND_RECEIPT, if the broker finally accepted the message."""
 
 
 class ResendRule(ConnectionRule):
@@ -97,7 +97,7 @@ class ResendRule(ConnectionRule):
         return suspect
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report the messages that are not settled."""
+        """Report the messages without a final answer."""
         for key, suspect in self._suspects.items():
             self._evaluate(key, suspect)
         self._suspects.clear()
@@ -134,14 +134,14 @@ class ResendRule(ConnectionRule):
             self._context.report("resend-loop", suspect.first, capitalized(text), dict(evidence))
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over the SENDs with a good checksum and the receipts while no message is suspect; see `ConnectionRule.batch`."""
+        """Skip SENDs with a good checksum, and receipts while no message is suspect; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             checksum = row.checksum
             if self._suspects or row.command == "SEND_ERROR" or (checksum is not None and checksum.status == "bad"):
                 handle(index)
 
     def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over SENDs and receipts while no message is suspect; see `ConnectionRule.columns`."""
+        """Skip SENDs and receipts while no message is suspect; see `ConnectionRule.columns`."""
         return not self._suspects
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "SEND_ERROR": _send_error}

@@ -1,6 +1,6 @@
-"""Consumers from before the capture that get nothing more, though their topic has newer messages.
+"""Consumers from before the capture that get no more messages, although their topic has newer ones.
 
-Their permits are unknown: that they stopped is told all the same, and that they lack permits of one that got everything until then.
+Their permits are unknown. The rule still reports that they stopped and, for one that got everything until then, that it lacks permits.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ RESTING, OLDER = "resting", "older"
 
 
 _STOPPED_PAUSES, _STOPPED_ENTRIES = 10, 20
-"""Longest times between two deliveries, and entries published behind the last one, that show that a consumer has stopped."""
+"""A consumer has stopped after this many times its longest pause between deliveries, and this many entries published since the last one."""
 
 
 class Consumption(msgspec.Struct):
-    """What a consumer got of all ledgers, and how it asked for that."""
+    """What a consumer got from all ledgers, and how it asked for it."""
 
     messages: int = 0
     singles: int = 0
     """FLOWs of a single permit."""
     single: Where | None = None
-    """The first of them."""
+    """The first FLOW of a single permit."""
 
 
 class Unsubscribed(msgspec.Struct):
@@ -50,7 +50,7 @@ class Unsubscribed(msgspec.Struct):
     pause: int = 0
     """Longest time between two deliveries, in nanoseconds."""
     permits: int = 0
-    """Permits that it has at least: those of the capture, as if it had none before."""
+    """Minimum number of its permits: those of the capture, as if it had none before."""
 
     def add(self, position: Position, where: Where, messages: int) -> None:
         """Add a delivery."""
@@ -87,7 +87,7 @@ def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
 
 
 def older_consumer(context: RuleContext, row: FrameRow) -> ConsumerState:
-    """Return what is known of the consumer of a frame, whose SUBSCRIBE was before the capture."""
+    """Return what is known of the consumer of a frame when its SUBSCRIBE was before the capture."""
     return ConsumerState((row.fields or {}).get("consumer_id", -1), row.topic, connection=context.connection)
 
 
@@ -114,7 +114,7 @@ def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed]
 
 
 def evaluate_resting(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the consumers that stopped while more was published, and nobody else had it for them."""
+    """Report the consumers that stopped while more messages were published that no other consumer got."""
     resting = [fact for fact in facts if fact.what == RESTING]
     if not resting:
         return

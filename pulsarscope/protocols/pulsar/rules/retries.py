@@ -1,4 +1,4 @@
-"""Messages that go to their retry topic again and again: clients publish them anew for each try, so that none of them is redelivered."""
+"""Messages that repeatedly go to their retry topic. Clients publish them anew for each try, so that no redelivery shows."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ THRESHOLDS = (
 )
 
 SEEN_LEAST = 3
-"""Retries in the capture of a message that counts many itself: one may be the last."""
+"""Minimum number of retries in the capture for a message whose own count is high: a single one may be the last."""
 
 ORIGIN, TIMES = "ORIGIN_MESSAGE_ID", "RECONSUMETIMES"
-"""Properties of a message that is to be retried: the one that it was at first, and how often."""
+"""Properties of a message that is to be retried: the id of the original message, and the number of retries."""
 
 RETRIED_MAX = 1_000
 """Messages whose retries are counted on one connection."""
@@ -61,19 +61,19 @@ class Retried(msgspec.Struct):
     frames: list[Where] = msgspec.field(default_factory=list)
     seen: int = 0
     highest: int = 0
-    """Retries that it counts itself."""
+    """Number of retries by the message's own count."""
     is_storm: bool = False
-    """It went to the retry topic too often within a window, or a few times in a row after very many."""
+    """True when it went to the retry topic too often within a window, or a few more times after very many."""
 
 
 class Retries:
     """Retries of the messages that one connection publishes."""
 
     def __init__(self, context: RuleContext) -> None:
-        """Count for the findings of this context."""
+        """Begin without any retries."""
         self._context = context
         self._messages: dict[tuple[str | None, str | None], Retried] = {}
-        """By retry topic and the message that it was at first: each subscription has a retry topic of its own."""
+        """Messages by retry topic and original message; each subscription has its own retry topic."""
 
     def note(self, row: FrameRow, properties: Mapping[str, Any]) -> None:
         """Count a SEND with these properties, when it is a retry."""
@@ -96,7 +96,7 @@ class Retries:
         message.is_storm |= is_late and span <= (len(message.times) - 1) * limits.ns("redelivery-storm-retries-seconds")
 
     def report(self) -> None:
-        """Report the message that was retried most often, when that is too often."""
+        """Report the message that was retried most often, if that is too often."""
         endless = {key: message for key, message in self._messages.items() if message.is_storm}
         if not endless:
             return

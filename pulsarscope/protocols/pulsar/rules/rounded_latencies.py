@@ -1,4 +1,4 @@
-"""Latencies with three digits, counted: a few thousand different ones at most."""
+"""Counts of latencies rounded to three digits: a few thousand different values at most."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def rounded(latency: int) -> int:
-    """Return nanoseconds with three digits."""
+    """Return nanoseconds rounded to three digits."""
     unit: int = 10 ** max(len(str(latency)) - 3, 0)
     return latency // unit * unit
 

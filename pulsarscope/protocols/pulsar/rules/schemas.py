@@ -1,4 +1,4 @@
-"""Schemas that the broker refuses: their senders, and the differences from those of others on the topic."""
+"""Schemas that the broker refuses: their senders, and the differences from other schemas on the topic."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIELDS_MAX = 500
 """Fields of a record that are compared."""
 
 TYPE_CHARACTERS_MAX = 200
-"""Characters of a field's type, which may be a record itself."""
+"""Characters of a field's type that are kept; the type may be a record."""
 
 DIFFERENCES_MAX = 50
 """Differences that the evidence lists."""
@@ -78,7 +78,7 @@ def _record_fields(fields: Any) -> dict[str, str] | None:
 
 
 def _encodable(text: str) -> str:
-    """Return text that any output can encode: JSON may spell surrogates, which no text in UTF-8 has."""
+    """Return text that any output can encode: JSON may have escaped surrogates, which UTF-8 cannot represent."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -89,7 +89,7 @@ def _type_text(field: Mapping[str, Any]) -> str:
 
 
 def differences(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """Return the differences of a schema from a known one, a phrase each."""
+    """Return the differences of a schema from a known one, each as a phrase."""
     phrases = [f"{name} {new[name]} instead of {known[name]}" for name in ("type", "name") if new[name] != known[name]]
     if new["fields"] is not None and known["fields"] is not None:
         ours, theirs = new["fields"], known["fields"]
@@ -102,7 +102,7 @@ def differences(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
 
 
 def has_none(row: ExchangeRow) -> bool:
-    """Return True for the answer that a topic has no schema, as consumers that take any schema ask."""
+    """Return True for the answer that a topic has no schema, which consumers of any schema ask for."""
     return row.request == "GET_SCHEMA" and row.error == "TopicNotFound"
 
 
@@ -114,7 +114,7 @@ class SchemaRule(ConnectionRule):
         self._requests: dict[str, dict[str, Any]] = {}
         """Values of requests by name of the frame: those with a schema, and every PRODUCER."""
         self._emitted: set[tuple[str, str]] = set()
-        """Topics and schemas with a fact: a thousand producers of one schema make a single one."""
+        """Topics and schemas with a fact: a thousand producers with one schema cause a single fact."""
 
     def _request(self, row: FrameRow) -> None:
         fields = row.fields or {}

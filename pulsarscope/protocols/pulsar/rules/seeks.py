@@ -1,4 +1,4 @@
-"""Subscriptions that are sought back again and again: their consumers get the same each time."""
+"""Subscriptions that repeatedly seek backwards, so that their consumers get the same messages each time."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ _IN_ALL = ("redelivery-storm-seeks-in-all", "redelivery-storm-window-seconds")
 """Thresholds that decide when messages are acknowledged."""
 
 QUICK_FACTOR = 2
-"""Factor of the number of SEEKs for the same note about a client that is quick."""
+"""Factor on the number of SEEKs that the same note requires of a quick client."""
 
 SUBSCRIPTIONS_MAX = 1_000
-"""Subscriptions of one connection that were sought back."""
+"""Subscriptions of one connection with SEEKs that are followed."""
 
 _Key = tuple[str | None, str | None, int]
 """Topic, subscription, consumer id."""
@@ -86,7 +86,7 @@ class Replay(msgspec.Struct):
     again: int = 0
     """Seeks after which an entry came that had come before."""
     held: int = 0
-    """Number of those before which messages were held for long."""
+    """Number of such seeks before which messages were held for long."""
     oldest: Position = (-1, -1)
     delivery: Where | None = None
     """The latest such entry, and its delivery."""
@@ -94,19 +94,19 @@ class Replay(msgspec.Struct):
     """Lowest entry delivered since the latest seek."""
     start: Position | None = None
     reached: Position = (-1, -1)
-    """Lowest and furthest entry between the first two seeks."""
+    """Lowest and furthest entries between the first two seeks."""
 
     @property
     def gets_on(self) -> bool:
-        """True when both the first and the last of what it got since the latest seek are later than those that it had at first."""
+        """True when the first and last entries since the latest seek are both later than those after the first seek."""
         return self.start is not None and self.lowest is not None and self.lowest > self.start and self.furthest > self.reached
 
     def anew(self) -> Replay:
-        """Return one that begins with the latest seek."""
+        """Return a replay that begins with the latest seek."""
         return Replay(furthest=self.furthest, start=self.lowest, reached=self.furthest)
 
     def seek(self, where: Where, least_ns: int) -> None:
-        """Count a seek; messages that were held for the least time count as held for long."""
+        """Count a seek; messages held for at least `least_ns` count as held for long."""
         if self.since and where.time - self.since >= least_ns:
             self.held += 1
         add_sample(self.seeks, where)
@@ -127,7 +127,7 @@ class Replay(msgspec.Struct):
 
 
 class Replays:
-    """The subscriptions of one connection that were sought back."""
+    """The subscriptions of one connection with SEEKs."""
 
     __slots__ = ("_all", "_context", "_replays")
 
@@ -136,7 +136,7 @@ class Replays:
         self._replays: dict[_Key, tuple[ConsumerState, Replay]] = {}
         """Since the latest ACK."""
         self._all: dict[_Key, tuple[ConsumerState, Replay]] = {}
-        """Since the beginning, or since the consumer got on."""
+        """Replays since the beginning, or since the consumer made progress."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -160,11 +160,11 @@ class Replays:
                 known[1].deliver(position, where)
 
     def acknowledge(self, consumer: ConsumerState) -> None:
-        """Count anew: the consumer gets on."""
+        """Count from zero: the consumer makes progress."""
         self._replays.pop(_key(consumer), None)
 
     def report(self) -> None:
-        """Report the subscriptions that were sought back to the end."""
+        """Report the subscriptions that kept seeking backwards to the end."""
         for key, (consumer, replay) in self._all.items():
             _, unacknowledged = self._replays.get(key, (None, Replay()))
             code, deciding = self._judge(unacknowledged, replay)
@@ -174,7 +174,7 @@ class Replays:
     def _judge(self, unacknowledged: Replay, replay: Replay) -> tuple[str | None, tuple[str, ...]]:
         """Return a code, or None, and the names of the thresholds that decided."""
         thresholds = self._context.thresholds
-        times_held = min(unacknowledged.again, unacknowledged.held + 1)  # nobody saw what was held before the first seek
+        times_held = min(unacknowledged.again, unacknowledged.held + 1)  # what was held before the first seek is unknown
         if times_held >= thresholds["redelivery-storm-seeks"]:
             return "redelivery-storm", ("redelivery-storm-seeks", "redelivery-storm-seek-seconds")
         if unacknowledged.again >= thresholds["redelivery-storm-quick-seeks"]:
@@ -190,7 +190,7 @@ class Replays:
         return None, ()
 
     def _is_frequent(self, replay: Replay) -> bool:
-        """Return True for seeks of which, on average, each window has one."""
+        """Return True when there is, on average, a seek in each window."""
         window = self._context.thresholds.ns("redelivery-storm-window-seconds")
         return replay.delivery is not None and replay.delivery.time - replay.seeks[0].time <= replay.again * window
 

@@ -1,4 +1,4 @@
-"""The form of SENDs, and advice to their producers: what a connection sends is checked as it passes, and judged at its end."""
+"""The form of SENDs, and advice for their producers. SENDs are checked as they pass, and evaluated when the connection ends."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ PRODUCERS_MAX = 10_000
 MILLISECOND_NS = 1_000_000
 
 EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
-"""Size of the longest compressed form of nothing."""
+"""Size of the longest compressed form of empty content."""
 
 BROKEN = ("stream-gap", "memory-cap")
 """Findings after which a PRODUCER may have been missed."""
@@ -126,9 +126,9 @@ class Gone(msgspec.Struct):
     where: Where
     what: str
     closed_at: int = 0
-    """Time at which the broker closed it; 0 when its client did, or it was refused: then none of its SENDs were on their way."""
+    """Time at which the broker closed it; 0 when its client did, or it was refused: then none of its SENDs were in transit."""
     latest: int = 0
-    """Time of the latest SEND that may have been on its way."""
+    """Time of the latest SEND that may have been in transit."""
 
 
 class SentForm:
@@ -140,18 +140,18 @@ class SentForm:
         self._compressed: dict[int, Compressed] = {}
         """By producer id."""
         self._gone: dict[int, Gone] = {}
-        """Producer ids that nobody has."""
+        """Producer ids that no producer has any more."""
         self._homeless: dict[bool, Misformed] = {}
-        """SENDs without a producer: by whether its close or refusal is in the capture."""
+        """SENDs without a producer, by whether the capture has its close or refusal."""
         self.batched: set[int] = set()
-        """Ids of producers that sent a batch, or what cannot be in one."""
+        """Ids of producers that sent a batch, or messages that cannot be batched."""
         self._delay = 0
-        """Least time from publish time to capture, in nanoseconds."""
+        """Minimum time from publish time to capture, in nanoseconds."""
         self._published: tuple[int, int] | None = None
         """Earliest and latest publish time, in milliseconds."""
 
     def check(self, row: FrameRow, fields: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """Check a SEND that is more than one plain message."""
+        """Check a SEND that is not a single plain message."""
         number = fields.get("producer_id", -1)
         inside = metadata.get("num_messages_in_batch", 1)
         if (inside > 1 or "deliver_at_time" in metadata) and len(self.batched) < PRODUCERS_MAX:
@@ -197,7 +197,7 @@ class SentForm:
             self._gone.pop(number, None)
 
     def homeless(self, row: FrameRow, number: int) -> bool:
-        """Note a SEND of an id that has no producer as far as the capture shows. Return True when its producer is known to be gone."""
+        """Note a SEND with an id that, as far as the capture shows, has no producer. Return True when its producer is known to be gone."""
         gone = self._gone.get(number)
         if gone is not None and gone.closed_at and self._may_be_late(row, gone):
             return True
@@ -220,13 +220,13 @@ class SentForm:
         self._published = min(first, published), max(latest, published)
 
     def _may_be_late(self, row: FrameRow, gone: Gone) -> bool:
-        """Return True when a SEND may have been on its way when the broker closed its producer."""
+        """Return True when a SEND may have been in transit when the broker closed its producer."""
         thresholds = self._context.thresholds
         known = thresholds.ns("send-without-producer-known-seconds")
         if row.time - gone.closed_at > thresholds.ns("send-without-producer-seconds"):
             return False
         pause, gone.latest = row.time - max(gone.latest, gone.closed_at), row.time
-        if self._published is None or self._published[0] == self._published[1]:  # all the same, or none to compare with
+        if self._published is None or self._published[0] == self._published[1]:  # all are equal, or there is none to compare with
             return pause <= known
         published = (row.metadata or {}).get("publish_time", 0) * MILLISECOND_NS
         return bool(published + self._delay - gone.closed_at <= known)
@@ -237,12 +237,12 @@ class SentForm:
         return number not in self._gone and sends is not None and len(sends.frames) >= SAMPLES_MAX
 
     def count_homeless(self, count: int) -> None:
-        """Count SENDs of an id of which `counts_homeless` is true."""
+        """Count SENDs of an id for which `counts_homeless` is true."""
         if count:
             self._homeless[False].count += count
 
     def end(self, row: ConnectionRow) -> None:
-        """Report what is wrong, and advise."""
+        """Report mistakes, and give advice."""
         for code, mistake in self._mistakes.items():
             times = f" ({plural(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
             evidence = {"frames": mistake.frames, "count": mistake.count, **mistake.evidence}
@@ -283,7 +283,7 @@ def title_of(row: FrameRow) -> str:
 def advise_on_batching(
     context: RuleContext, producer: Mapping[str, Any], first: Where | None, sent: int, average: int, number: int, time: int
 ) -> None:
-    """Report a producer that sent so many messages on their own since the first; one was measured, by its number and time."""
+    """Report a producer that sent many messages without batching since the first; one was measured, given by its number and time."""
     thresholds = context.thresholds
     if first is None or sent < thresholds["batching-unused-messages"] or average > thresholds["batching-unused-bytes"]:
         return

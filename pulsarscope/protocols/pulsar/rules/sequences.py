@@ -33,8 +33,8 @@ DROPPED = -1
 """Ledger and entry in the receipt of a message that the broker drops as a duplicate."""
 
 KEPT_MAX = 64
-"""First, and latest, messages of a session that are compared with those of the next: what is sent again had no receipt for the client.
-Behind the first ones each of so many is measured: two are as good as all."""
+"""Number of first, and of latest, messages of a session that are compared with those of the next: a client resends messages without a
+receipt. Of later messages, one in this many is measured: two are as good as all."""
 
 PLAIN_FIELDS, SEND_FIELDS = 3, 2
 """Fields of the metadata, and of SEND, that a plain message has: the required ones."""
@@ -44,18 +44,18 @@ Latest = partial(deque[tuple[Any, ...]], maxlen=KEPT_MAX)
 
 
 class ProducerSession(msgspec.Struct):
-    """Sequence ids of a producer on one connection, from PRODUCER on; of one that was there before the capture, from its first SEND on."""
+    """Sequence ids of a producer on one connection, from PRODUCER on; for a producer from before the capture, from its first SEND on."""
 
     where: Where
     topic: str | None = None
     name: str | None = None
     epoch: int = 0
     named: bool = False
-    """Its client gave the name, as one does that comes again."""
+    """True when its client gave the name, as a client that reconnects does."""
     inferred: bool = False
-    """No PRODUCER is in the capture."""
+    """True when the capture lacks its PRODUCER."""
     copies: bool = False
-    """A replicator, with the sequence ids of all the producers that it copies."""
+    """True for a replicator, which uses the sequence ids of all the producers that it copies."""
     stored: int | None = None
     """PRODUCER_SUCCESS.last_sequence_id, the highest that the broker remembers; None or -1 when it remembers none."""
     first: int | None = None
@@ -64,18 +64,18 @@ class ProducerSession(msgspec.Struct):
     highest: int = -1
     """Highest sequence id sent; that of a batch is its last message's."""
     ranges: bool = False
-    """True once it has sent a batch that says which ids it has."""
+    """True once it has sent a batch that gives its range of ids."""
     chunk: int | None = None
     """Sequence id of the chunked message that is being sent."""
     confirmed: int = -1
     """Highest sequence id with a receipt."""
     migrated: bool = False
-    """True once the broker has sent it to another cluster."""
+    """True once the broker has redirected it to another cluster."""
     sent: int = 0
     resending: bool = False
-    """True after a refused SEND, when the client sends again all that waits."""
+    """True after a refused SEND, when the client resends everything that waits."""
     regressions: list[tuple[str, int, int, bool]] = msgspec.field(default_factory=list)
-    """SENDs whose id is not above the highest before: frame, id, that highest, and whether an earlier one of this id had other bytes."""
+    """SENDs whose id is not above the highest so far: frame, id, that highest, and whether an earlier SEND of this id had other bytes."""
     lower_count: int = 0
     """Number of those whose id is below that highest."""
     again_count: int = 0
@@ -90,14 +90,14 @@ class ProducerSession(msgspec.Struct):
     dropped_lowest: int = 0
     dropped_highest: tuple[str, int] = ("", -1)
     measured: int = 0
-    """The first SENDs, and each of a number behind them."""
+    """Number of measured SENDs: the first ones, and a sample of later ones."""
     size: int = 0
     """Bytes of payload of the measured SENDs."""
     sent_at: int = 0
-    """Time of the latest of them in nanoseconds."""
+    """Time of the latest measured SEND in nanoseconds."""
     first_sent: Where | None = None
     marks: dict[int, tuple[str, int, int] | None] = msgspec.field(default_factory=dict)
-    """Checksum, publish time and bytes of payload of the first of them by sequence id; None without a checksum."""
+    """Checksum, publish time and bytes of payload of the first measured SENDs by sequence id; None without a checksum."""
     head: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     """First receipts: sequence id, ledger, entry and SEND."""
     tail: deque[tuple[Any, ...]] = msgspec.field(default_factory=Latest)
@@ -129,7 +129,7 @@ class SequenceRule(ConnectionRule):
         self._samples = 0
         self._form = SentForm(context)
         self._taken: list[tuple[Where, int, str, str | None]] = []
-        """PRODUCERs with the id of one from before the capture: its place, the id, a SEND of that one, and the topic."""
+        """PRODUCERs with the id of a producer from before the capture: place, id, a SEND of the earlier producer, and topic."""
 
     def _producer(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -143,9 +143,10 @@ class SequenceRule(ConnectionRule):
             remember(self._requests, where.name, number, PRODUCERS_MAX)
 
     def _note_taken(self, row: FrameRow, number: int) -> None:
-        """Note a PRODUCER with the id of one from before the capture.
+        """Note a PRODUCER with the id of a producer from before the capture.
 
-        A receipt for a SEND of the capture shows that the broker had not closed that; one for an earlier SEND may come after a close.
+        A receipt for a SEND of the capture shows that the broker had not closed the earlier producer; a receipt for an earlier SEND may
+        come after a close.
         """
         session = self._sessions.get(number)
         if session is None or not session.inferred or session.migrated or session.first is None:
@@ -237,7 +238,7 @@ class SequenceRule(ConnectionRule):
 
     @staticmethod
     def _repeated(session: ProducerSession, receipt: tuple[Any, ...]) -> None:
-        """Note a second receipt for a sequence id; entries of non-persistent topics have no id of their own."""
+        """Note a second receipt for a sequence id; entries of non-persistent topics have no ids."""
         number, ledger, entry, send = receipt
         for first, *position, first_send in (*session.head, *session.tail):
             if first == number and position != [ledger, entry] and ledger and len(session.twice) < SAMPLES_MAX:
@@ -254,7 +255,7 @@ class SequenceRule(ConnectionRule):
         session.dropped_count += 1
 
     def _admit_sample(self, count: int) -> bool:
-        """Count a sample of a kind of which the producer has `count` already; return False when there are enough."""
+        """Count a sample of a kind; the producer already has `count`. Return False when there are enough."""
         if count and (count >= SAMPLES_MAX or self._samples >= CONNECTION_SAMPLES_MAX):
             return False
         self._samples += 1
@@ -276,7 +277,7 @@ class SequenceRule(ConnectionRule):
             session.migrated = True
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit the sessions of all producers that are open, and judge the form of what was sent."""
+        """Emit the sessions of all open producers, and evaluate the form of what was sent."""
         self._form.end(row)
         for number in [*self._sessions]:
             self._finish(number, last)
@@ -297,8 +298,8 @@ class SequenceRule(ConnectionRule):
         if session.sent and not batches:
             names = {"topic": topic, "producer_name": session.name}
             advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
-        constant = session.first == session.highest and session.sent > 2  # a client that does not count
-        # Emitted at its end, for the place of its begin: sessions of a producer are compared in the order in which they began.
+        constant = session.first == session.highest and session.sent > 2  # a client without sequence numbers
+        # Emitted at its end with the place of its beginning: sessions of a producer are compared in the order in which they began.
         where = session.where._replace(time=until.time)
         values = {
             "began": session.where.time,
@@ -330,11 +331,11 @@ class SequenceRule(ConnectionRule):
             "lost": session.inferred or self._context.lost,
         }
         self._context.emit_fact(SESSIONS, f"{topic}\n{session.name}", where, "session", values)
-        if session.named and ledger not in (None, topic):  # beside a session from before the capture
+        if session.named and ledger not in (None, topic):  # next to a session from before the capture
             self._context.emit_fact(SESSIONS, f"{ledger}\n{session.name}", where, "session", values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Count plain SENDs and their receipts behind the first ones; see `ConnectionRule.batch`."""
+        """Only count plain SENDs and receipts after the first ones; see `ConnectionRule.batch`."""
         sessions = self._sessions
         for index, row in enumerate(rows):
             fields, command = row.fields or NOTHING, row.command
@@ -366,7 +367,7 @@ class SequenceRule(ConnectionRule):
                 handle(index)
 
     def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Count plain SENDs and their receipts behind the first ones; see `ConnectionRule.columns`."""
+        """Only count plain SENDs and receipts after the first ones; see `ConnectionRule.columns`."""
         producers = frames.producers
         sessions = [self._sessions.get(producer.id) for producer in producers]
         if not all(map(self._is_plain, producers, sessions)):
@@ -391,7 +392,7 @@ class SequenceRule(ConnectionRule):
         return True
 
     def _is_plain(self, producer: Any, session: ProducerSession | None) -> bool:
-        """Return True when SENDs in columns have ascending sequence ids, and they and their receipts are behind the first ones."""
+        """Return True when SENDs in columns have ascending sequence ids, and they and their receipts come after the first ones."""
         numbers = producer.sequence_ids
         if session is None:
             return not numbers or (self._form.counts_homeless(producer.id) and len(self._sessions) >= PRODUCERS_MAX)

@@ -33,13 +33,13 @@ class SizeRule(ConnectionRule):
         self._limit: int | None = None
         """CONNECTED.max_message_size in bytes."""
         self._exceeded = 0
-        """The limit that the last SEND above it was above: another CONNECTED may bring another limit, or none."""
+        """The limit that the last reported SEND exceeded: another CONNECTED may bring a different limit, or none."""
         self._sends: tuple[Where, ...] = ()
         """First SENDs above the limit."""
         self._count = self._largest = 0
         """Number of SENDs above the limit, and the largest in bytes of payload."""
         self._producers: dict[str, None] = NOTHING
-        """Producers of the first ones, in order."""
+        """Producers of these SENDs, in order."""
 
     def _connected(self, row: FrameRow) -> None:
         limit = (row.fields or {}).get("max_message_size")
@@ -71,13 +71,13 @@ class SizeRule(ConnectionRule):
             self._context.report("message-too-large", self._sends[0], text, evidence)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over the SENDs within the limit; see `ConnectionRule.batch`."""
+        """Skip the SENDs within the limit; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if row.command != "SEND" or (self._limit is not None and (row.payload_size or 0) > self._limit):
                 handle(index)
 
     def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over the SENDs within the limit; see `ConnectionRule.columns`."""
+        """Skip the SENDs within the limit; see `ConnectionRule.columns`."""
         return self._limit is None or frames.largest <= self._limit
 
     frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

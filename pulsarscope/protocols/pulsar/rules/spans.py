@@ -1,4 +1,4 @@
-"""Deliveries to all consumers of a Shared or Key_Shared subscription: entries that none got, and the consumer that holds others up."""
+"""Deliveries to all consumers of a Shared or Key_Shared subscription: entries that no consumer got, and the consumer that blocks others."""
 
 from __future__ import annotations
 
@@ -41,23 +41,24 @@ THRESHOLDS = (
 )
 
 SPANS, WITHHELD = "spans", "withheld"
-"""Kinds of facts of a topic: what a consumer got, and that not all that is published is for every consumer at once."""
+"""Kinds of facts of a topic: what a consumer got, and that some published messages are not for every consumer at once."""
 
 AROUND = 5
-"""Entries before and behind skipped ones that the consumers of the capture got: else another one, not in the capture, may have them."""
+"""Entries before and after skipped ones that the captured consumers must have got; otherwise the skipped ones may be at an uncaptured
+consumer."""
 
 FEW, MANY = 2, 10
-"""Entries before skipped ones that are enough where there are so many behind: another consumer would have had some of these."""
+"""With `MANY` entries after skipped ones, `FEW` before them are enough: another consumer would have got some of the many."""
 
 HOLES_MAX = 2
-"""Holes in what a subscription got: more are the share of a consumer that is not in the capture."""
+"""Maximum number of holes in what a subscription got: more holes are the share of a consumer that is not in the capture."""
 
 Span = tuple[int, int, Where]
 """First and last entry, and the first delivery."""
 
 
 def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report messages that a subscription never got, and the Key_Shared consumer whose keys wait for it."""
+    """Report messages that a subscription never got, and the Key_Shared consumer for which its keys wait."""
     groups: dict[tuple[Any, Any], list[Fact]] = {}
     for fact in facts:
         if fact.what == SPANS:
@@ -100,7 +101,7 @@ def _report_skipped(
     report: ReportFinding,
     thresholds: Thresholds,
 ) -> None:
-    """Report a hole among what a subscription got, of messages that were published within the capture."""
+    """Report a hole in what a subscription got, if its messages were published within the capture."""
     holes = [*pairwise(merged)]
     if not holes or len(holes) > HOLES_MAX:
         return
@@ -112,12 +113,12 @@ def _report_skipped(
         is_surrounded = later >= AROUND and (earlier >= AROUND or (earlier >= FEW and later >= MANY))
         if known is None or known.where.time > where.time or count < thresholds["messages-skipped-entries"] or not is_surrounded:
             continue
-        # Of what comes while it has permits a consumer gets its share: all of it may be another's that is preferred.
+        # A consumer with permits gets its share of the messages; without one, another consumer may be preferred.
         was_full = any([ledger, before[1]] == [*position] for fact in group for position in fact.values["exhausted"])
         if not was_full and any(fact.where.time >= where.time and fact.values["began"] <= known.where.time for fact in group):
             continue
         if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
-            continue  # hardly any of them is known to be published within the capture
+            continue  # hardly any of them are known to be published within the capture
         values = next((fact for fact in group if fact.where.connection == where.connection), group[0]).values
         text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: none of its "
         text += f"{plural(len(group), 'consumer')} ever got the {count:,} entries between, of which some were published meanwhile."
@@ -144,7 +145,7 @@ def _report_slow(
     report: ReportFinding,
     thresholds: Thresholds,
 ) -> bool:
-    """Report the consumer without permits whose keys wait, while another one of its subscription has permits all the time."""
+    """Report the consumer without permits whose keys wait, while another consumer of its subscription always has permits."""
     idle = [fact for fact in group if fact.values["permits"] > 0 and 10 * fact.values["lacking_ns"] < fact.values["life_ns"]]
     until = end - thresholds.ns("key-shared-delivery-seconds")
     slow = [
@@ -163,7 +164,7 @@ def _report_slow(
     got = sum(max(0, min(last, newest) - first + 1) for first, last, *_ in merged)
     missing = newest - begin + 1 - got
     exhausted = values["exhausted"][0]
-    # Before it used up its permits nothing may be missing: else another consumer of the subscription is not in the capture.
+    # No entry before it used up its permits may be missing; otherwise the capture lacks another consumer of the subscription.
     if missing < thresholds["consumer-behind-key-shared-entries"] or (exhausted[0] == ledger and merged[0][1] < exhausted[1]):
         return False
     text = f"{values['title']} had no permits for {duration(values['lacking_ns'])} of {duration(values['life_ns'])}: "

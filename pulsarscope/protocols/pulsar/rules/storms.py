@@ -1,4 +1,4 @@
-"""Clients that ask the same again and again, though they are answered."""
+"""Clients that repeat the same request, although it is answered."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ THRESHOLDS = (
 STORMS = "requests-of-client"
 
 SYSTEM_TOPIC = "__"
-"""Begin of the local name of topics that the broker reads itself."""
+"""Prefix of the local names of topics that the broker reads itself."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated."""
 
 SUBJECTS_MAX = 1_000
-"""Topics and the like of one connection that are told apart."""
+"""Topics and similar subjects of one connection that are counted separately."""
 
 _OF_METADATA = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "GET_OR_CREATE_SCHEMA")
 """Requests that prepare a producer or consumer."""
 _OF_CONSUMERS = ("GET_LAST_MESSAGE_ID", "CONSUMER_STATS")
-"""Requests that have a new answer when there are new messages."""
+"""Requests whose answer changes with new messages."""
 _OF_CURSORS = ("SEEK",)
-"""Requests for which an application has a reason of its own each time."""
+"""Requests for which an application has a separate reason each time."""
 
 
 class Repetitions:
@@ -70,11 +70,11 @@ class Repetitions:
         self.asked = 0
         """Requests."""
         self.second = 0
-        """Present second of the capture clock."""
+        """Current second of the capture clock."""
         self.repeated = 0
-        """Repetitions in it."""
+        """Repetitions in the current second."""
         self.busy = self.seconds = 0
-        """Repetitions in busy seconds, and the number of these."""
+        """Repetitions in busy seconds, and the number of busy seconds."""
         self.times: list[Where] = [where]
         """First and latest request of busy seconds."""
 
@@ -103,7 +103,7 @@ class StormRule(ConnectionRule):
         self._subjects: set[tuple[str, Any]] = set()
         self._purposes = self._answered = 0
         self._is_own = host(context.client) == host(context.server)
-        """The client may be the broker itself, which reads its system topics each time that it loads a topic."""
+        """True when the client may be the broker itself, which reads its system topics whenever it loads a topic."""
 
     def _purpose(self, _row: ExchangeRow) -> None:
         self._purposes += 1
@@ -122,7 +122,7 @@ class StormRule(ConnectionRule):
             self._subjects.add(subject)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Emit what was asked too often, and what for."""
+        """Emit the requests that were repeated too often, and their purpose."""
         client = host(self._context.client)
         if self._purposes:
             self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
@@ -131,7 +131,7 @@ class StormRule(ConnectionRule):
         thresholds = self._context.thresholds
         for request, storm in self._storms.items():
             least = thresholds["request-storm-requests"]
-            # Ten times as many are a storm even when the capture shows a part of a second.
+            # Ten times as many are a storm even when the capture shows only part of a second.
             if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
                 continue
             if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):

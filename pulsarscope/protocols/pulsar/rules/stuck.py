@@ -1,7 +1,7 @@
-"""Consumers that stopped, judged against what the capture saw of their topic: what was published behind them, and how long it went on.
+"""Consumers that stopped, compared with their topic in the capture: what was published after their last message, and for how long.
 
-A consumer's own connection falls silent with it, so that its wait is a fact, and the topic's other connections are the clock. The codes
-are those of `permits.py` and `unacked.py`, which report what one connection alone can show.
+A consumer's own connection falls silent with it. Its wait is therefore a fact, and the topic's other connections serve as the clock. The
+codes are those of `permits.py` and `unacked.py`, which report what a single connection can show.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ THRESHOLDS = (
 )
 
 STEADY_TURNS = 10
-"""Longest turns within a patience, or most messages that ever waited for an ACK, that show that a consumer is never slow."""
+"""A consumer is never slow if this many times its longest wait fits the limit, or this many times the most messages that ever waited."""
 
 OF_READERS = ", as only readers of some clients may"
-"""Words about a consumer from before the capture without an ACK: those of DotPulsar, for one, acknowledge nothing."""
+"""Words about a consumer from before the capture without an ACK: readers of DotPulsar, for example, acknowledge nothing."""
 
 STARVING, HOLDING = "starving", "holding"
 BUSY = "busy"
@@ -167,7 +167,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
 
 
 def _is_done(values: dict[str, Any], rest: int, until: int, count: int, thresholds: Thresholds) -> bool:
-    """Return True for a consumer that holds nothing, and rests far longer than it ever did, and as long as it worked."""
+    """Return True for a consumer that holds nothing and has been idle far longer than ever before, and for as long as it worked."""
     if rest < thresholds["consumer-starved-done-turns"] * values["turn"] or 2 * rest < until - values["begun"]:
         return False
     is_enough = values["delivered"] >= thresholds["consumer-starved-done-messages"] and count >= thresholds["consumer-starved-done-entries"]
@@ -175,7 +175,7 @@ def _is_done(values: dict[str, Any], rest: int, until: int, count: int, threshol
 
 
 def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the consumers of a non-persistent topic for which messages were dropped, as they had no permits."""
+    """Report the consumers of a non-persistent topic that missed messages because they had no permits."""
     consumers = [fact for fact in facts if fact.what == MISSING]
     end = max(fact.where.time for fact in facts)
     for fact in consumers:
@@ -205,14 +205,14 @@ def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: T
 
 
 def _has_small_queue(values: dict[str, Any], rest: int, count: int, thresholds: Thresholds) -> bool:
-    """Return True for a consumer that got few messages as it granted no more: none, or several of which its application took none."""
+    """Return True for a consumer that got few messages because it granted few permits, or whose application took none of several."""
     if count < thresholds["consumer-not-acking-messages"]:
         return False
     return not values["granted"] or (values["delivered"] > 1 and rest >= thresholds.ns("consumer-not-acking-first-seconds"))
 
 
 def _passed(facts: Sequence[Fact], since: int, until: int) -> list[tuple[int, str]]:
-    """Return how many entries each producer's connection is known to have published between two times, and its last receipt."""
+    """Return, per producer connection, how many entries it is known to have published between two times, and its last receipt."""
     passed: dict[str, list[Fact]] = {}
     for fact in facts:
         if fact.what == PASSED and since < fact.where.time <= until:
@@ -221,7 +221,7 @@ def _passed(facts: Sequence[Fact], since: int, until: int) -> list[tuple[int, st
 
 
 def _published_behind(values: dict[str, Any], published: Sequence[Fact], until: int) -> int:
-    """Return how many entries the topic is known to have behind the last one of a consumer; at least 1 when it has any."""
+    """Return how many entries the topic is known to have after the last one of a consumer; at least 1 if it has any."""
     last = values["last"]
     behind = [
         fact.values["position"]
@@ -255,9 +255,9 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
         name = "consumer-not-acking-older-seconds" if values["is_older"] else "consumer-not-acking-first-seconds"
         return f"{text}, and acknowledged none{OF_READERS if values['is_older'] else ''}.", name
     text = f"{text}, and its latest ACK was {duration(rest)} before."
-    usual = values["acks"] >= TYPICAL_ACKS
-    steady = usual and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")
-    steady |= usual and values["unacknowledged"] >= STEADY_TURNS * max(values["most_held"], 1)
+    is_typical = values["acks"] >= TYPICAL_ACKS
+    steady = is_typical and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")
+    steady |= is_typical and values["unacknowledged"] >= STEADY_TURNS * max(values["most_held"], 1)
     return text, "consumer-not-acking-first-seconds" if steady else "consumer-not-acking-stopped-seconds"
 
 

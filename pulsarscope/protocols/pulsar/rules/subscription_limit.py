@@ -24,7 +24,7 @@ THRESHOLDS = (
 )
 
 EMIT_STEP = 10_000
-"""Change in a consumer's unacknowledged messages that makes a new fact: a twentieth of the default limit."""
+"""Change in a consumer's unacknowledged messages that causes a new fact: a twentieth of the default limit."""
 
 SUBSCRIPTION_IDLE_NS = 600_000_000_000
 """Time without facts after which a subscription is evaluated."""

@@ -1,4 +1,4 @@
-"""Tokens that expire: before the client comes, on its connection, or soon."""
+"""Tokens that expired before the client connected, that expire during its connection, or soon."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class TokenRule(ConnectionRule):
         """Frame of the latest token, and when it expires."""
         self._connected = False
         self._refreshable: bool | None = None
-        """True when the client says that it can renew its token; None without its CONNECT."""
+        """True when the client announces that it can renew its token; None without its CONNECT."""
         self._refreshes = 0
         self._challenge: Where | None = None
-        """Challenge on an open connection that is not answered."""
+        """Unanswered challenge on an open connection."""
         self._answered_at = NOWHERE
         """File and packet of the latest answer."""
         self._error: tuple[str, str] | None = None
@@ -98,7 +98,7 @@ class TokenRule(ConnectionRule):
 
     def _challenged(self, row: FrameRow) -> None:
         due = self._connected or row.direction != SERVER or self._refreshable is None
-        if due and (row.file, row.packet) >= self._answered_at:  # beside a hole its answer may be read first
+        if due and (row.file, row.packet) >= self._answered_at:  # next to a hole its answer may be read first
             self._challenge = where_of(row)
 
     def _response(self, row: FrameRow) -> None:
@@ -114,7 +114,7 @@ class TokenRule(ConnectionRule):
         """Emit what became of the tokens."""
         challenge = self._challenge
         if challenge is not None and (not row.client_bytes or may_lack(self._context, challenge.time, row.end)):
-            self._challenge = None  # the answer may be what the capture lacks
+            self._challenge = None  # the capture may lack the answer
         if self._token is None and self._challenge is None:
             return
         where, expires = self._token or (self._challenge or last, None)
@@ -142,7 +142,7 @@ class TokenRule(ConnectionRule):
 
 
 def _verdict(fact: Fact, thresholds: Thresholds) -> tuple[str, str] | None:
-    """Return code and what the broker did about an expired token, None when it is good."""
+    """Return the code, and what the broker did about an expired token; None when the token is valid."""
     values = fact.values
     expires, ended = values["expires"], values["end"]
     by_broker = values["closed_by"] == SERVER
@@ -177,7 +177,7 @@ def _evaluate_tokens(client: str, facts: Sequence[Fact], report: ReportFinding, 
 
 
 def _is_supplied(facts: Sequence[Fact]) -> bool:
-    """Return True when a client renewed its token, or came with a newer one on a later connection."""
+    """Return True when a client renewed its token, or brought a newer one on a later connection."""
     expiries = [fact.values["expires"] for fact in facts if fact.values["expires"]]
     newer = any(earlier < later for earlier, later in pairwise(expiries))
     return newer or any(fact.values["refreshes"] for fact in facts)

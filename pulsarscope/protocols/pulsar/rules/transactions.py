@@ -57,7 +57,7 @@ STEPS = frozenset(
         "END_TXN_ON_SUBSCRIPTION",
     }
 )
-"""Requests of which this rule reports any error but a lack of rights."""
+"""Requests for which this rule reports any error except missing permissions."""
 
 TRANSACTIONS = "transactions"
 
@@ -77,7 +77,7 @@ EVIDENCE_STEPS_MAX = 30
 """Steps of one transaction that the evidence lists, half of them from the end."""
 
 ENDED_MAX = 100
-"""Ends of transactions on one connection that did not begin there, and are told to the rule of its client."""
+"""Ends, on one connection, of transactions that did not begin there; they are facts for the rule of the client."""
 
 ITEMS_MAX = 10
 """Partitions or subscriptions of one step that its fact lists."""
@@ -103,9 +103,9 @@ class Steps(msgspec.Struct):
 
     first: int
     latest: int
-    """Times of the first and the latest one."""
+    """Times of the first and the latest step, in nanoseconds."""
     pause: int = 0
-    """Longest time between two, in nanoseconds."""
+    """Longest time between two steps, in nanoseconds."""
     count: int = 0
     topics: list[str] = []
     frames: list[str] = []
@@ -130,9 +130,9 @@ class TransactionRule(ConnectionRule):
         self._open: dict[str, tuple[Where, int]] = {}
         """NEW_TXN_RESPONSE and time to live in nanoseconds of the transactions that began here."""
         self._steps: dict[str, Steps] = {}
-        """Steps of transactions of which no END_TXN came here."""
+        """Steps of transactions without an END_TXN on this connection."""
         self._ended = 0
-        """Transactions that were ended, but not begun here."""
+        """Number of transactions that ended but did not begin here."""
         self._longest = 0
         """Longest time from NEW_TXN_RESPONSE to END_TXN, in nanoseconds."""
 
@@ -234,7 +234,7 @@ class TransactionRule(ConnectionRule):
             self._context.emit_fact(CONNECTIONS, host(self._context.client), last, TRANSACTION, values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over what is outside transactions; see `ConnectionRule.batch`."""
+        """Skip commands outside transactions; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if type(row) is ExchangeRow:
                 if self._requests or row.status == "error":
@@ -243,7 +243,7 @@ class TransactionRule(ConnectionRule):
                 handle(index)
 
     def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over what is outside transactions; see `ConnectionRule.columns`."""
+        """Skip commands outside transactions; see `ConnectionRule.columns`."""
         return not self._requests
 
     frames: ClassVar[Handlers] = {
@@ -291,7 +291,7 @@ class TransactionHistory(NamedTuple):
 
 
 def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report a transaction with a refused step, or without an end, as far as the capture has it."""
+    """Report a transaction with a refused step, or without an end that the capture should have."""
     steps = [
         {
             "frame": fact.where.name,
@@ -332,7 +332,7 @@ def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFi
     age = values["until"] - begun.time
     overdue = bool(values["ttl"]) and age > values["ttl"]
     if not overdue and values["closed"] is None:
-        return  # The capture ended before the transaction had to.
+        return  # The capture ended before the transaction timed out.
     limit = f", its timeout is {duration(values['ttl'])}" if values["ttl"] else ""
     closed = f"the {values['closed']} closed the connection" if values["closed"] else "its connection is open"
     text = (
@@ -344,7 +344,7 @@ def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFi
 
 
 def evaluate_idle(facts: Sequence[Fact], end: int, report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the transactions of a client (a host) that rest when it was last seen, at `end`, on connections that are open."""
+    """Report the transactions of a client (a host) that were idle, on open connections, when it was last seen, at `end`."""
     transactions: dict[str, list[Fact]] = {}
     for fact in facts:
         if fact.what == TRANSACTION:

@@ -1,4 +1,4 @@
-"""Consumers of a Shared subscription for which many messages wait while others of it have acknowledged theirs."""
+"""Consumers of a Shared subscription with many waiting messages, while other consumers have acknowledged theirs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ THRESHOLDS = (
 )
 
 MEASURED_ACKS = 3
-"""ACKs that show that a consumer works, and how long it takes."""
+"""ACKs needed to know that a consumer works, and how long it takes."""
 
 
 def evaluate_uneven(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report consumers that prefetched what others of their subscription could have had by then."""
+    """Report consumers that prefetched messages which others of their subscription could have processed by then."""
     shares = [fact for fact in facts if fact.what == SPANS and fact.values["kind"] == "Shared"]
     if len(shares) < 2:
         return
@@ -49,11 +49,11 @@ def evaluate_uneven(facts: Sequence[Fact], report: ReportFinding, thresholds: Th
         waits, turn = until - held.values["since"], held.values["turn"]
         patience = max(thresholds.ns("consumer-behind-seconds"), round(thresholds["consumer-rhythm-factor"] * turn))
         if count < thresholds["consumer-behind-messages"] or waits < patience:
-            continue  # it may have got them just now, or acknowledge in groups
-        # Its pace while it has work: before that it may have been idle.
+            continue  # it may have got them a moment ago, or acknowledge in groups
+        # its pace while it has work; before that it may have been idle
         rest = count * (until - held.values["busy_since"]) // max(held.values["acknowledged"], 1)
         if until - held.values["active_at"] >= patience or rest < thresholds.ns("consumer-behind-beside-seconds"):
-            continue  # it has stopped, or works off a burst
+            continue  # it has stopped, or is catching up after a burst
         most = count / thresholds["consumer-behind-beside-factor"]
         others = [
             other

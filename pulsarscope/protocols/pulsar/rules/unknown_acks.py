@@ -27,10 +27,10 @@ CODES = table(
 )
 
 NO_ID = (1 << 63) - 1
-"""From here on a ledger or entry is none: that of the latest message, or a negative number."""
+"""A ledger or entry from here on is not real: it stands for the latest message, or is a negative number."""
 
 UNKNOWN = "unknown"
-"""Kind of a fact of a topic: acknowledged ids outside of all that the connection delivered to the subscription."""
+"""Kind of a fact of a topic: acknowledged ids outside of everything that the connection delivered to the subscription."""
 
 
 IDLE = "idle"
@@ -64,11 +64,11 @@ class UnknownAcks(msgspec.Struct):
 
     extent: Extent
     attached: bool = False
-    """Its SUBSCRIBE is not in the capture: it may have earlier messages."""
+    """True when the capture lacks its SUBSCRIBE: it may have earlier messages."""
     acks: list[tuple[Where, Position]] = msgspec.field(default_factory=list)
 
     def note(self, where: Where, position: Position, fields: Mapping[str, Any]) -> None:
-        """Note an id that is not among the unacknowledged ones: most were acknowledged before."""
+        """Note an id that is not among the unacknowledged ones; most such ids were acknowledged before."""
         if self.extent.spans(position) or len(self.acks) >= SAMPLES_MAX or "validation_error" in fields:
             return
         # A cumulative ACK within the first batch names the entry before it.
@@ -77,7 +77,7 @@ class UnknownAcks(msgspec.Struct):
             self.acks.append((where, position))
 
     def emit(self, context: RuleContext, rule: str, consumer: ConsumerState, now: int) -> None:
-        """Emit what was not delivered later either: a client that reconnects may acknowledge ahead of what comes again."""
+        """Emit the ids that were not delivered later either: a client that reconnects may acknowledge before the redelivery."""
         acks = [(where, position) for where, position in self.acks if not self.extent.spans(position)]
         if not acks or consumer.topic is None:
             return
@@ -110,7 +110,7 @@ class IdleAcks(msgspec.Struct):
                     add_sample(self.acks, (where, position))
 
     def emit(self, context: RuleContext, rule: str, consumer: ConsumerState, now: int) -> None:
-        """Emit what was acknowledged."""
+        """Emit the acknowledged ids."""
         if not self.acks or context.lost or consumer.topic is None or consumer.ready is None:
             return
         values = {
@@ -127,10 +127,10 @@ class IdleAcks(msgspec.Struct):
 
 
 def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report ids that the consumer cannot have from a former connection.
+    """Report ids that the consumer cannot have from an earlier connection.
 
-    The broker would have delivered them anew, or they are beyond what the topic has, or they were published within the capture and
-    delivered to nobody.
+    The broker would have redelivered them; or they are beyond the topic's last entry; or they were published within the capture and
+    delivered to no consumer.
     """
     values = idle.values
     subscription, server = values["subscription"], values["server"]
@@ -161,12 +161,12 @@ def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: Report
 
 
 def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool:
-    """Return True when the topic was not as far at that time: an entry before it was published later, in this ledger or an earlier one."""
+    """Return True if the topic had not reached the id at that time: an entry before it, here or in an earlier ledger, was published later."""
     return any(fact.where.time > time and tuple(fact.values["position"]) < tuple(ident) for fact in receipts)
 
 
 def _holder(position: Sequence[int], time: int, shares: Sequence[Fact]) -> Fact | None:
-    """Return the first share whose consumer got an entry before a time, and was still there then."""
+    """Return the first share whose consumer got an entry before a time, and was still open then."""
     for share in shares:
         has = any(span[0] == position[0] and span[1] <= position[1] <= span[2] and span[3][4] < time for span in share.values["spans"])
         if has and (not share.values["closed"] or share.where.time > time):
@@ -175,7 +175,7 @@ def _holder(position: Sequence[int], time: int, shares: Sequence[Fact]) -> Fact 
 
 
 def _evaluate_foreign(topic: str, shares: Sequence[Fact], report: ReportFinding) -> None:
-    """Report what a consumer of a Shared or Key_Shared subscription acknowledged that another one has, which is still open."""
+    """Report entries that a Shared or Key_Shared consumer acknowledged although another consumer, which is still open, has them."""
     for share in shares:
         if not share.values["foreign"] or share.values["undecided"]:
             continue
@@ -205,7 +205,7 @@ def _evaluate_foreign(topic: str, shares: Sequence[Fact], report: ReportFinding)
 
 
 def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report ids that no other connection delivered to the subscription before, as to the same client before it reconnected."""
+    """Report ids that no other connection delivered to the subscription earlier, such as to the same client before it reconnected."""
     _evaluate_foreign(topic, [fact for fact in facts if fact.what == SPANS], report)
     for unknown in facts:
         if unknown.what == IDLE:

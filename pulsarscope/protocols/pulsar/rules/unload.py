@@ -1,4 +1,4 @@
-"""Topics that close their clients: unloaded, terminated, migrated or over quota, and the time until the clients are back."""
+"""Topics whose clients are closed because they are unloaded, terminated, migrated or over quota; and the time until these are back."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ FORGET_NS = 600_000_000_000
 
 
 class Outcome(NamedTuple):
-    """Fate of a client after it was closed."""
+    """Outcome for a client after it was closed."""
 
     recovered_ns: int | None
-    """Time until it was back; None when it is not seen to come back."""
+    """Time until it was back; None when the capture does not show it back."""
     error: str | None
     """Error of its latest refused attempt."""
     frame: str | None
@@ -118,12 +118,12 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
     for burst in _departures(facts, thresholds):
         reset = _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds"))
         if not reset and all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
-            continue  # an unload, or a reset of a cursor beside producers that the capture does not know
+            continue  # an unload, or the reset of a cursor while producers are not in the capture
         _report_departure(topic, burst, facts, report, reset)
 
 
 def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
-    """Group closes that follow each other soon; a client that came back in between begins the next group. Closes by a SEEK do not count."""
+    """Group closes that follow each other soon. A client that came back in between begins the next group. Closes by a SEEK do not count."""
     burst_ns, seek_ns = thresholds.ns("unload-burst-seconds"), thresholds.ns("topic-unloaded-seek-seconds")
     bursts: list[list[Fact]] = []
     returned: set[tuple[str, str]] = set()
@@ -144,7 +144,7 @@ def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact
 
 
 def _sign_of_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) -> str:
-    """Return the sign of a reset when all that were closed have one subscription: another client stayed, or they get messages again."""
+    """Return the sign of a reset when all closed clients have one subscription: another client stayed, or they get messages again."""
     (subscription, *others) = {fact.values.get("subscription") for fact in burst}
     if others or subscription is None:
         return ""
@@ -168,7 +168,7 @@ def _sign_of_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) 
 
 
 def _client(fact: Fact) -> tuple[str, str]:
-    """Return host and name, which a producer or consumer keeps across connections."""
+    """Return host and name, which a producer or consumer keeps over reconnects."""
     return host(fact.values["client"]), fact.values["name"]
 
 
@@ -188,7 +188,7 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
 
 
 def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Report refusals of a topic that moves after which no client of the same host came back to it, unless it heard that it is deleted."""
+    """Report refusals of a moving topic to which no client of the same host came back, unless the client was notified of its deletion."""
     back: dict[str, int] = {}
     deleted: dict[str, int] = {}
     for fact in facts:
@@ -210,7 +210,7 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -
 
 
 def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> None:
-    """Report one burst with the outcome of each client, unless refusals that are findings of their own explain all of it."""
+    """Report one burst with the outcome of each client, unless refusals that have their own findings explain all of it."""
     first = burst[0]
     clients: dict[tuple[str, str], Fact] = {}
     for fact in burst:
@@ -276,7 +276,7 @@ def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until
 
 
 def _is_same_unnamed(fact: Fact, closed: Fact) -> bool:
-    """Return True when a producer of the same host and id asks, both without a name: the broker chooses another one each time."""
+    """Return True for a producer of the same host and id, when both asked without a name: the broker chooses a new name each time."""
     asked = closed.values.get("asked")
     return asked is not None and fact.values.get("asked") == asked and host(fact.values["client"]) == host(closed.values["client"])
 
