@@ -1,4 +1,4 @@
-"""The command line. The module of a command is imported when the command is given."""
+"""The command line. The module of a command is imported when the command is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, 
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    """Show a Python warning as one line: mostly of plug-ins that do not work."""
+    """Show a Python warning as one line. Most warnings are about plug-ins that do not work."""
     warn(str(message))
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     except BrokenPipeError:  # of standard error, while wrong usage is explained
         sys.exit(UsageError.exit_code)
     except OSError as error:  # from the help: all other output goes through a sink, which raises OutputError
-        sys.stdout = None  # keeps the interpreter from flushing it again
+        sys.stdout = None  # so that the interpreter does not flush it again
         _exit_with(OutputError(f"cannot write standard output: {error.strerror}"))
     except BaseException as error:  # some that other people's code raises are no Exception, as CancelledError
         if sys.flags.dev_mode:

@@ -1,4 +1,4 @@
-"""The command line as typer takes it: all commands, each imported when it is given."""
+"""The command line as typer takes it: all commands, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class CommandGroup(TyperGroup):
         self.commands = {name: TyperCommand(name, help=summary) for name, summary in COMMANDS.items()}  # in their place
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take a capture, or an option for one, in the place of a command for `decode`."""
+        """Treat a capture, or an option for one, in the place of a command as arguments of `decode`."""
         if args and is_for_decode(args[0]):
             args = ["decode", *args]
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
-        """Invoke a command; a signal that comes while it is imported ends it as it does later."""
+        """Invoke a command; a signal during its import ends it in the same way as later."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise interrupted() from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Replace the placeholder of the command that is given by the command."""
+        """Replace the placeholder of the given command by the command."""
         name, _, remaining = super().resolve_command(ctx, args)
         if name == "decode" and any(argument[:2] in OPTIONS_OF_TSHARK for argument in remaining):
             from pulsarscope.cli.tshark_options import from_tshark
@@ -63,7 +63,7 @@ def _show_version(value: bool) -> None:
 
 
 def _other_dissectors() -> str:
-    """Return a line about the dissectors of other packages that take part; "" for none."""
+    """Return a line about dissectors of other packages; "" for none."""
     from pulsarscope.model.errors import UsageError
     from pulsarscope.protocols import DISSECTORS, make_dissectors
 

@@ -93,7 +93,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     def damaged(text: str) -> None:
         browsed.fail(text)
 
-    known = cache(catalogue)  # made on use: a second opening is not to wait for it
+    known = cache(catalogue)  # made on use, so that a second opening does not wait for it
     browsed = Browsed(
         run,
         options,
@@ -113,7 +113,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
 
 
 def filter_maker(run: AnyRun, known: Callable[[], Catalogue]) -> Callable[[str], Filter]:
-    """Return what makes filters of the frames of a run."""
+    """Return a function that makes filters for the frames of a run."""
     from pulsarscope.filter import Filter
 
     def make_filter(text: str) -> Filter:
@@ -125,14 +125,14 @@ def filter_maker(run: AnyRun, known: Callable[[], Catalogue]) -> Callable[[str],
 
 
 def columns_maker(known: Callable[[], Catalogue]) -> Callable[[Sequence[str]], FieldColumns | None]:
-    """Return what makes the chosen columns of frames."""
+    """Return a function that makes the chosen columns of frames."""
     from pulsarscope.filter.field_columns import FieldColumns
 
     return lambda names: FieldColumns(names, (FrameRow.kind,), known()) if names else None
 
 
 def screen_of(browsed: Browsed, known: Callable[[], Catalogue], filter_text: str | None, *, no_color: bool) -> BrowseApp:
-    """Return the screen of what is browsed."""
+    """Return the screen that browses these frames."""
     from pulsarscope.browse.app import BrowseApp
 
     refusals = tuple(ending for dissector in browsed.run.dissectors.values() for ending in dissector.refusals)
@@ -145,7 +145,7 @@ def screen_of(browsed: Browsed, known: Callable[[], Catalogue], filter_text: str
 
 
 def choices_path() -> Path | None:
-    """Return where choices of the screen are kept: beside the configuration of the user; None when there is none."""
+    """Return the file of the screen's choices, next to the user's configuration; None when there is no place for it."""
     from pulsarscope.inputs.config_paths import config_paths
 
     places = [path for path, local in config_paths(os.environ) if not local]
@@ -153,10 +153,10 @@ def choices_path() -> Path | None:
 
 
 def _extract(request: BrowseRequest, paths: Sequence[str]) -> Callable[[str | None, str], str]:
-    """Return what copies the packets of a filter to a path, as `extract` does."""
+    """Return a function that copies the packets of a filter to a path, as `extract` does."""
 
     def extract(filter_text: str | None, path: str) -> str:
-        from pulsarscope.cli.extract_request import ExtractRequest  # few ask for it
+        from pulsarscope.cli.extract_request import ExtractRequest  # rarely used
         from pulsarscope.cli.packet_copy import write_packets
 
         write_packets(ExtractRequest(files=list(paths), filter=filter_text, out=path, quiet=True, reading=request.reading))

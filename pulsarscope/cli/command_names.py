@@ -26,7 +26,7 @@ COMMANDS = {
     "config": "Show the configuration and where each value comes from.",
     "selftest": "Check this installation against the bundled captures.",
 }
-"""Name of a command, which is also that of its module and function -> the first line of its help."""
+"""First lines of the help texts, by command name, which is also the name of its module and function."""
 
 
 def function_of(name: str) -> Any:

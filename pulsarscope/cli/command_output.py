@@ -1,4 +1,4 @@
-"""The output of a command: opened once there is something to write, and left whole or not at all whatever ends the command."""
+"""The output of a command: opened once there is something to write. However the command ends, the output is complete or absent."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class CommandOutput:
         self._protected: frozenset[FileIdentity] = frozenset()
 
     def open(self, request: CommandRequest, paths: Iterable[str], *, folder: bool = False) -> Sink:
-        """Open the place. Raises UsageError when it is a file that the request reads, as those at `paths` are, or OutputError."""
+        """Open the output. Raises UsageError when it is a file that the request reads, such as those at `paths`, or OutputError."""
         self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths) | self._protected)
         return self._sink
 
     def write(self, request: CommandRequest, data: bytes, paths: Iterable[str] = ()) -> None:
-        """Write an output that is made. Raises as `open` does."""
+        """Write a complete output. Raises as `open` does."""
         sink = self.open(request, paths)
         sink.write(data)
         sink.finish()
 
     def protect(self, request: CommandRequest, paths: Iterable[str]) -> None:
-        """Refuse later what the request reads, as the captures at `paths`, though the command then reads copies."""
+        """Refuse to write to files that the request reads, such as the captures at `paths`, although the command then reads copies."""
         self._protected = inputs_of(request, paths)
 
     def adopt(self, sink: Sink) -> None:
-        """Take a place that was opened otherwise."""
+        """Take an output that was opened elsewhere."""
         self._sink = sink
 
     def keep(self) -> str | None:
-        """Keep the incomplete output of a command that cannot run again, and return its name."""
+        """Keep the incomplete output of a command that cannot be repeated, and return its name."""
         sink, self._sink = self._sink, None
         if sink is None:
             return None
@@ -70,7 +70,7 @@ def run_with_output(run: Callable[[CommandOutput], int]) -> int:
         except KeyboardInterrupt:
             output.abandon()
             return interrupted()
-        except SystemExit as error:  # of other people's code: we give our exit codes by returning them
+        except SystemExit as error:  # raised by other packages: our own exit codes are return values
             output.abandon()
             raise internal_error(error) from error
         except BaseException:
@@ -79,7 +79,7 @@ def run_with_output(run: Callable[[CommandOutput], int]) -> int:
 
 
 def interrupted() -> int:
-    """Warn that the output is not complete, and return the exit code that says so."""
+    """Warn that the output is incomplete, and return the exit code for that."""
     warn("interrupted; the output is not complete")
     return EXIT_INCOMPLETE
 

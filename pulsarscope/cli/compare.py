@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 HTML = (".html", ".htm")
-"""Ends of the names of files that become pages."""
+"""Suffixes of the names of HTML pages."""
 
 PAGE_ROWS = 300
 """Rows of each table of a page by default."""

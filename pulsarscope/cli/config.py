@@ -75,7 +75,7 @@ def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
 
 
 def _lines(files: Sequence[ConfigFile], commands: Sequence[str], profile: str | None) -> Iterator[_Line]:
-    """Yield the options that are set, by command. Raises UsageError for an option that no command has."""
+    """Yield the configured options by command. Raises UsageError for an option that no command has."""
     from pulsarscope.cli.typer_commands import command_of
 
     unknown: dict[str, Setting] | None = None

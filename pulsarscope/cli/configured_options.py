@@ -1,4 +1,4 @@
-"""Options of a command with the defaults that configuration files set."""
+"""Options of a command with defaults from configuration files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COMMAND_LINE_ONLY = frozenset(
     | {"install", "remove", "lua"}
     | {"connection", "producer", "consumer", "topic", "message", "txn"}
 )
-"""Options that say what to do and where to, not how."""
+"""Options that say what to do or where to write, not how."""
 
 OF_THE_USER_ONLY = frozenset({"show-secrets", "conf", "master", "metrics", "redact-key", "anonymize-key"})
-"""Options that a file in the working directory, whoever wrote it, must not set: they show secrets or undo their masks, run programs, or
+"""Options that a file in the working directory must not set, as anyone may have written it: they show or unmask secrets, run programs, or
 listen on the network."""
 
 ORIGINS = f"{__name__}.origins"
@@ -39,11 +39,11 @@ PATH_BEHIND = "TOPIC=FILE"
 _VIEWS, _LISTS = ("detail", "hex"), ("format", "columns")
 
 GIVES_WAY = {"columns": (*_VIEWS, "records"), "format": _VIEWS, "detail": _LISTS, "hex": _LISTS}
-"""Options whose default of a file counts only without others on the command line, with which they cannot be combined."""
+"""Options whose default from a file applies only when the command line has none of the options that exclude them."""
 
 
 def set_defaults(context: typer.Context, profile: str | None) -> None:
-    """Give a command the defaults of the configuration files, of a profile if one is given. Raises UsageError when they are not valid."""
+    """Give a command the defaults from configuration files, with those of a profile if given. Raises UsageError when they are not valid."""
     defaults, _ = configured(context.command, str(context.info_name), read_files(), profile)
     context.default_map = {name: value for name, (value, _) in defaults.items()}
     context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
@@ -51,7 +51,7 @@ def set_defaults(context: typer.Context, profile: str | None) -> None:
 
 @contextmanager
 def with_origins(context: typer.Context) -> Iterator[None]:
-    """Add to a UsageError where the defaults of the command come from: the fault may be in one of them."""
+    """Add to a UsageError where the defaults of the command come from: one of them may be the cause."""
     try:
         yield
     except UsageError as error:
@@ -62,16 +62,16 @@ def with_origins(context: typer.Context) -> Iterator[None]:
 
 
 def read_files() -> list[ConfigFile]:
-    """Return the configuration files that there are. Raises UsageError when one cannot be read."""
+    """Return the existing configuration files. Raises UsageError when one cannot be read."""
     return [read_config_file(path, local=local) for path, local in existing_paths(os.environ)]
 
 
 def configured(
     command: Any, name: str, files: Sequence[ConfigFile], profile: str | None
 ) -> tuple[dict[str, tuple[Any, Setting]], dict[str, Setting]]:
-    """Return the value of each parameter of a command that is set, and the settings of options that it does not have.
+    """Return the value of each configured parameter of a command, and the settings of options that it does not have.
 
-    Raises UsageError for a value that the option does not take, and for an unknown option in the command's own section.
+    Raises UsageError for a value that the option does not accept, and for an unknown option in the command's own section.
     """
     parameters = configurable(command)
     found: dict[str, tuple[Any, Setting]] = {}
@@ -89,7 +89,7 @@ def configured(
 
 
 def giving_way(values: Mapping[str, Any], context: typer.Context) -> dict[str, Any]:
-    """Return the values of parameters without defaults of files that cannot be combined with what the command line gives."""
+    """Return the values of parameters, without defaults from files that the options on the command line exclude."""
     defaults = context.default_map or {}
     plain = {parameter.name: parameter.default for parameter in context.command.params}
     given = {name for name in values if _given(context, name)}
@@ -116,7 +116,7 @@ def _refusal(option: str, command: str, known: Sequence[str]) -> str:
 
 
 def _value(parameter: Any, option: str, setting: Setting) -> Any:
-    """Return the value of an option as the command line would give it. Raises UsageError when the option does not take it."""
+    """Return the value of an option as the command line would give it. Raises UsageError when the option does not accept it."""
     value = setting.value
     is_flag = getattr(parameter, "is_flag", False)
     if is_flag != isinstance(value, bool):
@@ -141,7 +141,7 @@ def _value(parameter: Any, option: str, setting: Setting) -> Any:
 
 
 def _path(metavar: str | None, text: str, setting: Setting) -> str:
-    """Return a path as it is meant: `~` is the home of the user, others are relative to the folder of the file."""
+    """Return the resolved path: `~` is the user's home, and relative paths start from the folder of the configuration file."""
     if metavar == PATH_BEHIND:
         topic, equals, path = text.partition("=")
         return f"{topic}{equals}{_path('FILE', path, setting)}" if path else text

@@ -1,4 +1,4 @@
-"""Options and arguments as commands declare them, without typer, which few command lines need (`plain_arguments`)."""
+"""Options and arguments as commands declare them, without typer: few command lines need it (`plain_arguments`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Declaration(msgspec.Struct, frozen=True):
     """An option, or an argument, of a command."""
 
     names: tuple[str, ...]
-    """Names of an option as they are written; none of an argument."""
+    """Names of an option as typed by users; empty for an argument."""
     settings: dict[str, Any]
-    """What typer takes beside them."""
+    """Further settings for typer."""
 
 
 def option(*names: str, **settings: Any) -> Any:

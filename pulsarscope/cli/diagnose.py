@@ -124,7 +124,7 @@ def diagnose(request: DiagnoseRequest) -> int:
 
 
 def _for_programs(request: DiagnoseRequest, diagnosis: Diagnosis, run: AnyRun, *, filtered: bool) -> bytes:
-    """Return the report in the form that is asked for."""
+    """Return the report in the requested format."""
     from pulsarscope.output.render.diagnosis import not_judged, verdict
 
     groups = diagnosis.records()[: request.limit]
@@ -160,7 +160,7 @@ def _baseline(file: str | None) -> Baseline | None:
 
 
 def _warn_of(baseline: Baseline, request: DiagnoseRequest) -> None:
-    """Say what the baseline left out, and what of it is gone."""
+    """Warn of the findings that the baseline left out, and of its entries that no longer occur."""
     if request.quiet:
         return
     if baseline.accepted:

@@ -19,7 +19,7 @@ from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
 
 Warned = tuple[int | None, str]
-"""Number of the file that a line does not name itself, and the line."""
+"""A line, and the number of its file if the line does not name it."""
 
 NAMELESS = frozenset({"capture-truncated", "capture-malformed"})
 """Findings whose texts do not name the file."""
@@ -33,7 +33,7 @@ class EncodedRows(msgspec.Struct):
 
 
 class Encoding:
-    """Encoder of rows for an output, without findings not asked for; damage of an input becomes a warning, unless `quiet`."""
+    """Encoder of rows for an output, without unrequested findings; damage of an input becomes a warning, unless `quiet`."""
 
     def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None, *, quiet: bool) -> None:
         self._output = output
@@ -43,7 +43,7 @@ class Encoding:
 
     @property
     def takes_columns(self) -> bool:
-        """See `parallel.Prepare`: JSON text has no raw line end, so that lines can be told apart."""
+        """See `parallel.Prepare`: JSON text has no raw line end, so that lines can be separated."""
         return self._output == "ndjson"
 
     @cached_property
@@ -96,7 +96,7 @@ class Encoding:
 
 
 class OnceEncoding:
-    """An encoding of the rows that `CountedOnce` keeps, of which other processes cannot know."""
+    """An encoding of the rows that `CountedOnce` keeps, which other processes cannot know."""
 
     takes_columns = False
 
@@ -111,18 +111,18 @@ class OnceEncoding:
         return self._encoding(rows, selected)
 
     def prepare(self, rows: list[Any]) -> list[Any]:
-        """Encode each row by itself, as `Encoding`, and put before it what tells whether it is kept; anchors stay as they are."""
+        """Encode each row by itself, as `Encoding` does, with the data that decide whether it is kept; anchors stay unchanged."""
         shown = self._shown
         marks = [None if type(row) is AnchorRow else _of_all_legs(row) if row.kind in shown else mark_of(row) for row in rows]
         values = iter(each_line(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow])))
         return [row if mark is None else (mark, next(values)) for row, mark in zip(rows, marks, strict=True)]
 
     def join(self, prepared: list[Any]) -> EncodedRows:
-        """Join those that are kept, as `Encoding`."""
+        """Join the rows that are kept, as `Encoding` does."""
         return self._encoding.join([line for _, line in self._once.selected(prepared)])
 
     def rest(self) -> EncodedRows:
-        """Join those that still wait: the run has ended."""
+        """Join the rows that still wait: the run has ended."""
         return self._encoding.join([line for _, line in self._once.rest_of_selected()])
 
 
@@ -134,12 +134,12 @@ AnyEncoding = Encoding | OnceEncoding
 
 
 def damage(rows: Iterable[Any]) -> list[Warned]:
-    """Return a line for each finding that an input is damaged: a warning whatever else is shown."""
+    """Return a line for each finding about a damaged input: it is a warning, whatever else is shown."""
     findings = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
     return [(row.file if row.code in NAMELESS else None, with_hint(row.text, row.hint)) for row in findings]
 
 
 def warn_of(lines: Iterable[Warned], paths: Sequence[str], *, always: bool = False) -> None:
-    """Warn of damage in captures, by name where there are several, or `always`."""
+    """Warn of damage in captures, with their names if there are several or if `always`."""
     for file, line in lines:
         warn(line if file is None or (len(paths) < 2 and not always) else f"{input_name(paths[file])}: {line}")

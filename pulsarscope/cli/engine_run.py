@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_run(files: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
-    """Open the captures for a run in `jobs` processes, 0: one per core. Other processes prepare their rows by `prepare`."""
+    """Open the captures for a run in `jobs` processes (0: one per core). Other processes prepare their rows with `prepare`."""
     from pulsarscope.engine import local  # a wrong command line is refused before anything heavy is imported
 
     if jobs == 1:

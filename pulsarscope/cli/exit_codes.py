@@ -1,4 +1,4 @@
-"""The exit codes of the commands. Those of errors stand with the exceptions (`pulsarscope.model.errors`)."""
+"""The exit codes of the commands. Those of errors are defined with the exceptions (`pulsarscope.model.errors`)."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def findings_exit_code(fail_on: str, severities: Mapping[str, int]) -> int:
 
 
 def failing_severities(fail_on: str) -> tuple[str, ...]:
-    """Return the severity `fail_on` and all that are worse; none for never."""
+    """Return the severity `fail_on` and all worse ones; an empty tuple for never."""
     return () if fail_on == NEVER else tuple(SEVERITIES[: SEVERITIES.index(fail_on) + 1])

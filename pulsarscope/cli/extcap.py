@@ -14,11 +14,11 @@ from pulsarscope.model.text import escape
 NAME = "pulsarscope"
 
 LINK_TYPE_ETHERNET = 1
-"""The type that is announced; each interface of the capture has its own."""
+"""The link type announced to Wireshark; each interface of the capture has its own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Answer Wireshark, or capture until it has enough, and return the exit code."""
+    """Answer Wireshark's queries, or capture until it stops reading, and return the exit code."""
     options = _parser().parse_known_args(arguments)[0]
     try:
         if options.extcap_interfaces:

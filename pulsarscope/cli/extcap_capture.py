@@ -25,11 +25,11 @@ from pulsarscope.model.text import escape
 from pulsarscope.output.export.pcapng import interface_block, packet_block, secrets_block, section_block
 
 GONE = 0
-"""In the place of the number of a packet that was passed on already."""
+"""Stands for the number of a packet that was already passed on."""
 
 
 def capture(request: LiveRequest, fifo: str) -> None:
-    """Capture into a named pipe until a signal, or until nobody reads it. Raises UsageError or OSError when that does not work."""
+    """Capture into a named pipe until a signal, or until it has no reader. Raises UsageError or OSError on failure."""
     options = options_of_comments()
     source = open_source(request, ports_of(request, options))
     feed = LiveFeed(source, key_logs=request.reading.tls_keylog or (), records=True)
@@ -44,7 +44,7 @@ def options_of_comments() -> Options:
 
 
 class _Recorded:
-    """The blocks of a feed, whose packets are kept until they are taken."""
+    """The blocks of a feed; their packets are kept until they are taken."""
 
     def __init__(self, feed: Any) -> None:
         self._feed = feed
@@ -63,14 +63,14 @@ class _Recorded:
         return block
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """Return the secrets of the feed, which are kept, too."""
+        """Return the secrets of the feed, which are also kept until then."""
         secrets: list[tuple[int, bytes]] = self._feed.take_secrets()
         self.secrets += [lines for _, lines in secrets]
         return secrets
 
 
 def commented(feed: Any, options: Options) -> Iterator[bytes]:
-    """Yield a pcapng capture of a feed in parts as it comes: with TLS secrets, and in comments what was decoded when a packet had come."""
+    """Yield a pcapng capture of a feed, part by part, with TLS secrets, and with comments on what was decoded up to each packet."""
     blocks = _Recorded(feed)
     run = run_blocks(feed.name, blocks, options)
     interfaces: dict[CaptureInterface, int] = {}
@@ -96,7 +96,10 @@ def commented(feed: Any, options: Options) -> Iterator[bytes]:
 
 
 def _comments(rows: Sequence[Any], present: set[int]) -> dict[int, list[str]]:
-    """Return the lines for each packet; under GONE those of findings on packets that were already passed on, which the last packet gets."""
+    """Return the lines for each packet.
+
+    Lines under GONE are of findings on packets that were already passed on; the last packet gets them.
+    """
     comments: dict[int, list[str]] = defaultdict(list)
     for row in rows:
         if isinstance(row, FrameRow) and row.packet in present:

@@ -33,7 +33,7 @@ BELOW = " " * 6
 """Indent of a meaning below the name of its field."""
 
 VALUES_SHOWN = 8
-"""Values that are listed when several fields are; a field alone shows all."""
+"""Values listed per field when several fields are shown; a single field shows all."""
 
 
 class FieldsRequest(CommandRequest, frozen=True, kw_only=True):

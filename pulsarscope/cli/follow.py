@@ -67,7 +67,7 @@ def follow(request: FollowRequest) -> int:
 
 
 def subject_of(request: FollowRequest) -> tuple[str, str]:
-    """Return the kind and the name of the one thing to follow. Raises UsageError when none or several are named."""
+    """Return the kind and the name of the subject to follow. Raises UsageError when none or several are given."""
     named = [(kind, name) for kind in FOLLOW_SUBJECTS if (name := getattr(request, kind)) is not None]
     if len(named) != 1:
         raise UsageError(f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in FOLLOW_SUBJECTS)}")

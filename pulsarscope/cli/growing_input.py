@@ -1,4 +1,4 @@
-"""A run of a capture that other programs still write (--follow-file)."""
+"""A run of a capture that another program is still writing (--follow-file)."""
 
 from __future__ import annotations
 

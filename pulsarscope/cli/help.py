@@ -42,7 +42,7 @@ TOPICS = (
     "library",
     "adding-a-protocol",
 )
-"""Pages for users, in the order in which one reads them."""
+"""Pages for users, in reading order."""
 
 WIDTH_MAX = 110
 """Widest line of a page in a terminal: longer ones are hard to read."""

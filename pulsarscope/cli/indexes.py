@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 _ABANDONED_SECONDS = 86_400
-"""Time without a write after which nothing makes an unfinished index any more."""
+"""Time without a write after which an unfinished index counts as abandoned."""
 
 
 def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter | None, *, quiet: bool) -> IndexRun | None:
-    """Return a run that reads an index instead of the captures; None when there is none, or it does not tell what the filter asks."""
+    """Return a run that reads an index instead of the captures; None when there is no index, or it lacks what the filter needs."""
     if row_filter is None or options.records.isdisjoint({FrameRow.kind}) or not _has_any(files):
         return None
     from pulsarscope.capture import expand_inputs  # most runs have no index
@@ -55,7 +55,7 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
 
 
 def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index | None, Identity | None]:
-    """Return the index of captures, if one can be trusted, and their identity, if they may have one. Says why others cannot."""
+    """Return the index of captures, if a valid one exists, and their identity, if they can have an index. Warns of other indexes."""
     from pulsarscope import __version__  # the package loads this module on its own
     from pulsarscope.index.identity import identity_of, is_there, places_of
 
@@ -76,7 +76,7 @@ def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index 
 
 
 class IndexKeeper:
-    """An index that is made while captures are looked at. When it cannot be written there is none."""
+    """An index that is made while captures are browsed. If it cannot be written, there is none."""
 
     def __init__(self, place: Path, identity: Identity) -> None:
         self._place: Path | None = place
@@ -86,7 +86,7 @@ class IndexKeeper:
 
     def begin(self) -> None:
         """Open the file. Raises OSError when it cannot be written."""
-        from pulsarscope.index.writer import IndexWriter  # pyarrow is slow to import: the first rows are on the screen before
+        from pulsarscope.index.writer import IndexWriter  # pyarrow is slow to import: the first rows are on the screen earlier
 
         place, self._place = self._place, None
         if place is not None:
@@ -116,7 +116,7 @@ class IndexKeeper:
                 prune(writer.path.parent)
 
     def abandon(self) -> None:
-        """Remove what was written, if it is not in its place."""
+        """Remove an index that is not finished."""
         if self._writer is not None:
             self._writer.abandon()
             self._writer = None
@@ -131,7 +131,7 @@ class IndexKeeper:
 
 
 def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
-    """Return what keeps an index of captures; None when there is no place for it."""
+    """Return an object that makes an index of captures; None when there is no place for it."""
     from pulsarscope.index.identity import places_of
 
     places = places_of(identity, os.environ)
@@ -150,7 +150,7 @@ def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
 
 
 def prune(folder: Path) -> None:
-    """Remove what killed commands left unfinished in the cache, and the indexes that were made longest ago, until the others fit."""
+    """Remove unfinished files of killed commands from the cache, and the oldest indexes until the others fit."""
     from pulsarscope.index.identity import SUFFIX, UNFINISHED, cache_folder
 
     if folder != cache_folder(os.environ):
@@ -168,7 +168,7 @@ def prune(folder: Path) -> None:
 
 
 def _has_any(files: Sequence[str]) -> bool:
-    """Tell quickly whether there may be an index at all."""
+    """Return quickly whether there may be an index at all."""
     from pulsarscope.index.identity import SUFFIX, cache_folder, is_there
 
     folder = cache_folder(os.environ)

@@ -1,4 +1,4 @@
-"""Modules that are imported on use, for a process that will not be able to read them: it becomes a user who may not."""
+"""Modules that are normally imported on use, for a process that becomes a user without permission to read them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_SCREEN = ("textual.drivers.linux_driver",)
 
 
 def import_late_modules(*, browse: bool = False) -> None:
-    """Import them now, with those of the screen of frames for `browse`; an extra that is not installed stays missing."""
+    """Import these modules now; with `browse`, also those of the screen. An extra that is not installed stays missing."""
     for room in (*PACKAGES, *(("browse",) if browse else ())):
         package = import_module(f"pulsarscope.{room}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):

@@ -113,7 +113,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             if metrics_address is not None:
                 capture.metrics = Metrics(capture.health, capture.consumer_records, capture.feed.process)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
-            # Other processes may encode the rows only where nobody here looks at them.
+            # Other processes may encode the rows only if nothing in this process reads them.
             elsewhere = encoding is not None and row_filter is None and request.limit is None and name != FOLDER_OUTPUT and not watches
             prepare = OnceEncoding(encoding, SHOWN_TWICE, time.monotonic) if elsewhere and encoding is not None else None
             run = capture.start(options, prepare)
@@ -176,7 +176,7 @@ def capture_only(request: LiveRequest) -> int:
 
 
 def _rotated(request: LiveRequest, capture: LiveCapture, make: Callable[[Sink], Output], *, folder: bool) -> RotatedSink:
-    """Return the files of the output. Opening one raises UsageError when it would replace a file that is read."""
+    """Return the rotated files of the output. Opening one raises UsageError when it would replace a file that is read."""
     inputs = inputs_of(request, (request.interface,))
 
     def open_part(path: str) -> tuple[Sink, Output]:
@@ -249,12 +249,12 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
 def _screen(top: Top, request: LiveRequest) -> Screen:
     from pulsarscope.cli.screen import Screen
 
-    # q is what Ctrl-C is: the first stops the capture, another one ends the decoding of what waits.
+    # q acts like Ctrl-C: the first stops the capture, the next ends the decoding of what waits.
     return Screen(top, partial(os.kill, os.getpid(), signal.SIGINT), keyboard=request.interface != STANDARD_INPUT)
 
 
 def _check_options(request: LiveRequest) -> Trigger | None:
-    """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that lack or exclude one another."""
+    """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that require or exclude one another."""
     from pulsarscope.cli.live_capture import Trigger
     from pulsarscope.dissect.registry import finding_codes
     from pulsarscope.live.sources_by_name import is_pipe
@@ -293,7 +293,7 @@ def _check_options(request: LiveRequest) -> Trigger | None:
 
 
 def list_interfaces() -> None:
-    """Write the interfaces to standard output, one a line."""
+    """Write the interfaces to standard output, one per line."""
     names = all_interfaces()
     width = max((len(interface.name) for interface in names), default=0)
     for interface in names:

@@ -1,4 +1,4 @@
-"""The screen of `live --browse`: frames as they happen, with all that came before."""
+"""The screen of `live --browse`: frames as they happen, and all earlier ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
     followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
     options = run_options(msgspec.structs.replace(request, reading=followed), KINDS, rules=True)
     options = msgspec.structs.replace(options, live=True, payload="text")
-    # What it says on standard error would spoil the screen.
+    # Its lines on standard error would spoil the screen.
     capture = LiveCapture(msgspec.structs.replace(request, quiet=True, jobs=1), options, KINDS, trigger)
     with closing(capture.feed):
         run = capture.start(options, None)

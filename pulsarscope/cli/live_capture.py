@@ -59,7 +59,7 @@ class Trigger:
     def __init__(self, text: str, codes: Collection[str]) -> None:
         """Take the option's value; `codes` are those of all findings. Raises UsageError, or FilterError for an invalid filter."""
         self.kinds: frozenset[str] = frozenset({FindingRow.kind})
-        """Kinds of the records that it looks at."""
+        """Kinds of the records that it examines."""
         self._text = text
         self._filter: Filter | None = None
         if text == ANY_ERROR or text in codes:
@@ -108,16 +108,16 @@ class LiveTables:
                     fold.forget_ended()
 
     def records(self, name: str) -> list[ReportRecord]:
-        """Return the records of a table; none of one that is not there."""
+        """Return the records of a table; an empty list if there is no such table."""
         with self._lock:
             return self._folds[name].records() if name in self._folds else []
 
 
 CONSUMERS = "consumers"
-"""Name of the table of consumers, of the protocol that has them."""
+"""Name of the table of consumers of a protocol."""
 
 SHOWN_TWICE = frozenset(ROWS) - {MessageRow.kind, FindingRow.kind}
-"""Kinds of rows that are shown of all legs of a path."""
+"""Kinds of rows that are shown for all legs of a path."""
 
 
 class LiveCapture:
@@ -139,7 +139,7 @@ class LiveCapture:
         self._request = request
         self._hidden = options.records - shown
         self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE, clock=time.monotonic)
-        """Takes out what comes a second time, over another leg of its path: messages and findings, on the screen all rows."""
+        """Removes rows that come a second time, over another leg of their path: messages and findings; on the screen all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around or "10s", DURATIONS, "--around")
@@ -174,7 +174,7 @@ class LiveCapture:
         self.feed.start()  # before any thread, which no fork survives
 
     def start(self, options: Options, prepare: parallel.Prepare | None) -> Run | parallel.LiveRun:
-        """Return the run that decodes the packets; other processes prepare their rows by `prepare`. A pipe is read by one process."""
+        """Return the run that decodes the packets; other processes prepare their rows with `prepare`. A pipe is read by one process."""
         feed, jobs = self.feed, self._request.jobs or parallel.cores()
         if jobs > 1 and not _may_start_python():
             self._notify(f"decoding in one process: {sys.executable} cannot be run by the user of this process")
@@ -196,7 +196,7 @@ class LiveCapture:
             warn(line)
 
     def watch(self, batch: RowBatch) -> None:
-        """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
+        """Act on findings that stop the capture or save packets, and remove rows that the output does not show."""
         if self._trigger is not None and self.run is not None:
             for row in self._trigger.select(batch.rows, self.endpoints()):
                 self.feed.trigger(row.time or time.time_ns())
@@ -233,17 +233,17 @@ class LiveCapture:
         return {table.name: self._records(table.name) for table in self.other_tables}
 
     def _records(self, name: str) -> list[dict[str, Any]]:
-        """Return the records of a table, without connections that are inner legs; any thread may ask."""
+        """Return the records of a table, without connections that are inner legs; any thread may call it."""
         records = [] if self.tables is None else self.tables.records(name)
         return [record for record in records if record.get("connection") not in self.once.outer_of]
 
     @property
     def other_tables(self) -> list[ReportTable]:
-        """The tables that are not of consumers."""
+        """The tables other than that of consumers."""
         return [] if self.tables is None else [table for table in self.tables.tables if table.name != CONSUMERS]
 
     def endpoints(self) -> Mapping[str, tuple[str, str]]:
-        """Return (client, server) of the recognised connections, and of those whose rows have waited."""
+        """Return (client, server) of the recognised connections, including those whose rows waited."""
         return {} if self.run is None else self.once.endpoints or self.run.endpoints
 
     def status(self) -> Status:
@@ -268,7 +268,7 @@ class LiveCapture:
         return Status(f"{self.feed.name}: {plural(health.packets, 'packet')}", notes)
 
     def summary(self, *, limited: bool = False) -> str:
-        """Return the numbers of captured and lost packets, in one line; those behind a limit that was reached are not missed."""
+        """Return the numbers of captured and lost packets in one line; packets after a reached limit do not count as lost."""
         feed = self.feed
         health, state = feed.health(), feed.state
         parts = [f"{plural(feed.packets, 'packet')} from {feed.name}"]
@@ -293,7 +293,7 @@ def _may_start_python() -> bool:
 
 
 def _tables(options: Options, *, all_of_them: bool) -> list[ReportTable]:
-    """Return the tables of the protocols for which there are rows, or that of consumers."""
+    """Return the tables of the protocols whose kinds of rows are requested, or only that of consumers."""
     known = report_tables(make_dissectors()).values()
     return [table for table in known if table.kinds <= options.records and (all_of_them or table.name == CONSUMERS)]
 
@@ -341,7 +341,7 @@ def _ring_bytes(size_text: str | None) -> int:
 
 
 def _rotation(values: Sequence[str]) -> tuple[int | None, float | None]:
-    """Return the bytes and the seconds after which a file is full; --rotate may be given once for each."""
+    """Return the bytes and the seconds after which a file is full; --rotate may set each once."""
     size: int | None = None
     seconds: float | None = None
     for value in values:

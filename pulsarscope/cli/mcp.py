@@ -25,7 +25,7 @@ ROWS_MAX = 200
 """Rows of an answer."""
 
 TEXT_MAX = 500
-"""Characters of a text in an answer: names off the wire may have megabytes."""
+"""Characters of a text in an answer: names on the wire may have megabytes."""
 
 ANSWER_MAX_BYTES = 100_000
 """Size of an answer, some 30,000 tokens."""
@@ -37,7 +37,7 @@ HIDDEN = frozenset({"payload", "value"})
 """Columns with the contents of messages."""
 
 SUFFIXES = (".pcap", ".pcapng", ".cap")
-"""Ends of the names of captures; so are those of compressed files."""
+"""Suffixes of the names of captures, also before that of a compressed file."""
 
 INSTRUCTIONS = (
     "Reads packet captures of Apache Pulsar traffic. Begin with diagnose: it gives a verdict, what could not be judged, and findings with "
@@ -84,7 +84,7 @@ class ServedCaptures:
                 raise UsageError(f"{escape(str(folder))} is not a folder")
 
     def tools(self) -> list[Callable[..., dict[str, Any]]]:
-        """Return the tools, whose errors are answers."""
+        """Return the tools, which return errors as answers."""
         return [_answering(tool) for tool in (self.list_captures, self.diagnose, self.stats, self.decode, self.follow, self.explain)]
 
     def list_captures(self) -> Any:
@@ -126,7 +126,7 @@ class ServedCaptures:
         return known[code].record()
 
     def _open(self, files: Sequence[str]) -> pulsarscope.Capture:
-        """Open captures. Raises UsageError for what is no file in the folders."""
+        """Open captures. Raises UsageError for a path that is not a file in the folders."""
         paths = []
         for file in files:
             path = next((folder / file for folder in self._folders if self._serves(folder / file)), None)
@@ -138,7 +138,7 @@ class ServedCaptures:
         return pulsarscope.open(*paths)
 
     def _serves(self, path: Path) -> bool:
-        """Return True for a file in the folders, links followed."""
+        """Return True for a file in the folders, after links are followed."""
         with suppress(OSError, ValueError):  # a name that no file can have
             return path.is_file() and any(path.resolve().is_relative_to(folder) for folder in self._folders)
         return False

@@ -1,4 +1,4 @@
-"""The options of the commands: their types, the declarations that several commands share, and requests made of them.
+"""The options of the commands: their types, the declarations that several commands share, and the requests made from them.
 
 A command is a function of one request. The class of the request declares the options; `typer_commands` shows them to typer.
 """
@@ -163,7 +163,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A command line. Each command has a subclass that declares again, as options, the fields that users of the command may set."""
+    """A command line. Each command has a subclass that redeclares, as options, the fields that users of the command may set."""
 
     files: Sequence[str] = ()
     records: str = "frame"
@@ -183,11 +183,11 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
     jobs: int = 1
     subject: tuple[str, str] | None = None
-    """Kind and name of the thing to follow."""
+    """Kind and name of the subject to follow."""
     redact: bool = False
     """Read redacted copies in place of the files."""
     redacted: bool = False
-    """The files are such copies."""
+    """The files are redacted copies."""
     mask_key: str | None = None
     """File with the key of masks, or pseudonyms."""
     baseline: str | None = None
@@ -197,7 +197,7 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     export: str | None = None
     """Folder for the payloads of messages."""
     follow_file: bool = False
-    """Go on when the capture grows."""
+    """Continue when the capture grows."""
     raw_streams: bool = False
     """The files are streams: the client's, the server's."""
     hexdump: bool = False
@@ -238,7 +238,7 @@ AnyRequest = TypeVar("AnyRequest", bound=CommandRequest)
 
 
 def fields_of(options: type[msgspec.Struct]) -> Iterator[tuple[msgspec.structs.FieldInfo, Declaration | None]]:
-    """Yield the fields of a class that are options, each with its declaration, and those that are groups of options, with None."""
+    """Yield the fields of a class that are options, each with its declaration, and the groups of options, with None."""
     for field in msgspec.structs.fields(options):
         if isinstance(declaration := next(iter(getattr(field.type, "__metadata__", ())), None), Declaration):
             yield field, declaration

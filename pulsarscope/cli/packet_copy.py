@@ -1,4 +1,4 @@
-"""The work of `extract`: rows select the packets, then the inputs are read once more and the packets copied."""
+"""The work of `extract`: rows select the packets, then the inputs are read once more to copy the packets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write_packets(request: ExtractRequest) -> int:
             redaction = None
             run: RowsRun
             copied: Iterable[SelectedPackets]
-            # No index has the bytes of frames, nor tells which findings a run gives that a limit ends.
+            # An index has neither the bytes of frames, nor the findings of a run that a limit ends.
             indexed = key is None and request.limit is None
             if indexed and (by_index := run_from_index(files, options, row_filter, quiet=request.quiet)) is not None:
                 run, sink = by_index, output.open(request, by_index.inputs.paths)
@@ -75,7 +75,7 @@ def write_packets(request: ExtractRequest) -> int:
                 redaction = None if key is None else Redaction(key, first, kept)
                 sink = output.open(request, first.inputs.paths)
                 selection = _select(request, kinds, row_filter, first, redaction)
-                if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is made anew, and whole
+                if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is made anew, without a cut
                     _select_fragments(request, first, selection)
                 if redaction is not None:
                     _redact(request, first, selection, redaction)
@@ -89,7 +89,7 @@ def write_packets(request: ExtractRequest) -> int:
 
 
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
-    """Return the options of the first run. It gives the findings of reading, whatever kinds are asked for: they go into packet comments."""
+    """Return the options of the first run. It always gives the findings of reading, which go into packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
     columns = row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None
     return msgspec.structs.replace(
@@ -109,7 +109,7 @@ def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter |
 def _select(
     request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: RowsRun, redaction: Redaction | None
 ) -> PacketSelection:
-    """Read the capture for the rows that select packets, and again if they only name frames or stand for many."""
+    """Read the capture for the rows that select packets; read it again if these only name frames or stand for several."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
     selection = PacketSelection(opening if request.context else None)
     with reading_progress(first.inputs, quiet=request.quiet) as progress:
@@ -120,7 +120,7 @@ def _select(
             if not request.quiet:
                 warn_of(damage(others(batch.rows)), first.inputs.paths)
             ordered, selected = split(rows)
-            if ordered is not None:  # a filter has passed what is in columns
+            if ordered is not None:  # frames in columns have passed the filter
                 in_columns = redaction is None and selection.select_columns(ordered, first.endpoints, first)
                 selected = [*(ordered.others() if in_columns else ordered.all()), *selected]
             for row in selected:
@@ -138,7 +138,7 @@ def _select(
 
 
 def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Redaction | None) -> bool:
-    """Return True when the packets of a row are copied: all that a filter passes, else those of recognised connections."""
+    """Return True when the packets of a row are copied: rows that a filter passes or, without one, those of recognised connections."""
     if redaction is not None:
         return redaction.allows(row, run)
     return row_filter is not None or not isinstance(row, ConnectionRow) or row.dissector is not None
@@ -155,7 +155,7 @@ def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, 
 
 
 def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
-    """Select all IP fragments of selected packets. They stand before the packet that completes them, hence a separate reading."""
+    """Select all IP fragments of selected packets. They come before the packet that completes them, which takes a separate reading."""
     file = 0
     fragments = array("q")  # of that file
     selected: set[int] = set()
@@ -183,7 +183,7 @@ def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | 
                 found.append((record if made is None else _redacted(record, made[record.number]), lines))
         if batch.copied:
             found += [(record, [names]) for record, names in batch.copied]
-            found.sort(key=itemgetter(0))  # by their numbers
+            found.sort(key=itemgetter(0))  # by packet number
         yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found)
 
 

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pulsarscope.spark.job import Summary
 
 SPLIT_BYTES = 1 << 30
-"""Default size of portions. Smaller files, as of rings, keep the tasks of a cluster busy without being split."""
+"""Default size of portions. Smaller files, such as those of rings, keep the tasks of a cluster busy without being split."""
 
 SPLIT_LEAST_BYTES = 64 << 10
-"""Smallest size of portions: the driver keeps some hundred bytes of each."""
+"""Smallest size of portions: the driver keeps some hundred bytes for each."""
 
 
 def pipeline(request: PipelineRequest) -> int:
@@ -99,7 +99,7 @@ def write_tables(request: PipelineRequest) -> int:
     require_distributions(request.spark.master)
     from pulsarscope.spark.table_files import SUFFIXES, require_empty
 
-    if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
+    if "://" not in out or request.format in SUFFIXES:  # only Spark can read other lakes
         require_empty(out)
     try:
         with _session(request) as (spark, show):

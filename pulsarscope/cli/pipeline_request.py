@@ -1,4 +1,4 @@
-"""Options of `pipeline`, and what they make of its run."""
+"""Options of `pipeline`, and the settings of its run."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def output_folder(request: PipelineRequest) -> str:
 
 
 def partition_by(request: PipelineRequest) -> tuple[str, ...]:
-    """Return the partition columns. Raises UsageError when they are unknown, or the format has its own."""
+    """Return the partition columns. Raises UsageError when they are unknown, or the format has fixed ones."""
     from pulsarscope.spark.partition_columns import partition_columns
 
     columns = partition_columns(request.partition_by)

@@ -1,6 +1,6 @@
-"""Command lines that are read without typer: known options of a command that reads captures, each with a valid value.
+"""Command lines that are parsed without typer: known options of a command that reads captures, each with a valid value.
 
-To import typer, and to describe a command to it, takes a fifth of the start. It reads, and explains, all other command lines.
+Importing typer, and describing a command to it, takes a fifth of the start. It parses, and explains, all other command lines.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SHELL_COMPLETION = "_PULSARSCOPE_COMPLETE"
 
 
 class NotPlainError(Exception):
-    """A command line is for typer."""
+    """A command line has to be parsed by typer."""
 
 
 def interrupted() -> OutputError:
-    """Return the error for a signal that comes before a command handles signals itself."""
+    """Return the error for a signal that comes before a command handles signals."""
     return OutputError("interrupted; there is no output")
 
 
@@ -49,7 +49,7 @@ def _is_path(name: str) -> bool:
 
 
 def plain_command(arguments: Sequence[str]) -> Callable[[], int] | None:
-    """Return what carries out a command line that is plain, and returns the exit code; None for others."""
+    """Return a function that carries out a plain command line and returns the exit code; None for other command lines."""
     if not arguments or os.name == "nt" or PROFILE in os.environ or SHELL_COMPLETION in os.environ or existing_paths(os.environ):
         return None
     name, behind = arguments[0], arguments[1:]
@@ -66,7 +66,7 @@ def plain_command(arguments: Sequence[str]) -> Callable[[], int] | None:
 
 
 def _read(name: str, arguments: Sequence[str]) -> Callable[[], int]:
-    """Return what carries out the command with these arguments. Raises NotPlainError."""
+    """Return a function that carries out the command with these arguments. Raises NotPlainError."""
     if not any(argument and not argument.startswith("-") for argument in arguments):
         raise NotPlainError  # it is not complete, or asks for help: without importing the command
     from pulsarscope.cli.options import answer_of  # for commands only
@@ -82,7 +82,7 @@ class PlainArguments:
     """Reader of the arguments of a command by the class of its request."""
 
     def __init__(self, request: type[msgspec.Struct]) -> None:
-        """Know the options that the class declares. Raises NotPlainError when captures are not all that the command takes beside them."""
+        """Collect the options that the class declares. Raises NotPlainError when the command takes arguments other than captures."""
         self._request = request
         self._groups: dict[str, type[msgspec.Struct]] = {}
         self._known: dict[str, tuple[type[msgspec.Struct], msgspec.structs.FieldInfo, dict[str, Any]]] = {}
@@ -137,7 +137,7 @@ class PlainArguments:
             values[name] = _value(kind, value, settings)
 
     def request(self) -> Any:
-        """Return the request of what was read. Raises NotPlainError without captures."""
+        """Return the request. Raises NotPlainError without captures."""
         if not self._files or "" in self._files:
             raise NotPlainError
         groups = {name: group(**self._values[group]) for name, group in self._groups.items()}
@@ -153,7 +153,7 @@ def _kind(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _value(kind: Any, value: str, settings: dict[str, Any]) -> Any:
-    """Return the value of an option. Raises NotPlainError when it has no such type, or is none of those that may be given."""
+    """Return the value of an option. Raises NotPlainError for a value of another type, or one that is not allowed."""
     if kind is str or (get_origin(kind) is Literal and value in get_args(kind)):
         return value
     if kind is int and value.isascii() and value.isdecimal() and len(value) <= DIGITS_MAX:

@@ -23,7 +23,7 @@ REFRESH_SECONDS = 0.1
 
 
 class ReadPart(Protocol):
-    """Part of a file that was read at once."""
+    """Part of a file that was read in one step."""
 
     @property
     def file(self) -> int:
@@ -38,10 +38,10 @@ AnyPart = TypeVar("AnyPart", bound=ReadPart)
 
 
 class ProgressBar:
-    """A bar of the bytes read, of all bytes. Enter it around the work."""
+    """A bar of the share of bytes read. Enter it around the work."""
 
     def __init__(self, paths: Sequence[str], total: int | None, *, enabled: bool) -> None:
-        """Prepare the bar for files of `total` bytes together, None when that is unknown."""
+        """Prepare the bar for files of `total` bytes together; None when unknown."""
         self._paths = paths
         self._total = total
         self._file = 0
@@ -85,7 +85,7 @@ class ProgressBar:
             rich_progress.TransferSpeedColumn(),
             rich_progress.TimeRemainingColumn(),
         )
-        # Refreshed between blocks only: no thread, and nothing is drawn while a reader holds the output back.
+        # Refreshed only between blocks: there is no thread, and nothing is drawn while a reader blocks the output.
         self._bar = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
@@ -106,7 +106,7 @@ def with_progress(inputs: Inputs, parts: Iterable[AnyPart], *, quiet: bool) -> I
 
 @cache
 def _warn_of_reader() -> None:
-    """Say once why long work takes longer than it must: an installed compiled reader is of another version than this package."""
+    """Warn once that long work is slower than necessary, because the installed compiled reader has another version than this package."""
     if reason := refused_native():
         warn(f"the compiled reader is not used: {reason}")
 

@@ -19,7 +19,7 @@ from pulsarscope.output.export.pcapng import interface_block, packet_block, sect
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW, SegmentHead, plain_packet
 
 CLIENT, SERVER = (IPv4Address("192.0.2.1"), 50_000), (IPv4Address("192.0.2.2"), 6_650)
-"""Endpoints that stand for those that are not known (RFC 5737)."""
+"""Endpoints that stand for the unknown ones (RFC 5737)."""
 
 SEGMENT_MAX_BYTES = 60_000
 STEP_NS = 1_000_000
@@ -31,7 +31,7 @@ _WINDOW = 65_535
 
 @contextmanager
 def streams_as_capture(request: CommandRequest) -> Iterator[Sequence[str]]:
-    """Yield the capture that stands for the raw streams of a request or its hex dump. Raises UsageError or CaptureError."""
+    """Yield a capture made from the raw streams or hex dumps of a request. Raises UsageError or CaptureError."""
     if request.raw_streams and request.hexdump:
         raise UsageError("--raw takes bytes and --hexdump text: give one")
     if request.raw_streams:
@@ -66,14 +66,14 @@ def _content(file: str) -> bytes:
 
 
 def _in_turn(streams: Sequence[bytes]) -> list[Turn]:
-    """Return the first frames of both sides, then the rest of each stream, the client's first: requests stand before their answers."""
+    """Return the first frames of both sides, then the rest of each stream, the client's first, so that requests precede their answers."""
     heads = [stream[: _first_frame(stream)] for stream in streams]
     rests = [stream[len(head) :] for stream, head in zip(streams, heads, strict=True)]
     return [Turn(side == 0, data) for parts in (heads, rests) for side, data in enumerate(parts) if data]
 
 
 def _first_frame(stream: bytes) -> int:
-    """Return the size of what a length prefix of four bytes counts, with it."""
+    """Return the size of the first frame, including its length prefix of four bytes."""
     return 4 + int.from_bytes(stream[:4], "big")
 
 

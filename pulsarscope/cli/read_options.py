@@ -23,7 +23,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str, ...]:
-    """Return the comma-separated names of `text` in the order of `known`. Raises UsageError for an unknown name, or none."""
+    """Return the comma-separated names of `text` in the order of `known`. Raises UsageError for an unknown name, or without a name."""
     if not (names := names_in(text)):
         raise UsageError(f"{option} is empty: give {noun}s of {', '.join(known)}")
     for name in names:
@@ -49,14 +49,14 @@ def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
 
 
 def warn_of_absent_names(request: CommandRequest, row_filter: RowFilter | None) -> None:
-    """Warn when nothing passed a filter or can be followed because the captures lack a name that it gives; suggest names that they have."""
+    """Warn when nothing matched because the captures lack a name in the filter, or the followed one; suggest names that they have."""
     explains = request.subject is not None or not request.quiet
     if explains and row_filter is not None and (absence := row_filter.absence()) is not None:
         warn(absence)
 
 
 def engine_options(reading: ReadOptions) -> Options:
-    """Return the options of an engine that reads captures so. Raises UsageError for an invalid value or an unreadable file."""
+    """Return the engine options for these command-line options. Raises UsageError for an invalid value or an unreadable file."""
     # Imported here, so that a wrong command line is refused before anything heavy is imported.
     from pulsarscope.engine.options import Options
     from pulsarscope.inputs.given_files import given_names, given_schemas

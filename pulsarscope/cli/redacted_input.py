@@ -1,4 +1,4 @@
-"""The inputs of a command as redacted copies (--redact): records are then those that a reader of the copies sees."""
+"""The inputs of a command as redacted copies (--redact): the records are then those that a reader of the copies sees."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class SharedInput(msgspec.Struct, Generic[AnyRequest]):
     """Input of a command."""
 
     request: AnyRequest
-    """With the copies as its files."""
+    """The request, with the copies as its files."""
     row_filter: RowFilter | None
-    """Filter of their rows: of those that the filter of the user passes in the captures."""
+    """Filter for the rows of the copies, which passes those that the user's filter passes in the captures."""
     damaged: bool = False
     """An input is damaged; its copy is not."""
 
@@ -46,7 +46,7 @@ class SharedInput(msgspec.Struct, Generic[AnyRequest]):
 def shared_input(
     request: AnyRequest, output: CommandOutput, row_filter: UserFilter | None, options: Callable[[AnyRequest], Options]
 ) -> Iterator[SharedInput[AnyRequest]]:
-    """Yield what a command reads: redacted copies with --redact, else its files.
+    """Yield the input of a command: redacted copies with --redact, otherwise its files.
 
     `options` are those of the run whose rows the filter takes. Raises UsageError, CaptureError or OutputError.
     """
@@ -63,7 +63,7 @@ def shared_input(
     with ExitStack() as stack:
         files = stack.enter_context(rereadable(request.files, output.interrupts))
         try:
-            with output.interrupts.deferred():  # a folder that nobody knows of yet is not removed
+            with output.interrupts.deferred():  # an interrupt before the folder is registered would leave it behind
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-")))
         except OSError as error:
             raise OutputError(f"cannot keep redacted copies: {system_reason(error)}") from error
@@ -92,7 +92,7 @@ def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, o
 
 
 def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -> tuple[AnyRun, list[str]]:
-    """Write redacted copies into a folder; return the run of what was copied, and their paths."""
+    """Write redacted copies into a folder; return the run that read the originals, and the paths of the copies."""
     from pulsarscope.cli.read_options import engine_options
     from pulsarscope.redaction.copies import options_to_copy, write_copies
 

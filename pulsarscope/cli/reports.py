@@ -1,4 +1,4 @@
-"""The parts that the commands share which read a capture to its end before they write: stats, diagnose, compare."""
+"""The parts shared by commands that read a capture to its end before they write: stats, diagnose, compare."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COUNTED_KINDS = (FrameRow.kind, ExchangeRow.kind)
 """Kinds of the rows that statistics count, and that a filter selects."""
 
 EXPLAINING_KINDS = frozenset({ConnectionRow.kind, FindingRow.kind})
-"""Kinds of the rows that reports need besides, whatever the filter."""
+"""Kinds of further rows that reports need, whatever the filter."""
 
 ROWS_SHOWN = 10
 """Rows of each list in text, by default."""
@@ -79,7 +79,7 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
 
 @contextmanager
 def report_run(request: CommandRequest, options: Options, prepare: Prepare | None = None) -> Iterator[AnyRun]:
-    """Yield the run of a report, which with --follow-file goes on until a signal. Raises UsageError or CaptureError."""
+    """Yield the run of a report, which continues until a signal with --follow-file. Raises UsageError or CaptureError."""
     if request.follow_file:
         with growing_run(request, options) as run:
             yield run
@@ -107,7 +107,7 @@ def read_all(
 
     If `warns`, warn of damage, and of dissectors that failed.
 
-    With `interrupts`, a first signal stops the run, which then gives what it has; a pipe may never give more, and is left at once.
+    With `interrupts`, a first signal stops the run, which then gives its rows so far. A pipe is left at once, as more may never come.
     """
     warns, failures = warns and not request.quiet, 0
     noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
@@ -129,7 +129,7 @@ def read_all(
 
 
 def finish_report(sink: Sink, run: AnyRun) -> int | None:
-    """Finish a report. Of a run that was stopped it stays under its incomplete name, and the exit code is returned."""
+    """Finish a report. If its run was stopped, keep it under its incomplete name, and return the exit code."""
     if not run.stopped:
         sink.finish()
         return None

@@ -21,7 +21,7 @@ def rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[st
         copies = {file: _copy_of(file, stack, interrupts) for file in dict.fromkeys(files) if _reads_once(file)}
         try:
             yield [copies.get(file, file) for file in files]
-        except CaptureError as error:  # of what the user named, rather than of its copy
+        except CaptureError as error:  # of the input that the user named, not of its copy
             text = str(error)
             for file, copy in copies.items():
                 text = text.replace(printable(copy), input_name(file))
@@ -41,7 +41,7 @@ def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
 
     standard = file == STANDARD_INPUT
     try:
-        with interrupts.deferred():  # a folder that nobody knows of yet is not removed
+        with interrupts.deferred():  # an interrupt before the folder is registered would leave it behind
             folder = stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))
         place = Path(folder) / "input"
         with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Output of a live run in several files, each whole and readable by itself."""
+"""Output of a live run in several files, each complete and readable by itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OpenPart = Callable[[str], tuple[Sink, Output]]
 
 
 class RotatedSink(Sink):
-    """The place of the file that is written now; a file that is full is finished when it is flushed."""
+    """The current output file. A full file is finished when it is flushed."""
 
     def __init__(self, path: str, rotation: Rotation, open_part: OpenPart) -> None:
-        """Open no file before there are rows. Each has a number and the time of its beginning between name and suffix."""
+        """Open no file before there are rows. File names get a number and the start time before the suffix."""
         super().__init__(None, path)
         self._rotation = rotation
         self._open_part = open_part
@@ -32,7 +32,7 @@ class RotatedSink(Sink):
         self._since = 0.0
 
     def output(self) -> Output:
-        """Return the output of the file that is written now, which is begun if there is none."""
+        """Return the output of the current file; begin one if there is none."""
         if self._output is None:
             self._files += 1
             self._since = time.monotonic()
@@ -83,7 +83,7 @@ class RotatedSink(Sink):
         return None if self._part is None else self._part.keep()
 
     def abandon(self) -> None:
-        """Remove the file that is not complete; those before it stay."""
+        """Remove the incomplete file; earlier files stay."""
         if self._part is not None:
             self._part.abandon()
 

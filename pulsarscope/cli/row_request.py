@@ -1,4 +1,4 @@
-"""What a request for rows asks for: the output, its options and encoding, the filter, and the options of the run."""
+"""The meaning of a request for rows: the output, its options and encoding, the filter, and the options of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pulsarscope.filter.field_columns import FieldColumns
 
 TRACES = ("otlp", "perfetto")
-"""The outputs of journeys alone, which put the rows of an entry together."""
+"""Outputs of journeys only, which combine the rows of an entry."""
 
 FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
@@ -36,7 +36,7 @@ COLUMN_OUTPUTS = ("ndjson", "csv", "timeline", "lanes", FOLDER_OUTPUT)
 """Outputs that take frames in the columns of a compiled reader."""
 
 BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind, MessageRow.kind})
-"""Kinds of records that may stand among frames in columns; exchanges and messages in NDJSON and Parquet only."""
+"""Kinds of records that may be mixed with frames in columns; exchanges and messages only in NDJSON and Parquet."""
 
 PAYLOAD_FORM = "base64"
 """Form of payloads that only a field reads."""
@@ -49,7 +49,7 @@ FILES_OUTPUT = "payload_files"
 
 
 def kinds_of(request: CommandRequest) -> tuple[str, ...]:
-    """Return the kinds of records to write. Raises UsageError when the format has no place for them."""
+    """Return the kinds of records to write. Raises UsageError when the format cannot hold them."""
     kinds = record_kinds(request.records)
     if request.format not in TRACES:
         return kinds
@@ -90,7 +90,7 @@ def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
 
 
 def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter | None:
-    """Return the filter of the rows: of the thing to follow, of -Y, or of both. Raises UsageError when either is invalid."""
+    """Return the filter of the rows: for the followed subject, from -Y, or both. Raises UsageError when either is invalid."""
     display_filter = filter_of(request, kinds)
     if request.subject is None:
         return display_filter
@@ -104,7 +104,7 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
 
 
 def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
-    """Return the encoding of rows for programs; None for text, which is made of the rows themselves. Raises UsageError without pyarrow."""
+    """Return the encoding of rows for programs; None for text, which is made from the rows directly. Raises UsageError without pyarrow."""
     if name == FOLDER_OUTPUT:
         from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start quicker without it
 
@@ -113,7 +113,7 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
 
 
 def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns | None:
-    """Return the fields that --columns names, when one of them is no column. Raises FilterError when a name is neither."""
+    """Return the fields that --columns names, if any of them is not a column. Raises FilterError when a name is neither."""
     if (names := _columns(request)) is None:
         return None
     known = {name for kind in kinds for name in column_names(kind)}.union(CHECKSUM_COLUMNS)
@@ -132,7 +132,7 @@ def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns |
 
 
 def with_payload(request: AnyRequest, kinds: tuple[str, ...]) -> AnyRequest:
-    """Return a request whose messages have their payloads when a field is made of these."""
+    """Return a request whose messages have payloads, if a field is made from these."""
     if request.payload is not None or MessageRow.kind not in kinds or (fields := fields_of(request, kinds)) is None:
         return request
     return msgspec.structs.replace(request, payload=PAYLOAD_FORM) if fields.reads_payload else request
@@ -172,7 +172,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when rows of frames are written as they are, and nobody looks into them, or they are made after a subject is followed."""
+    """Return True when rows of frames are written unread, or are made only after a subject is followed."""
     others = {*kinds} - {FrameRow.kind}
     if FrameRow.kind not in kinds or request.once or not others <= BESIDE_COLUMNS:
         return False
@@ -196,7 +196,7 @@ def _writes_columns(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
 
 
 def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when frames are written, and nothing among them but what text says of findings."""
+    """Return True when only frames are written, besides the lines of text about findings."""
     return request.fail_on == NEVER and kinds == (FrameRow.kind,) and _takes_columns(request, kinds, row_filter)
 
 
@@ -210,7 +210,7 @@ def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter:
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
-    """Return the columns of message rows that the output needs, None for all: a filter may read any. The output refuses others."""
+    """Return the columns of message rows that the output needs; None for all, as a filter may read any. The output refuses unknown ones."""
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     kinds = record_kinds(request.records)

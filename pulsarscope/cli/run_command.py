@@ -114,7 +114,7 @@ def run_command(request: CommandRequest) -> int:
 
 
 def _captures_of(request: CommandRequest) -> AbstractContextManager[Sequence[str]]:
-    """Return what yields the captures of a request, made of streams or dumps where it names such."""
+    """Return a context manager that yields the captures of a request, made from streams or dumps if it names these."""
     if not (request.raw_streams or request.hexdump):
         return nullcontext(request.files)
     from pulsarscope.cli.raw_input import streams_as_capture  # most runs read captures
@@ -133,8 +133,8 @@ def write_rows(
 ) -> int:
     """Write the rows of a run until it ends, the limit is reached or a signal comes, and return the exit code.
 
-    Signals wait while a batch is written. The rows of a live run, which has a watch, are flushed at once. With an `encoding`, the output
-    takes encoded rows.
+    Signals are deferred while a batch is written. The rows of a live run, which has a watch, are flushed at once. With an `encoding`, the
+    output takes encoded rows.
     """
     flush = (
         selection.watch is not None
@@ -171,7 +171,7 @@ def write_rows(
 
 
 def _not_shown(request: CommandRequest, rows: list[Any], selected: list[Any]) -> Sequence[Any]:
-    """Return the rows of a batch of whose findings the output says nothing: text shows the selected ones, columns show none."""
+    """Return the rows of a batch whose findings the output does not show: text shows the selected ones, columns show none."""
     if request.format is not None or request.columns is not None:
         return others(rows)
     if rows is selected or not (findings := [row for row in others(rows) if type(row) is FindingRow]):

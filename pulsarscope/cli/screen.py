@@ -1,4 +1,4 @@
-"""A terminal that shows pictures and reads keys, and that is restored however it ends."""
+"""A terminal that shows pictures and reads keys. It is restored in any case."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ESCAPE_SECONDS = 0.05
 """Time after which an escape character is the key itself, and not the beginning of another."""
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
-"""To the screen of its own, without a cursor; back."""
+"""Sequences that switch to the alternate screen without a cursor, and back."""
 
 _BEGIN, _END = "\x1b[?2026h\x1b[H", "\x1b[?2026l"
-"""Around a picture, so that a terminal shows it at once; those that do not know this ignore it."""
+"""Sequences around a picture (synchronized output), so that a terminal shows it at once; other terminals ignore them."""
 
 _ERASE = "\x1b[K"
-"""Before a line: behind one as wide as the terminal it would erase the last character."""
+"""Sequence before each line; after a line as wide as the terminal it would erase the last character."""
 
 _FINALS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
 _NUMBERS = {"1": "home", "4": "end", "5": "page-up", "6": "page-down", "7": "home", "8": "end"}
@@ -36,7 +36,7 @@ _CONTROLS = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\b
 
 
 def keys_in(text: str) -> Iterator[str]:
-    """Yield the keys that a terminal has sent as this text: characters, and names such as up. Unknown ones are left out."""
+    """Yield the keys that a terminal has sent as this text: characters, and names such as up. Unknown keys are left out."""
     at = 0
     while at < len(text):
         if text[at] != "\x1b":
@@ -58,7 +58,7 @@ def keys_in(text: str) -> Iterator[str]:
 
 
 class Screen:
-    """The terminal for the time of a context. Raises at its end what the drawing has raised."""
+    """The terminal during a context. On exit, raises what the drawing has raised."""
 
     def __init__(self, top: Top, quit_run: Callable[[], object], *, keyboard: bool = True) -> None:
         """Show pictures of `top`; `quit_run` ends the run. `keyboard`: standard input has keys, and no packets."""
@@ -164,7 +164,7 @@ class Screen:
                 self._write(_BEGIN + "\r\n".join(f"{_ERASE}{line}" for line in lines) + _END)
 
     def _wait(self) -> None:
-        """Act on the keys that come before the next picture."""
+        """Handle the keys that come before the next picture."""
         keys = self._keys if self._top.keyboard else None
         ready, _, _ = select.select([self._wake_reader, *([] if keys is None else [keys])], [], [], REFRESH_SECONDS)
         if self._wake_reader in ready:
@@ -182,7 +182,7 @@ class Screen:
 
 
 def _keyboard(*, standard_input: bool) -> int | None:
-    """Return a descriptor that keys come from: standard input, or the terminal of the process where that brings packets; None without."""
+    """Return a descriptor to read keys from: standard input or, if that has packets, the controlling terminal; None without either."""
     try:
         import termios  # noqa: F401 - other systems than Unix have none
     except ImportError:
@@ -195,7 +195,7 @@ def _keyboard(*, standard_input: bool) -> int | None:
 
 
 def _size() -> tuple[int, int]:
-    """Return columns and lines of the terminal now."""
+    """Return the current columns and lines of the terminal."""
     try:
         width, height = os.get_terminal_size(sys.stdout.fileno())
     except OSError:

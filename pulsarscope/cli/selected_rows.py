@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class SelectedRows(msgspec.Struct):
-    """What is selected of the rows of one run."""
+    """The selection from the rows of one run."""
 
     kinds: tuple[str, ...]
     """The kinds of records to write; only these are counted. Rows of other kinds pass, for the output."""
     row_filter: RowFilter | None = None
     limit: int | None = None
     skip: int = 0
-    """Rows to leave out at the beginning, with all others before the next one."""
+    """Counted rows to leave out at the beginning, with all other rows before the next one."""
     once: CountedOnce | None = None
-    """Takes out what comes a second time."""
+    """Removes rows that come a second time."""
     watch: Callable[[RowBatch], None] | None = None
     """Gets each batch of a live run first, and may remove rows."""
     limited: bool = False
-    """The limit was reached, and the rest of the run was not asked for."""
+    """True when the limit was reached, and the rest of the run was not requested."""
 
     def batches(self, run: RowsRun) -> Generator[tuple[Any, list[Any]], None, None]:
-        """Yield each batch of a run with the rows selected of it, until the limit is reached."""
+        """Yield each batch of a run with its selected rows, until the limit is reached."""
         remaining = self.limit
         with closing(self._batches(run)) as batches:
             for batch, rows in batches:
@@ -68,13 +68,13 @@ class SelectedRows(msgspec.Struct):
                 yield from self._in_parts(batch, rest, run)
 
     def _in_parts(self, batch: RowBatch, rows: list[Any], run: RowsRun) -> Iterator[tuple[RowBatch, list[Any]]]:
-        """Yield a batch with these rows: those that waited together become lines in parts."""
+        """Yield a batch with these rows; rows that waited together are split into parts."""
         for part in in_parts(rows, ROWS_MAX if self.watch is None else sys.maxsize):
             batch.rows = part
             yield batch, self._selected(batch, run)
 
     def _selected(self, batch: RowBatch, run: RowsRun) -> list[Any]:
-        """Return the rows of a batch that the watch leaves and the filter passes, but for those still to be left out."""
+        """Return the rows of a batch that remain after the watch and the filter, except those still to be left out."""
         if self.watch is not None:
             self.watch(batch)
         endpoints = run.endpoints if self.once is None else self.once.endpoints

@@ -37,7 +37,7 @@ EXTRAS = {
     "sql": ("duckdb", "pyarrow"),
     "tui": ("textual",),
 }
-"""The packages that an extra brings, by the names under which they are imported."""
+"""Packages of each extra, by import name."""
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class SelftestRequest(CommandRequest, frozen=True, kw_only=True):
-    """Options of `selftest`, of which there are none."""
+    """Options of `selftest`: none."""
 
 
 def selftest(request: SelftestRequest) -> int:
@@ -62,7 +62,7 @@ def selftest(request: SelftestRequest) -> int:
 
 
 def decoded(path: Path) -> Expected:
-    """Decode a capture whole. Raises PulsarscopeError when that does not work."""
+    """Decode a complete capture. Raises PulsarscopeError on failure."""
     counts, digest = Counter[str](), sha256()
     for row in pulsarscope.open(path).records(*KINDS):
         counts[row.kind] += 1
@@ -103,7 +103,7 @@ def _counts(rows: Expected) -> str:
 
 
 def _difference(path: Path, expected: Expected) -> str | None:
-    """Describe what differs from the expected rows; None when nothing does."""
+    """Describe the difference from the expected rows; None when there is none."""
     try:
         found = decoded(path)
     except PulsarscopeError as error:

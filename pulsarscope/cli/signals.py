@@ -16,7 +16,7 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextmanager
 def handled(handler: Handler, *, always: Collection[int] = ()) -> Iterator[None]:
-    """Call `handler` for the signals. One that the caller ignores (nohup) stays ignored, unless it is among `always`."""
+    """Call `handler` for the signals. A signal that the caller ignores (nohup) stays ignored, unless it is in `always`."""
     before: dict[signal.Signals, Handler | int | None] = {}
     for number in SIGNALS:
         with suppress(ValueError):  # only the main thread may set handlers
@@ -58,7 +58,7 @@ class Interrupts:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note a first signal until the block ends, for who asks whether one is `pending`. A second one interrupts it."""
+        """Only record a first signal (see `pending`) until the block ends. A second one interrupts it."""
         self._busy = True
         try:
             yield
@@ -86,7 +86,7 @@ class Stoppable(Protocol):
         """True after `stop`."""
 
     def stop(self) -> None:
-        """End after what there is now."""
+        """End after the packets that are present now."""
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def stopped(feed: Stoppable, seconds: float | None) -> Iterator[None]:
     if seconds is not None:
         timer.start()
     try:
-        # A shell ignores SIGINT for jobs in the background, but who sends it to one of them means it.
+        # A shell ignores SIGINT for background jobs, but a SIGINT sent to one is meant.
         with handled(stop, always={signal.SIGINT}):
             yield
     finally:

@@ -46,7 +46,7 @@ ROWS_SHOWN = 1_000
 """Rows of a result in text, by default."""
 
 LINES_TOGETHER = 10_000
-"""Rows that are encoded at once."""
+"""Rows that are encoded in one step."""
 
 
 class SqlRequest(CommandRequest, frozen=True, kw_only=True):

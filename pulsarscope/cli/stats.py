@@ -93,7 +93,7 @@ def stats(request: StatsRequest) -> int:
     if request.format == "csv" and len(sections) > 1:
         from pulsarscope.output.export.sections import report_bytes  # for programs only
 
-        report_bytes(dict.fromkeys(sections, ()), "csv")  # refuses before anything is read
+        report_bytes(dict.fromkeys(sections, ()), "csv")  # refused before anything is read
 
     check_growing(request)
 
@@ -148,7 +148,10 @@ def _draw(request: StatsRequest, statistics: Statistics, paths: Sequence[str]) -
 
 
 def _sections(by: str | None, tables: tuple[str, ...], *, with_intervals: bool) -> tuple[str, ...]:
-    """Return the sections that --by names, of ours and of protocols; all of ours by default. Raises UsageError for others."""
+    """Return the sections that --by names, built-in ones and those of protocols; by default all built-in ones.
+
+    Raises UsageError for others.
+    """
     if by is None:
         return tuple(name for name in SECTIONS if name != INTERVALS or with_intervals)
     sections = choose(by, (*SECTIONS, *tables), "--by", "section")

@@ -51,7 +51,7 @@ def from_tshark(arguments: Sequence[str]) -> list[str]:
             case "-n":
                 pass  # no name is ever looked up
             case _ if _NEGATIVE.fullmatch(option) and out and (out[-1] == "-j" or out[-1].startswith("--")):
-                out.append(option)  # a number for the option before it, which says itself what it takes
+                out.append(option)  # a number for the preceding option, which checks its value
             case _ if option[:2] in _ELSEWHERE and not option.startswith("--"):
                 raise UsageError(f"{option[:2]} is an option of tshark; here, {_ELSEWHERE[option[:2]]}")
             case _:
@@ -62,7 +62,7 @@ def from_tshark(arguments: Sequence[str]) -> list[str]:
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield options with the value that follows, or is written behind them; "" for others."""
+    """Yield options with their value, separate or attached; "" for options without one."""
     rest = iter(arguments)
     for argument in rest:
         if argument[:2] in _WITH_VALUE and not argument.startswith("--"):

@@ -1,4 +1,4 @@
-"""A command whose errors about options are in plain words."""
+"""A command whose errors about options are in plain English."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ALSO_CALLED = {
     "--timeout": "--for",
     "--workers": "--jobs",
 }
-"""Options of other programs, with the option here that does the same."""
+"""Options of other programs, with the equivalent option of this one."""
 
 
 class TypedCommand(TyperCommand):
     """A command of the command line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; say what number an option takes, and which option is meant by the name of another program's."""
+        """Parse the arguments. Errors give the numbers that an option takes, and the equivalent of another program's option."""
         self._refuse_equals_sign(args)
         try:
             parsed: list[str] = super().parse_args(ctx, args)
-        except Exception as error:  # the classes of typer are its own, or click's, by its version
+        except Exception as error:  # depending on its version, typer uses its own classes or click's
             self._explain(error)
             raise
         return parsed
@@ -56,7 +56,7 @@ class TypedCommand(TyperCommand):
 
 
 def in_plain_words(message: str, kind: Any) -> str:
-    """Return what typer says of a value, with the numbers that an option of this kind takes."""
+    """Return typer's message about a value, with the numbers that an option of this kind takes."""
     found = re.fullmatch(_REFUSED, message)
     return message if found is None else f"{found['value'].strip(chr(39))}: give {_number(kind)}."
 

@@ -1,4 +1,4 @@
-"""Commands as typer takes them, which explains them, and what is wrong with a command line."""
+"""Commands for typer, which shows their help and the errors of a command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command_of(name: str) -> Any:
 
 
 def _configure(context: typer.Context, profile: str | None) -> str | None:
-    """Take defaults from configuration files, where there are any, before the options are read."""
+    """Take defaults from configuration files, if there are any, before the options are read."""
     if profile is not None or existing_paths(os.environ):
         from pulsarscope.cli.configured_options import set_defaults  # most runs have no configuration
 
@@ -99,7 +99,7 @@ def _in_order(options: type[msgspec.Struct]) -> list[tuple[msgspec.structs.Field
 
 
 def _for_typer(hint: Any) -> Any:
-    """Return the annotation of an option with what typer declares it by."""
+    """Return the annotation of an option with its declaration for typer."""
     kind, declaration = get_args(hint)
     declare = typer.Option if declaration.names else typer.Argument
     return Annotated[kind, declare(*declaration.names, **declaration.settings)]

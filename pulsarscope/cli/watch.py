@@ -1,4 +1,4 @@
-"""`pipeline --watch`: captures that land in a folder, decoded into tables batch after batch until a signal comes; `--incremental`: once."""
+"""`pipeline --watch`: captures that arrive in a folder are decoded into tables batch by batch until a signal; `--incremental`: once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def watch(request: PipelineRequest) -> int:
-    """Decode what lands in the folder until a signal comes, or what is new now, and return the exit code.
+    """Decode captures that arrive in the folder until a signal comes, or only those that are new now, and return the exit code.
 
     Raises the errors of `write_tables`.
     """
@@ -109,7 +109,7 @@ def _warn_of_grown(landing: LandingFolder) -> None:
 
 
 def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
-    """Write what is no capture, and how many captures were taken, known, and left."""
+    """Report files that are no captures, and how many captures were taken, known, and left."""
     for finding in landing.findings:
         warn(finding.text)
     if not quiet:

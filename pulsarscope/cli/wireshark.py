@@ -33,7 +33,7 @@ class Folders(NamedTuple):
     plugins: Path
     extcap: Path
     user: str | None = None
-    """User who gets the files, where that is not this one: who called sudo."""
+    """User who gets the files, if not the current one: the user who called sudo."""
 
 
 class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
-    """Return the folders of this user, as tshark tells them, else where they are by default."""
+    """Return the folders of this user as tshark reports them, otherwise the default ones."""
     user, home = _user(environment)
     folders = _folders_of_tshark(home, user)
     if sys.platform == "win32":
@@ -96,7 +96,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
 
 
 def _user(environment: Mapping[str, str]) -> tuple[str | None, Path]:
-    """Return the name of who called sudo, None without it, and the folder of the user for whom this is."""
+    """Return the name of the user who called sudo (None without sudo), and the home of the user concerned."""
     name = environment.get("SUDO_USER") if getattr(os, "geteuid", lambda: 1)() == 0 else None
     if name and name != "root":
         with suppress(RuntimeError):  # a name that this system does not know
@@ -105,7 +105,7 @@ def _user(environment: Mapping[str, str]) -> tuple[str | None, Path]:
 
 
 def _folders_of_tshark(home: Path, user: str | None) -> dict[str, str]:
-    """Return what `tshark -G folders`, run by a user with this folder, tells; nothing without tshark."""
+    """Return the output of `tshark -G folders` for a user with this home; empty without tshark."""
     program = next((found for name in _PROGRAMS if (found := shutil.which(name)) is not None), None)
     if program is None:
         return {}
@@ -145,7 +145,7 @@ def _groups(user: str) -> list[int]:
 
 @contextmanager
 def _acting_as(user: str | None) -> Iterator[None]:
-    """Take the rights of a user: root would write through any link in a folder of theirs."""
+    """Take the permissions of a user: root would write through any link in the user's folder."""
     if user is None:
         yield
         return

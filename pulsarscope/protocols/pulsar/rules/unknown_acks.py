@@ -161,7 +161,7 @@ def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: Report
 
 
 def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool:
-    """Return True if the topic had not reached the id at that time: an entry before it, here or in an earlier ledger, was published later."""
+    """Return True if the topic had not reached the id by then: an entry before it, here or in an earlier ledger, was published later."""
     return any(fact.where.time > time and tuple(fact.values["position"]) < tuple(ident) for fact in receipts)
 
 
