@@ -46,12 +46,12 @@ class PostcardDissector(wire.Dissector):
         return max(data.find(b"PC", position + 4, end) - 4, -1)
 
     def opens(self, data: bytes, position: int, end: int) -> str | None:
-        """Tell who sends the first frame of a stream: it proves the protocol by itself."""
+        """Return the sender of the first frame of a stream, which proves the protocol by itself."""
         found = self.recognise(data, position, end, 0, checksums=False)
         return self.sender(COMMANDS[data[position + 6]]) if found is not None and found.proof == "likely" else None
 
     def sender(self, command: str) -> str | None:
-        """Tell client from server in captures that begin in the middle."""
+        """Return the sender of a command, for captures that begin in the middle."""
         return {"PUT": "client", "TAKEN": "server"}.get(command)
 
     def session(self, context: wire.SessionContext) -> wire.Session:
