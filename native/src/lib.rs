@@ -42,6 +42,7 @@ mod opened_messages;
 mod opening;
 mod ordered;
 mod pack;
+mod packet_blocks;
 mod packets;
 mod padded;
 mod pending;
@@ -74,7 +75,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 35;
+const CONTRACT: u32 = 36;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -89,6 +90,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packets::walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(packets::walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(ring::ring_packets, module)?)?;
+    module.add_function(wrap_pyfunction!(packet_blocks::packet_blocks, module)?)?;
     module.add_class::<segments::Segments>()?;
     module.add_class::<pieces::Pieces>()?;
     module.add_class::<pieces::Joined>()?;

@@ -107,13 +107,14 @@ class _SelectedFrames:
         """
         if self._ranges is not None:
             return self._ranges
-        columns = "_starts", "_ends", "_files", "_names", "_commands"
-        starts, ends, *named = (getattr(self, name).tobytes() for name in columns)
-        if many := len(self._starts) > KEPT_RANGES_LEAST:
-            for name, column in zip(columns, (starts, ends, *named), strict=True):
-                setattr(self, name, memoryview(column).cast("q"))  # in the place of the array: there may be very many frames
+        packed = []
+        for name in ("_starts", "_ends", "_files", "_names", "_commands"):
+            packed.append(getattr(self, name).tobytes())
+            if len(self._starts) > KEPT_RANGES_LEAST:  # in the place of the array, one after the other: there may be very many frames
+                setattr(self, name, memoryview(packed[-1]).cast("q"))
+        starts, ends, *named = packed
         ranges = ByteRanges(self._starts, self._ends, (starts, ends), (tuple(named), commands, (_SUB_BITS, findings)))
-        self._ranges = ranges if many else None
+        self._ranges = ranges if len(self._starts) > KEPT_RANGES_LEAST else None
         return ranges
 
     def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:

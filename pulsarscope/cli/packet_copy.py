@@ -206,16 +206,7 @@ def _copy(
     for batch in with_progress(run.inputs, copied, quiet=request.quiet):
         read += batch.read
         written += len(batch.packets)
-        for record, lines in batch.packets:
-            writer.packet(
-                record.data,
-                time=record.time,
-                wire_bytes=record.wire_bytes,
-                link_type=record.interface.link_type,
-                snaplen=record.interface.snaplen,
-                interface=record.interface.name,
-                comment="\n".join(lines),
-            )
+        writer.packets(batch.packets)
     sink.finish()
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""

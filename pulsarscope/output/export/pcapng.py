@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 
@@ -50,18 +52,37 @@ class PcapngWriter:
         Link type (as registered for pcap), `snaplen` (0: not cut) and name identify the interface. A very long comment is cut.
         """
         early = time < 0
-        key = (link_type, snaplen, interface, early)
-        if (number := self._interfaces.get(key)) is None:
-            number = self._add_interface(key)
+        number = self._interface((link_type, snaplen, interface, early))
         ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
         self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
+
+    def packets(self, packets: list[tuple[Any, list[str]]]) -> None:
+        """Write packets (`capture.PacketRecord`), each with the lines of its comment, as `packet` does."""
+        if packets and (native := load_native()[0]) is not None and (first := packets[0][0]).time >= 0:
+            number = self._interface((first.interface.link_type, first.interface.snaplen, first.interface.name, False))
+            if (blocks := native.packet_blocks(number, packets)) is not None:
+                self._sink.write(blocks)
+                return
+        for record, lines in packets:
+            interface = record.interface
+            self.packet(
+                record.data,
+                time=record.time,
+                wire_bytes=record.wire_bytes,
+                link_type=interface.link_type,
+                snaplen=interface.snaplen,
+                interface=interface.name,
+                comment="\n".join(lines),
+            )
 
     def _begin(self) -> None:
         self._interfaces.clear()
         self._sink.write(self._section)
 
-    def _add_interface(self, key: tuple[int, int, str, bool]) -> int:
-        """Describe an interface, in a new section when this one has as many as readers accept."""
+    def _interface(self, key: tuple[int, int, str, bool]) -> int:
+        """Return the number of an interface; describe a new one, in a new section when this one has as many as readers accept."""
+        if (known := self._interfaces.get(key)) is not None:
+            return known
         if len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
             self._begin()
         link_type, snaplen, name, early = key

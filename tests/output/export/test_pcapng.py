@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import BlockReader, PacketRecord
+from pulsarscope.capture import BlockReader, CaptureInterface, PacketRecord
 from pulsarscope.output.export import pcapng
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.sink import Sink
+from tests.scenarios.both_readers import reader
 from tests.scenarios.pcapng_blocks import blocks, comments
 
 SECOND = 1_000_000_000
@@ -152,3 +153,39 @@ def test_the_file_is_that_of_the_format(tmp_path: Path) -> None:
         " 01000000 20000000 01000000 03000000 09000100 09000000 00000000 20000000"
         " 06000000 30000000 00000000 07000000 05000000 03000000 04000000 61626300 01000100 78000000 00000000 30000000"
     )
+
+
+LINES = st.lists(st.sampled_from(("0:1.1 SEND", "x", "é", "\ud800", "a" * 0xFFFF, "")), max_size=3)
+INTERFACES = tuple(CaptureInterface(link_type, snaplen, name) for link_type, snaplen, name in ((ETHERNET, 0, ""), (RAW, 96, "eth0")))
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.builds(
+                    PacketRecord,
+                    st.integers(1, 9),
+                    st.sampled_from((NOW, 0, -1, (1 << 63) - 1)),
+                    st.sampled_from((0, 60, (1 << 32) - 1)),
+                    st.sampled_from((INTERFACES[0], INTERFACES[0], INTERFACES[1])),
+                    st.binary(max_size=9),
+                ),
+                LINES,
+            ),
+            max_size=4,
+        ),
+        max_size=4,
+    )
+)
+def test_the_compiled_reader_writes_the_blocks_of_the_reference(batches: list[list[tuple[PacketRecord, list[str]]]]) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    files = []
+    for choice in ("off", "require"):
+        stream = io.BytesIO()
+        writer = PcapngWriter(Sink(stream, "memory"), "a tool 1.0")
+        with reader(choice):
+            for batch in batches:
+                writer.packets(batch)
+        files.append(stream.getvalue())
+    assert files[0] == files[1]
