@@ -6,9 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::deliveries::{self, Deliveries};
 use crate::frames::{Entry, Frame, Frames};
 use crate::row_order::{Of, OrderedRows};
-use crate::stretches::{is_quiet, Stretch};
+use crate::stretches::{self, Stretch};
 
 /// See `OrderedRows.stretches`.
 pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usize) -> PyResult<Vec<(&'a str, Bound<'py, PyList>)>> {
@@ -41,11 +42,12 @@ pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usiz
                 let frames = &batches[*batch as usize];
                 let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
                 let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
-                if is_quiet(frames, frame, kind) {
-                    if part.batch != *batch {
+                let delivers = deliveries::is_quiet(frames, frame, kind);
+                if delivers || stretches::is_quiet(frames, frame, kind) {
+                    if (part.batch, part.delivers) != (*batch, delivers) {
                         part.end_stretch(py, all, &batches, least)?;
                     }
-                    part.batch = *batch;
+                    (part.batch, part.delivers) = (*batch, delivers);
                     part.stretch.push((*index, 2 * place as u32));
                 } else {
                     part.end_stretch(py, all, &batches, least)?;
@@ -74,13 +76,15 @@ struct Parts<'py> {
     rows: Bound<'py, PyList>,
     positions: Vec<u32>,
     batch: u32,
+    /// The stretch is one of deliveries.
+    delivers: bool,
     stretch: Vec<(u32, u32)>,
 }
 
 impl<'py> Parts<'py> {
     fn new(py: Python<'py>, connection: u32) -> Self {
         let (items, rows) = (PyList::empty(py), PyList::empty(py));
-        Parts { connection, items, rows, positions: Vec::new(), batch: 0, stretch: Vec::new() }
+        Parts { connection, items, rows, positions: Vec::new(), batch: 0, delivers: false, stretch: Vec::new() }
     }
 
     /// Append the rows of a frame.
@@ -101,8 +105,15 @@ impl<'py> Parts<'py> {
         let stretch = std::mem::take(&mut self.stretch);
         let batch = self.batch as usize;
         if stretch.len() >= least {
-            self.end_rows(py)?;
-            return self.items.append(Stretch::of(py, &all.batches[batch], stretch, all.exchanges)?);
+            let frames = &all.batches[batch];
+            if !self.delivers {
+                self.end_rows(py)?;
+                return self.items.append(Stretch::of(py, frames, stretch, all.exchanges)?);
+            }
+            if let Some(deliveries) = Deliveries::of(py, frames, &stretch, all.exchanges)? {
+                self.end_rows(py)?;
+                return self.items.append(deliveries);
+            }
         }
         for (index, position) in stretch {
             if let Entry::Frame(frame) = &batches[batch].entries[index as usize] {

@@ -1,6 +1,6 @@
 //! What sessions and rules ask of a frame, found while it is checked.
 
-use crate::plans::Role;
+use crate::plans::{Reading, Role};
 use crate::wire::Range;
 
 /// The fields of a command that the session asks for, and of its metadata.
@@ -30,8 +30,8 @@ pub struct Numbers {
     pub replicated: bool,
     /// A highest_sequence_id, in the command.
     pub highest: bool,
-    /// There are fields beside those that rules know, or that they do not read.
-    pub loud: bool,
+    /// There are fields beside those that rules know, or that they do not read: bits of `Reading`.
+    pub loud: u8,
 }
 
 impl Default for Numbers {
@@ -51,12 +51,17 @@ impl Default for Numbers {
             properties: false,
             replicated: false,
             highest: false,
-            loud: false,
+            loud: 0,
         }
     }
 }
 
 impl Numbers {
+    /// Return true when there are fields that rules need a row for.
+    pub fn is_loud(&self, reading: Reading) -> bool {
+        self.loud & reading as u8 != 0
+    }
+
     #[inline]
     pub fn keep(&mut self, role: Role, number: impl FnOnce() -> i64) {
         match role {

@@ -139,6 +139,15 @@ impl Role {
     }
 }
 
+/// What rules read in columns.
+#[derive(Clone, Copy)]
+pub enum Reading {
+    /// SENDs and their receipts.
+    Publishing = 1,
+    /// MESSAGEs.
+    Delivering = 2,
+}
+
 /// A value of a field, as `Tables::visit` gives it.
 pub enum Value<'a> {
     Number(i64),
@@ -156,8 +165,8 @@ pub struct Field {
     pub opening: [Padded; 2],
     pub kind: Kind,
     pub role: Role,
-    /// Rules read nothing of it.
-    pub quiet: bool,
+    /// For what it says, rules need a row: bits of `Reading`.
+    pub loud: u8,
     pub repeated: bool,
     pub names: HashMap<u64, Text>,
     pub inner: usize,
@@ -174,8 +183,9 @@ pub struct Plan {
 pub type FieldRow<'py> = (u32, Bound<'py, PyString>, usize, bool, HashMap<u64, Bound<'py, PyString>>, usize, bool);
 pub type PlanRow<'py> = (Vec<FieldRow<'py>>, bool);
 
-/// Names of the fields of role `Wrapped`, of role `Rare`, and of those that rules know or do not read.
-pub type Names = (HashSet<String>, HashSet<String>, HashSet<String>);
+/// Names of the fields of role `Wrapped`, of role `Rare`, and of those of SENDs and receipts, and of MESSAGEs, that rules know or do not read.
+pub type Names = (HashSet<String>, HashSet<String>, [HashSet<String>; 2]);
+
 impl Kind {
     pub fn number(self, varint: u64) -> i64 {
         match self {
@@ -205,11 +215,13 @@ impl Plan {
             }
             let text: String = name.extract()?;
             let role = Role::of(&text, wrapped.contains(&text), rare.contains(&text));
-            let (name, quiet) = (Text::new(&name)?, quiet.contains(&text));
+            let of_reading = |reading: Reading, known: &HashSet<String>| if known.contains(&text) { 0 } else { reading as u8 };
+            let loud = of_reading(Reading::Publishing, &quiet[0]) | of_reading(Reading::Delivering, &quiet[1]);
+            let name = Text::new(&name)?;
             let list: &[u8] = if repeated { b"[" } else { b"" };
             let opening = ["{", ","].map(|before| Padded::of(&[before.as_bytes(), &name.json, b":", list].concat()));
             let names = names.iter().map(|(number, name)| Ok((*number, Text::new(name)?))).collect::<PyResult<_>>()?;
-            plan.fields.push(Field { name, opening, kind, role, quiet, repeated, names, inner });
+            plan.fields.push(Field { name, opening, kind, role, loud, repeated, names, inner });
         }
         Ok(plan)
     }

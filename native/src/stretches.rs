@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::caught;
+use crate::chosen_frames::{no_such_place, ChosenFrames};
 use crate::frames::{Entry, Frame, Frames};
 use crate::pack;
+use crate::plans::Reading;
 use crate::tables::CommandKind;
 use crate::undecided::UndecidedFacts;
 use crate::waiting_sends::{Waiting, WaitingSends};
@@ -43,12 +44,8 @@ struct Receipt {
 }
 
 /// SENDs and receipts of one connection, with the interface that rules have of them (`dissect.rules.ConnectionRule.columns`).
-#[pyclass(frozen, module = "pulsarscope_native")]
+#[pyclass(frozen, extends = ChosenFrames, module = "pulsarscope_native")]
 pub struct Stretch {
-    frames: Py<Frames>,
-    /// Entries of the frames, and their places among the rows.
-    at: Vec<(u32, u32)>,
-    exchanges: bool,
     groups: Vec<Py<Published>>,
     receipts: Vec<Receipt>,
     /// Place of the SEND that was captured soonest after its publish time, and their difference; and the number of SENDs with such a time.
@@ -63,11 +60,11 @@ pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
     let numbers = &frame.parts().numbers;
     match kind {
         CommandKind::Send => {
-            let plain = !numbers.loud && !numbers.highest && numbers.ledger < 0 && clock_offset(frame).is_some();
+            let plain = !numbers.is_loud(Reading::Publishing) && !numbers.highest && numbers.ledger < 0 && clock_offset(frame).is_some();
             plain && frames.is_client(frame) && frame.named.topic > 0
         }
         CommandKind::Receipt => {
-            let plain = !numbers.loud && numbers.ledger > 0 && numbers.entry >= 0;
+            let plain = !numbers.is_loud(Reading::Publishing) && numbers.ledger > 0 && numbers.entry >= 0;
             plain && !frames.is_client(frame) && frame.named.request.is_some() && frame.named.latency.is_some()
         }
         _ => false,
@@ -84,7 +81,7 @@ fn clock_offset(frame: &Frame) -> Option<i64> {
 
 impl Stretch {
     /// Take frames of a batch: their entries, and their places among the rows.
-    pub fn of(py: Python<'_>, frames: &Py<Frames>, at: Vec<(u32, u32)>, exchanges: bool) -> PyResult<Self> {
+    pub fn of<'py>(py: Python<'py>, frames: &Py<Frames>, at: Vec<(u32, u32)>, exchanges: bool) -> PyResult<Bound<'py, Self>> {
         let batch = frames.bind(py).try_borrow()?;
         let mut made: Vec<Published> = Vec::new();
         let mut levels: Vec<i64> = Vec::new();
@@ -133,37 +130,13 @@ impl Stretch {
         }
         drop(batch);
         let groups = made.into_iter().map(|group| Py::new(py, group)).collect::<PyResult<_>>()?;
-        Ok(Stretch { frames: frames.clone_ref(py), at, exchanges, groups, receipts, closest, timed, largest, properties })
-    }
-
-    fn with<T>(&self, py: Python<'_>, place: usize, work: impl FnOnce(&Frames, &Frame, u32) -> PyResult<T>) -> PyResult<T> {
-        let frames = self.frames.bind(py).try_borrow()?;
-        let (entry, position) = self.at.get(place).ok_or_else(no_such_place)?;
-        match frames.entries.get(*entry as usize) {
-            Some(Entry::Frame(frame)) => work(&frames, frame, *position),
-            _ => Err(no_such_place()),
-        }
-    }
-
-    fn append<'py>(&self, py: Python<'py>, place: usize, rows: &Bound<'py, PyList>, positions: &mut Vec<u32>) -> PyResult<()> {
-        self.with(py, place, |frames, frame, position| {
-            rows.append(frames.named_row(py, frame)?)?;
-            positions.push(position);
-            if let Some(exchange) = if self.exchanges { frames.exchange(py, frame)? } else { None } {
-                rows.append(exchange)?;
-                positions.push(position + 1);
-            }
-            Ok(())
-        })
+        let made = Stretch { groups, receipts, closest, timed, largest, properties };
+        Bound::new(py, PyClassInitializer::from(ChosenFrames { frames: frames.clone_ref(py), at, exchanges }).add_subclass(made))
     }
 }
 
 #[pymethods]
 impl Stretch {
-    fn __len__(&self) -> usize {
-        self.at.len()
-    }
-
     /// Producers, in the order of their first frames.
     #[getter]
     fn producers(&self, py: Python<'_>) -> Vec<Py<Published>> {
@@ -182,44 +155,20 @@ impl Stretch {
         self.properties
     }
 
-    /// Position of the first frame among all rows at hand.
+    /// Command that gives the frames their name.
     #[getter]
-    fn position(&self) -> u32 {
-        self.at[0].1
+    fn command(&self) -> &'static str {
+        "SEND"
     }
 
     /// Return the commands of the frames, and those of the exchanges.
-    fn commands<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyTuple>)> {
-        let send = self.receipts.len() < self.at.len();
-        let receipt = !self.receipts.is_empty();
+    fn commands<'py>(slf: PyRef<'py, Self>, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyTuple>)> {
+        let chosen: &ChosenFrames = slf.as_super();
+        let send = slf.receipts.len() < chosen.at.len();
+        let receipt = !slf.receipts.is_empty();
         let frames = [(send, "SEND"), (receipt, "SEND_RECEIPT")].into_iter().filter_map(|(there, name)| there.then_some(name));
-        let exchanges: &[&str] = if receipt && self.exchanges { &["SEND"] } else { &[] };
+        let exchanges: &[&str] = if receipt && chosen.exchanges { &["SEND"] } else { &[] };
         Ok((PyTuple::new(py, frames.collect::<Vec<_>>())?, PyTuple::new(py, exchanges)?))
-    }
-
-    /// Return the rows, and their positions among all rows at hand.
-    fn rows<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Vec<u32>)> {
-        let (rows, mut positions) = (PyList::empty(py), Vec::new());
-        for place in 0..self.at.len() {
-            self.append(py, place, &rows, &mut positions)?;
-        }
-        Ok((rows, positions))
-    }
-
-    /// Return the row at a place and that of its exchange, if it ends one, with their positions.
-    fn row<'py>(&self, py: Python<'py>, place: usize) -> PyResult<(Bound<'py, PyList>, Vec<u32>)> {
-        let (rows, mut positions) = (PyList::empty(py), Vec::new());
-        self.append(py, place, &rows, &mut positions)?;
-        Ok((rows, positions))
-    }
-
-    /// Return source, file, packet, sub, time and connection of the frame at a place, from the end on if it is negative.
-    fn where_of<'py>(&self, py: Python<'py>, place: isize) -> PyResult<Bound<'py, PyTuple>> {
-        let place = if place < 0 { self.at.len().wrapping_add_signed(place) } else { place as usize };
-        self.with(py, place, |frames, frame, _| {
-            let [source, file, connection, _, _] = frames.names(frame);
-            (source, file, frame.packet, frame.sub(), frame.time, connection).into_pyobject(py)
-        })
     }
 
     /// Return the places of the receipts of SENDs with these names.
@@ -242,10 +191,11 @@ impl Stretch {
     }
 
     /// Return sequence id, ledger, entry and SEND of the latest receipts of a producer, so many at most.
-    fn latest<'py>(&self, py: Python<'py>, producer: usize, count: usize) -> PyResult<Vec<(i64, i64, i64, String)>> {
-        let of_producer: Vec<&Receipt> = self.receipts.iter().rev().filter(|receipt| receipt.group == producer).take(count).collect();
+    fn latest(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, count: usize) -> PyResult<Vec<(i64, i64, i64, String)>> {
+        let chosen: &ChosenFrames = slf.as_super();
+        let of_producer: Vec<&Receipt> = slf.receipts.iter().rev().filter(|receipt| receipt.group == producer).take(count).collect();
         let told = |receipt: &&Receipt| {
-            self.with(py, receipt.place, |_, frame, _| {
+            chosen.with(py, receipt.place, |_, frame, _| {
                 let numbers = &frame.parts().numbers;
                 Ok((numbers.sequence, numbers.ledger, numbers.entry, name_of(receipt.send)))
             })
@@ -261,13 +211,13 @@ impl Stretch {
 
     /// Return the place of the next receipt, from a place on, whose latency is out of bounds, or whose SEND is of the time `end` or later;
     /// the length if there is none. `slowest`: highest latency of each producer.
-    fn unusual(&self, start: usize, fastest: i64, longest: i64, end: i64, slowest: Vec<i64>) -> usize {
+    fn unusual(slf: PyRef<'_, Self>, start: usize, fastest: i64, longest: i64, end: i64, slowest: Vec<i64>) -> usize {
         let is_unusual = |receipt: &&Receipt| {
             let latency = receipt.latency;
             let of_producer = slowest.get(receipt.group).is_none_or(|slowest| latency > *slowest);
             receipt.place >= start && (of_producer || latency < fastest || latency > longest || receipt.time - latency >= end)
         };
-        self.receipts.iter().find(is_unusual).map_or(self.at.len(), |receipt| receipt.place)
+        slf.receipts.iter().find(is_unusual).map_or(slf.as_super().at.len(), |receipt| receipt.place)
     }
 
     /// Return for each producer how many receipts have each latency, rounded to three digits, between two places.
@@ -286,8 +236,8 @@ impl Stretch {
     }
 
     /// Return the SENDs of a dict that wait for their receipts, as `received` takes them.
-    fn waiting_sends(&self, py: Python<'_>, sends: &Bound<'_, PyDict>) -> PyResult<WaitingSends> {
-        self.with(py, 0, |frames, frame, _| {
+    fn waiting_sends(slf: PyRef<'_, Self>, py: Python<'_>, sends: &Bound<'_, PyDict>) -> PyResult<WaitingSends> {
+        slf.as_super().with(py, 0, |frames, frame, _| {
             let [source, _, connection, _, _] = frames.names(frame);
             WaitingSends::new(source.extract(py)?, connection.extract(py)?, sends)
         })
@@ -297,11 +247,18 @@ impl Stretch {
     ///
     /// `sends`: those of the connection that wait for their receipt; those of the stretch come to it and go. `what`: kind of the facts;
     /// `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
-    fn received(&self, py: Python<'_>, sends: &mut WaitingSends, what: &str, of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
+    fn received(
+        slf: PyRef<'_, Self>,
+        py: Python<'_>,
+        sends: &mut WaitingSends,
+        what: &str,
+        of_topic: &Bound<'_, PyAny>,
+    ) -> PyResult<UndecidedFacts> {
+        let chosen: &ChosenFrames = slf.as_super();
         caught(|| {
-            let frames = self.frames.bind(py).try_borrow()?;
+            let frames = chosen.frames.bind(py).try_borrow()?;
             let mut topics = Vec::new();
-            for group in &self.groups {
+            for group in &slf.groups {
                 let group = group.get();
                 let mut packed = Vec::new();
                 pack::text("topic", &mut packed);
@@ -313,8 +270,8 @@ impl Stretch {
                 topics.push(packed);
             }
             let mut facts = UndecidedFacts::default();
-            let mut receipts = self.receipts.iter();
-            for (place, (entry, position)) in self.at.iter().enumerate() {
+            let mut receipts = slf.receipts.iter();
+            for (place, (entry, position)) in chosen.at.iter().enumerate() {
                 let Some(Entry::Frame(frame)) = frames.entries.get(*entry as usize) else { return Err(no_such_place()) };
                 let name = (frames.file(frame), frame.packet, i64::from(frame.sub()));
                 if frame.named.request.is_none() {
@@ -374,8 +331,4 @@ type Sent = ((Option<String>, i64, i64, i64, i64, String), String, Option<String
 
 fn name_of((file, packet, sub): (i64, i64, i64)) -> String {
     format!("{file}:{packet}.{sub}")
-}
-
-fn no_such_place() -> PyErr {
-    PyIndexError::new_err("no such place")
 }

@@ -236,6 +236,9 @@ impl Tables {
         parts.numbers.published = of_metadata.published;
         parts.numbers.properties = of_metadata.properties;
         parts.numbers.replicated = of_metadata.replicated;
+        if known.kind == CommandKind::Message {
+            parts.numbers.sequence = of_metadata.sequence;
+        }
         Ok(Some(parts))
     }
 
@@ -257,7 +260,9 @@ impl Tables {
             seen |= 1 << row;
             last = row;
             let number = plain!(rest.varint());
-            numbers.loud |= depth == 0 && !field.quiet;
+            if depth == 0 {
+                numbers.loud |= field.loud;
+            }
             if field.role != Role::Other {
                 match (depth, field.role) {
                     (0, role) => numbers.keep(role, || field.kind.number(number)),

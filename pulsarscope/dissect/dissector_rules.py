@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, KeyRule
+from pulsarscope.dissect.rules import ConnectionRule, KeyRule, StretchesOf
 from pulsarscope.model.findings import Code
 from pulsarscope.model.limits import JOURNEY_IDLE_NANOSECONDS
 from pulsarscope.model.thresholds import Threshold
@@ -37,6 +37,8 @@ class Rules(NamedTuple):
     journeys: tuple[type[ConnectionRule], ...] = ()
     """The rules whose facts `KeyRule.journeys` needs, maybe some of `connection` among them. They run when journeys are asked for, and
     see messages then."""
+    stretches: StretchesOf | None = None
+    """Puts rows into columns for the rules that take them so."""
 
     def chosen(self, *, findings: bool, journeys: bool) -> Rules:
         """Return those that run when findings, or journeys, are asked for."""

@@ -72,6 +72,36 @@ PackedFact = tuple[int, str, bytes, int]
 """A fact on a frame in columns: position of the frame, key, packed form, time."""
 
 
+class FramesInColumns(Protocol):
+    """Frames of one connection in columns, behind each other; dissectors add what their rules read (`ConnectionRule.columns`)."""
+
+    @property
+    def command(self) -> str:
+        """The command that gives them their name."""
+
+    @property
+    def position(self) -> int:
+        """Position of the first frame among all rows at hand."""
+
+    def __len__(self) -> int: ...
+
+    def commands(self) -> tuple[Iterable[str], Iterable[str]]:
+        """Return the commands of the frames, and the requests of their exchanges."""
+
+    def rows(self) -> tuple[Sequence[Row], Sequence[int]]:
+        """Return the rows, and their positions among all rows at hand."""
+
+    def row(self, place: int, /) -> tuple[Sequence[Row], Sequence[int]]:
+        """Return the row at a place, and that of its exchange, if it ends one, with their positions."""
+
+    def where_of(self, place: int, /) -> tuple[str | None, int, int, int, int, str]:
+        """Return the place of a frame in the capture, as the parts of a `Where`; those of negative places count from the end."""
+
+
+StretchesOf = Callable[[Sequence[Row], Sequence[int], int], Iterable[tuple[int, FramesInColumns]]]
+"""Function of (rows, their positions, least) that gives frames in columns, at least so many, that stand for the rows from an index on."""
+
+
 class UndecidedFacts(Protocol):
     """Facts on frames in columns that bring no finding on their own: a sequence of the compiled reader."""
 
@@ -118,7 +148,7 @@ class RuleContext(Protocol):
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """Emit a fact for the key rule of this name."""
 
-    def emit_packed(self, rule: str, facts: UndecidedFacts) -> None:
+    def emit_packed(self, rule: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """Emit facts on frames in columns for the key rule of this name: it decides by others."""
 
 
@@ -134,6 +164,9 @@ BatchHandler = Callable[[Any, Sequence[Any], Callable[[int], None]], None]
 
 ColumnsHandler = Callable[[Any, Any, Callable[[int], None]], bool]
 """A method of a rule: (the rule, frames in columns, the function that hands the frame at a place, and its exchange, to their handlers)."""
+
+ColumnsHandlers = Mapping[str, ColumnsHandler]
+"""By the command that gives frames in columns their name."""
 
 
 class ConnectionRule:
@@ -159,9 +192,9 @@ class ConnectionRule:
     """Handlers that do nothing to a rule that has met no other row: for these alone it is not made, nor for its `end`, which then does
     nothing either. None: it is made for all, and for its `end`."""
 
-    columns: ClassVar[ColumnsHandler | None] = None
-    """Does what the handlers do of frames in the columns of a compiled reader (a dissector's own), all with a handler, and returns True; or
-    nothing, and returns False: they then come as rows."""
+    columns: ClassVar[ColumnsHandlers] = {}
+    """Each does what the handlers do of frames in columns (a dissector's own), all with a handler, and returns True; or nothing, and
+    returns False: they then come as rows, as they do to a rule without one."""
 
     def __init__(self, context: RuleContext) -> None:
         """Begin; `context` is the connection."""

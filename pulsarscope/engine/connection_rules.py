@@ -18,9 +18,11 @@ from pulsarscope.dissect.rules import (
     BatchHandler,
     ConnectionRule,
     Fact,
+    FramesInColumns,
     Handler,
     Handlers,
     KeyRule,
+    PackedFact,
     ReportedFinding,
     ReportFinding,
     UndecidedFacts,
@@ -83,6 +85,7 @@ class RuleSet:
         self.wants_messages = rules.messages
         self.unread = rules.unread
         self.describe_legs = rules.legs
+        self.stretches = rules.stretches
         self.legs = f"{dissector.name}:{ANCHOR}"
         """Name that the anchors of its connections have among the facts."""
         self.needs_both = rules.needs_both
@@ -104,8 +107,8 @@ class RuleSet:
         calls = [*(self.frames[command] for command in frames), *(self.exchanges[request] for request in exchanges)]
         return sorted({number for each in calls for number, _ in each})
 
-    def calls(self, row: FrameRow | ExchangeRow) -> Calls:
-        """Return the handlers of a row."""
+    def calls(self, row: Row) -> Calls:
+        """Return the handlers of a row of a frame or an exchange."""
         return self.exchanges[row.request or ""] if type(row) is ExchangeRow else self.frames[getattr(row, "command", "") or ""]
 
     def steps(self, of_rows: Sequence[int], calls: Sequence[Calls]) -> Steps:
@@ -212,7 +215,7 @@ class RuleOutput(Protocol):
     def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding, with its place among what the rows at hand bring about."""
 
-    def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts) -> None:
+    def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """Take facts of the rule at a position that bring no finding on their own."""
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
@@ -310,21 +313,21 @@ class ConnectionRules:
         elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
 
-    def handle_columns(self, stretch: Any) -> None:
+    def handle_columns(self, stretch: FramesInColumns) -> None:
         """Hand frames in columns to the rules that take them so, and their rows to all others."""
         frames, exchanges = stretch.commands()
         left: set[int] = set()
         for number in self.rule_set.numbers(frames, exchanges):
             self._number, self._positions, self._at = number, (stretch.position,), 0
             kind = self.rule_set.rules[number]
-            if kind.columns is None:
+            if (columns := kind.columns.get(stretch.command)) is None:
                 left.add(number)
                 continue
             try:
                 rule = self._rules[number]
                 if rule is None:
                     rule = self._rules[number] = kind(self)
-                if not (isinstance(rule, _FailedRule) or kind.columns(rule, stretch, partial(self._hand_one, rule, stretch))):
+                if not (isinstance(rule, _FailedRule) or columns(rule, stretch, partial(self._hand_one, rule, stretch))):
                     left.add(number)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(number, error, Where(*stretch.where_of(0)))
@@ -334,7 +337,7 @@ class ConnectionRules:
         self._last = Where(*stretch.where_of(-1))
         self._rows = self._positions = ()
 
-    def _hand_one(self, rule: ConnectionRule, stretch: Any, place: int) -> None:
+    def _hand_one(self, rule: ConnectionRule, stretch: FramesInColumns, place: int) -> None:
         """Hand the frame at a place, and the exchange that it ends, to the handlers of a rule."""
         self._rows, self._positions = stretch.row(place)
         for at, row in enumerate(self._rows):
@@ -347,9 +350,20 @@ class ConnectionRules:
                 handler(rule, row)
         self._rows, self._positions, self._at = (), (stretch.position,), 0
 
-    def emit_packed(self, rule: str, facts: UndecidedFacts) -> None:
+    def emit_packed(self, rule: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """See `RuleContext`."""
         self._output.emit_packed_of(self._number, self.rule_set.key_names[rule], facts)
+
+    def handle_all(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], least: int) -> None:
+        """Hand rows to their handlers, or those in columns that stand together, at least so many."""
+        begin = 0
+        for start, stretch in () if self.rule_set.stretches is None else self.rule_set.stretches(rows, positions, least):
+            if begin < start:
+                self.handle(rows[begin:start], positions[begin:start], calls[begin:start])
+            self.handle_columns(stretch)
+            begin = start + len(stretch)
+        if begin < len(rows):
+            self.handle(rows[begin:], positions[begin:], calls[begin:]) if begin else self.handle(rows, positions, calls)
 
     def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], chosen_rules: Container[int] = ALL) -> None:
         """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""

@@ -12,12 +12,13 @@ import msgspec
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.legs import ANCHOR, AnchorRow
-from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
+from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, PackedFact, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
 from pulsarscope.engine.column_rows import OrderedKeys
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.packed_facts import unpack
 from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
@@ -50,7 +51,7 @@ class _Waiting(NamedTuple):
 
     def handle(self) -> None:
         """Hand the rows to their handlers."""
-        self.rules.handle(self.rows, self.positions, self.calls)
+        self.rules.handle_all(self.rows, self.positions, self.calls, STRETCH_MIN)
 
 
 def _evaluate_nothing(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
@@ -163,9 +164,13 @@ class RuleEngine:
         rule, of_rule, packed, time, deciding, _ = self.facts.packed(name, key, fact)
         self._collect([(self.facts.numbers[rule], of_rule, packed, time, deciding, self.next_key())])
 
-    def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts) -> None:
+    def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """Take facts of the rule at a position that bring no finding on their own."""
-        if facts:
+        if isinstance(facts, list) and self._takes_packed:
+            self._brought += [((fact[0], number), None, (name, *fact[1:], False, NO_KEY)) for fact in facts]
+        elif isinstance(facts, list):
+            self._brought += [((fact[0], number), self.emit_fact, (name, fact[1], unpack(fact[2])[0])) for fact in facts]
+        elif facts:
             self._undecided.append((number, name, facts))
 
     def _finding(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> FindingRow:

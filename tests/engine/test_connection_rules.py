@@ -11,7 +11,7 @@ import pytest
 
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, RuleContext, RuleFact, Where, where_of
-from pulsarscope.engine import connection_rules
+from pulsarscope.engine import connection_rules, rule_engine
 from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
@@ -59,6 +59,7 @@ def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFa
     with pytest.MonkeyPatch.context() as patch:
         for rule in RULES.connection:
             patch.setattr(rule, "batch", None)
+            patch.setattr(rule, "columns", {})
             patch.setattr(rule, "passive", None)
         return brought([[row] for part in parts for row in part])
 
@@ -69,6 +70,7 @@ def soon_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequences, "KEPT_MAX", 3)
     monkeypatch.setattr(clock, "SAMPLES_MAX", 3)
     monkeypatch.setattr(connection_rules, "BATCH_MIN", 1)
+    monkeypatch.setattr(rule_engine, "STRETCH_MIN", 1)
 
 
 @pytest.mark.parametrize("name", BUSY)

@@ -39,3 +39,6 @@ QUIET = frozenset(
     }
 )
 """Fields of SEND, its receipt and metadata that rules see in columns (`ConnectionRule.columns`), and those that none of them reads."""
+
+QUIET_DELIVERED = QUIET | {"consumer_id", "consumer_epoch", "num_messages_in_batch", "compression", "schema_version"}
+"""The same of MESSAGE and metadata."""

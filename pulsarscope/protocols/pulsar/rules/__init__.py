@@ -18,6 +18,7 @@ from pulsarscope.protocols.pulsar.rules import (
     closing,
     deduplication,
     delays,
+    deliveries,
     departures,
     failover,
     handshakes,
@@ -189,5 +190,6 @@ RULES = Rules(
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
+    stretches=deliveries.deliveries_of,
     thresholds=tuple(threshold for theme in (*THEMES, *_MORE_LIMITS) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

@@ -36,6 +36,12 @@ class Received(msgspec.Struct):
         elif position < self.low:
             self.low = position
 
+    def extend(self, first: Position, last: Position, count: int) -> None:
+        """Add so many entries whose positions are ascending and behind all before."""
+        self.low = self.low if self.count else first
+        self.high = last
+        self.count += count
+
     def note(self, unacknowledged: Collection[Position], now: int, patience: int) -> None:
         """On an ACK, note how far the consumer had acknowledged before it, unless that was noted a moment ago."""
         if now - self.noted_at >= patience:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -148,7 +148,7 @@ class PublicationRule(ConnectionRule):
         for index in latest.values():
             handle(index)
 
-    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Hand on the receipts that are due, and the latest of each topic; see `ConnectionRule.columns`."""
         producers = [producer for producer in frames.producers if producer.receipts]
         if self._exempt or not all(self._is_plain(producer.topic, producer.name) for producer in producers):
@@ -169,6 +169,7 @@ class PublicationRule(ConnectionRule):
             return False
         return not is_replicator(producer_name)
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
@@ -163,4 +164,15 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             }
             self.context.report("acked-redelivered", where, text, evidence)
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Skip what was not acknowledged before; see `ConnectionRule.columns`."""
+        again: list[int] = []
+        for group in frames.consumers:
+            if (consumer := self.consumers.get(group.id)) is not None and (entries := self._entries_of(consumer)):
+                again += [place for place, position in zip(group.places, group.positions, strict=True) if position in entries]
+        for place in sorted(again):
+            handle(place)
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "SEEK": _reset, "UNSUBSCRIBE": _reset}

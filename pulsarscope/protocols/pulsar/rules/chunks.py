@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
@@ -127,10 +127,15 @@ class ChunkRule(ConnectionRule):
             if self._sends or ((metadata := row.metadata) is not None and "num_chunks_from_msg" in metadata):
                 handle(index)
 
-    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip frames without a chunk; see `ConnectionRule.columns`."""
         return not self._sends
 
+    def deliveries(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Skip deliveries: none of them has a chunk; see `ConnectionRule.columns`."""
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -302,13 +302,22 @@ class ChurnRule(ConnectionRule):
                     continue
             handle(index)
 
-    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Count the SENDs; see `ConnectionRule.columns`."""
         for producer in frames.producers:
             if count := len(producer.sends):
                 self._count_sends(producer.id, count)
         return True
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Skip the messages behind the first one of each consumer; see `ConnectionRule.columns`."""
+        for group in frames.consumers:
+            work = self._consumers.get(group.id)
+            if work is None or work.first is None:
+                handle(group.places[0])
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         "SEND": _send,
         "CLOSE_PRODUCER": _close_producer,

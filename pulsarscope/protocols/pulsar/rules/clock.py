@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -132,7 +132,7 @@ class ClockRule(ConnectionRule):
                 else:
                     self._sends += 1
 
-    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Only count the SENDs that do not tighten the bound, once enough have been sampled; see `ConnectionRule.columns`."""
         bound = self._producer
         if bound is None or (self._emitted["sent"] < SAMPLES_MAX and len(self._awaiting_receipt) < SAMPLES_MAX):
@@ -146,6 +146,15 @@ class ClockRule(ConnectionRule):
             handle(place)
         return True
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Hand on those that the broker has stamped, until enough have been sampled; see `ConnectionRule.columns`."""
+        for place in frames.stamped if self._emitted["delivered"] < SAMPLES_MAX else ():
+            if self._emitted["delivered"] >= SAMPLES_MAX:
+                break
+            handle(place)
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -14,6 +14,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
+from pulsarscope.protocols.pulsar.rules.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port
@@ -82,21 +83,6 @@ _PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE
 _PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
 """Commands of the data path."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
-
-
-class LastCommand(NamedTuple):
-    """Latest frame of one side."""
-
-    command: str
-    where: Where
-
-
-class Refusal(NamedTuple):
-    """Latest error that the broker answered."""
-
-    error: str | None
-    frame: str
-    time: int
 
 
 class ClosingRule(ConnectionRule):
@@ -421,7 +407,7 @@ class ClosingRule(ConnectionRule):
         """Return True when frames of the data path change nothing but the last sender."""
         return not self._abandoned and not any(self._pinged.values())
 
-    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Note the last sender; see `ConnectionRule.columns`."""
         if any(self._pinged.values()) or (self._abandoned and self._sends_again(frames)):
             return False
@@ -434,6 +420,14 @@ class ClosingRule(ConnectionRule):
             self._successful = True
         return True
 
+    def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Note the last sender; see `ConnectionRule.columns`."""
+        if any(self._pinged.values()):
+            return False
+        self._command_of_server, self._last_of_server = "MESSAGE", Where(*frames.where_of(-1))
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(_OPENS, _open_request),
         **dict.fromkeys(_CLOSES, _close),

@@ -120,6 +120,10 @@ class ConsumerRule(ConnectionRule, Generic[State]):
             self._add(consumer, row.time)
         return consumer
 
+    def has_room(self, count: int) -> bool:
+        """Return True when so many consumers may be added without one that goes."""
+        return len(self.consumers) + count <= CONSUMERS_MAX
+
     def review(self, consumer: State, now: int, *, ending: bool) -> None:
         """Review a consumer at this capture time in nanoseconds; `ending` says that it is the last review."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -192,10 +192,11 @@ class DepartureRule(ConnectionRule):
             if type(row) is not ExchangeRow or row.error is not None or row.request not in {"SEND", "ACK"}:
                 handle(index)
 
-    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip the answered SENDs; see `ConnectionRule.columns`."""
         return True
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {
         "PRODUCER": _request,
         "PRODUCER_SUCCESS": _named,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import msgspec
 
 from pulsarscope.dissect.rules import Where
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.again import Received
 from pulsarscope.protocols.pulsar.rules.behind import Pace
-from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.pauses import Turns
+from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP
 from pulsarscope.protocols.pulsar.rules.unknown_acks import IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
@@ -61,6 +65,30 @@ class UnackedState(ConsumerState):
     """Reported as slower than its messages come."""
     asks_last: bool = False
     """It asked for the last message id, as readers do."""
+
+    def step(self, messages: Sequence[int], start: int, limit: float) -> int:
+        """Return the index of the delivery, from one on, with which it holds so many messages that this is told; the end if none is."""
+        if self.kind in SHARED_TYPES:
+            held = self.messages
+            for at in range(start, len(messages)):
+                held += messages[at]
+                if held >= limit or abs(held - self.emitted) >= EMIT_STEP:
+                    return at
+        return len(messages)
+
+    def hold(self, group: Any, wheres: Iterable[tuple[Any, ...]], start: int, stop: int) -> None:
+        """Hold some of what is `deliveries.Delivered`, whose positions are ascending and behind all before; `wheres`: their places."""
+        positions, messages = group.positions[start:stop], group.messages[start:stop]
+        self.received.extend(positions[0], positions[-1], len(positions))
+        if self.unknown is not None:
+            self.unknown.extent.extend(positions[0], positions[-1])
+        total, number, entries = sum(messages), self.deliveries, self.entries
+        self.pace.add(total, group.published, group.times[start], is_first=not entries)
+        for position, held, where in zip(positions, messages, wheres, strict=True):
+            number += 1
+            entries[position] = UnackedEntry(tuple.__new__(Where, where), number, held)
+        self.deliveries = number
+        self.messages += total
 
     @property
     def may_read(self) -> bool:

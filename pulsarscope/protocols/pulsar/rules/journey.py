@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
@@ -219,7 +219,7 @@ class JourneyRule(ConnectionRule):
             if len(sends) > PENDING_REQUESTS_MAX:
                 drop_oldest(sends, PENDING_REQUESTS_MAX)
 
-    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Emit the facts on receipts; see `ConnectionRule.columns`."""
         if len(self._sends) + len(frames) > PENDING_REQUESTS_MAX:
             return False
@@ -228,6 +228,16 @@ class JourneyRule(ConnectionRule):
         self._context.emit_packed(JOURNEY, frames.received(self._sends, RECEIVED, named_topic))
         return True
 
+    def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Emit the facts on deliveries; see `ConnectionRule.columns`."""
+        try:
+            facts = frames.delivered(DELIVERED, named_topic)
+        except (OverflowError, UnicodeEncodeError):  # what `pack` keeps in another form
+            return False
+        self._context.emit_packed(JOURNEY, facts)
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         "SEND": _send,
         "SEND_RECEIPT": _receipt,

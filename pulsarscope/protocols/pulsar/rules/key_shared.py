@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import json
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
@@ -102,7 +102,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
 
     def _find_ordered(self, row: FrameRow) -> KeySharedState | None:
         consumer = self.find(row)
-        return consumer if consumer is not None and consumer.kind == "Key_Shared" and not consumer.out_of_order else None
+        return consumer if consumer is not None and _is_ordered(consumer) else None
 
     def _emit_share(self, consumer: KeySharedState, now: int) -> None:
         """Emit which entries a consumer got, and which of them it holds."""
@@ -214,7 +214,18 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         fact_key = json.dumps([consumer.topic, consumer.subscription, *key])
         self.context.emit_fact(HOLDING, fact_key, held.since._replace(time=now), "held", values)
 
+    def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Skip what goes to consumers of other types; see `ConnectionRule.columns`."""
+        known = (self.consumers.get(group.id) for group in frames.consumers)
+        return not any(consumer is not None and _is_ordered(consumer) for consumer in known)
+
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}
+
+
+def _is_ordered(consumer: KeySharedState) -> bool:
+    """Return True for a consumer that was promised the messages of each key in their order."""
+    return consumer.kind == "Key_Shared" and not consumer.out_of_order
 
 
 def key_of(row: FrameRow) -> Key | None:

@@ -7,9 +7,10 @@ broker (`backlog.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -19,12 +20,13 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permi
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.blocked import JOINED
-from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.partitions import emit_consumed
+from pulsarscope.protocols.pulsar.rules.permit_state import PermitState
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer
 from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
@@ -61,72 +63,11 @@ THRESHOLDS = (
     ),
 )
 
+_ALONE = ("Exclusive", "Failover")
+"""Subscription types of which one consumer at a time gets all messages."""
+
 SKIPPED_MAX = 100
 """Entries that the consumers of one connection passed over, of which facts are emitted."""
-
-
-class PermitState(ConsumerState):
-    """Permits of a consumer."""
-
-    granted: int = 0
-    delivered: int = 0
-    """Messages delivered."""
-    permits: int = 0
-    """Permits left."""
-    entry_permits: int = 0
-    """Permits left when each entry is counted whole."""
-    lowest: int = 0
-    """Fewest permits ever left, when negative."""
-    lowest_at: Where | None = None
-    exhausted: Where | None = None
-    """Delivery that used up the permits."""
-    refilled: int = 0
-    """Times that it got permits again after it had none left."""
-    lacking_ns: int = 0
-    """Time without permits before those."""
-    active_at: int = 0
-    """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
-    pending: int = 0
-    """Time of the first delivery since then, in nanoseconds; 0 when there is none."""
-    turn: int = 0
-    """Longest time from a first delivery to the next of those, or without permits, in nanoseconds."""
-    last_service: Where | None = None
-    """Latest delivery, or FLOW behind it that ended a lack of permits."""
-    last: Position | None = None
-    """Furthest entry delivered."""
-    last_at: Where | None = None
-    reported_at: int = -1
-    """Time of the delivery in the latest fact, in nanoseconds."""
-    waited: int = 0
-    """Wait in the latest fact, in nanoseconds."""
-    active: bool = True
-    """False for the standby consumers of a failover subscription."""
-    singles: int = 0
-    """FLOWs of one permit."""
-    single: Where | None = None
-    """First of them."""
-    latest: bool = False
-    """A new subscription begins at the latest message."""
-    start: Position | None = None
-    """Message at which a reader begins."""
-    first: Position | None = None
-    promised: Position = (-1, -1)
-    """Last message of the topic by GET_LAST_MESSAGE_ID."""
-    promised_at: Where | None = None
-    able: int = 0
-    """Time of the FLOW since which it has had permits, in nanoseconds."""
-    switched: bool = False
-    """True when it was told that it is active, or standby, and got nothing since."""
-    metadata: dict[str, Any] | None = None
-    """Metadata of the furthest message."""
-    reported: bool = False
-
-    def act(self, now: int) -> None:
-        """Note that its client did something."""
-        if self.pending:
-            self.turn = max(self.turn, now - self.pending)
-            self.pending = 0
-        self.active_at = now
 
 
 class PermitRule(ConsumerRule[PermitState]):
@@ -234,6 +175,53 @@ class PermitRule(ConsumerRule[PermitState]):
         if where.time - consumer.reported_at >= EMIT_NS:
             self._emit_delivered(consumer)
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count plain deliveries; see `ConnectionRule.columns`."""
+        unknown: list[int] = []
+        for group in frames.consumers:
+            if (consumer := self.consumers.get(group.id)) is None:
+                unknown += group.places
+                continue
+            places, at = group.places, 0
+            while at < len(places):  # the first one of each, and whatever is special
+                handle(places[at])
+                stop = self._special(consumer, group, at + 1)
+                if at + 1 < stop:
+                    self._count(consumer, frames, group, at + 1, stop)
+                at = stop
+        for place in sorted(unknown):
+            handle(place)
+        return True
+
+    def _special(self, consumer: PermitState, group: Any, start: int) -> int:
+        """Return the index of the next delivery, from one on, that does more than to use permits."""
+        times, positions, messages = group.times, group.positions, group.messages
+        permits, before, due = consumer.permits, times[start - 1], consumer.reported_at + EMIT_NS
+        is_alone, expected = consumer.kind in _ALONE, consumer.last or (-1, -1)
+        for at in range(start, len(times)):
+            now = times[at]
+            permits -= messages[at]
+            expected = expected[0], expected[1] + 1
+            if permits <= 0 or now >= due or now - before >= self._silent_ns or (is_alone and positions[at] != expected):
+                return at
+            before = now
+        return len(times)
+
+    @staticmethod
+    def _count(consumer: PermitState, frames: Any, group: Any, start: int, stop: int) -> None:
+        """Count deliveries of which none is special."""
+        total, positions = sum(group.messages[start:stop]), group.positions
+        consumer.delivered += total
+        consumer.permits -= total
+        consumer.entry_permits -= total
+        consumer.waited = 0
+        consumer.last_service = Where(*frames.where_of(group.places[stop - 1]))
+        consumer.pending = consumer.pending or next(filter(None, group.times[start:stop]), 0)
+        furthest = stop - 1 if group.ascending else max(range(start, stop), key=positions.__getitem__)
+        if consumer.last is None or positions[furthest] > consumer.last:
+            (row, *_), _ = frames.row(group.places[furthest])
+            consumer.last, consumer.last_at, consumer.metadata = positions[furthest], where_of(row), row.metadata
+
     def _activity(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
             consumer.act(row.time)
@@ -333,7 +321,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _note_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
         """Note that entries are between two deliveries of the only active consumer of a subscription."""
-        is_alone = consumer.kind in ("Exclusive", "Failover") and not (consumer.compacted or consumer.switched)
+        is_alone = consumer.kind in _ALONE and not (consumer.compacted or consumer.switched)
         if is_alone and position[0] == last[0] and len(self._skipped) < SKIPPED_MAX and consumer.topic is not None:
             sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
             values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
@@ -436,6 +424,7 @@ class PermitRule(ConsumerRule[PermitState]):
             values = {"position": position, "consumer_id": consumer.number}
             self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), "backlog", values)
 
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "SUBSCRIBE": _begin,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -348,7 +348,7 @@ class PublishRule(ConnectionRule):
             publisher.topic, publisher.name = row.topic, row.producer_name
             publisher.latencies[rounded(latency)] += 1
 
-    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Count plain SENDs and their answers; see `ConnectionRule.columns`."""
         followed = [(producer, self._publishers.get(str(producer.id))) for producer in frames.producers]
         publishers = [publisher for _, publisher in followed if publisher is not None and publisher.is_plain]
@@ -373,5 +373,6 @@ class PublishRule(ConnectionRule):
             start = stop + 1
         return True
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
     exchanges: ClassVar[Handlers] = {"SEND": _exchange}

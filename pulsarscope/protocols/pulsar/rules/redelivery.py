@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -383,10 +383,35 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             if row.command != "SEND" or "properties" in (row.metadata or NOTHING) or (row.topic or "").endswith("-DLQ"):
                 handle(index)
 
-    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Pass over the SENDs that are no dead letters; see `ConnectionRule.columns`."""
         return not (frames.properties or any((producer.topic or "").endswith("-DLQ") for producer in frames.producers))
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count what comes for the first time; see `ConnectionRule.columns`."""
+        if self._replays or not self.has_room(len(frames.consumers)):
+            return False
+        for group in frames.consumers:
+            if (consumer := self.consumers.get(group.id)) is None:
+                handle(group.places[0])
+                consumer = self.consumers[group.id]
+                first = 1
+            else:
+                first = 0
+            counted = consumer.kind not in SHARED_TYPES
+            for index in range(first, len(group.places)):
+                if counted and consumer.all_count and group.positions[index] in consumer.delivered:
+                    handle(group.places[index])
+                    continue
+                if group.times[index] - consumer.window > self._window_ns:
+                    consumer.advance(group.times[index], self._window_ns)
+                consumer.deliveries += 1
+                consumer.window_deliveries += 1
+                if counted:
+                    remember(consumer.delivered, group.positions[index], (consumer.all_count, 0), REPEATED_MAX)
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "MESSAGE": _message,

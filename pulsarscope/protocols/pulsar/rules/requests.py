@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -239,10 +239,11 @@ class RequestRule(ConnectionRule):
             if type(row) is not ExchangeRow or row.request != "SEND" or row.status == "error":
                 handle(index)
 
-    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip the answered SENDs; see `ConnectionRule.columns`."""
         return True
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
     # other findings about ACKs: acks.py; about PINGs: closing.py; about late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -140,10 +140,11 @@ class ResendRule(ConnectionRule):
             if self._suspects or row.command == "SEND_ERROR" or (checksum is not None and checksum.status == "bad"):
                 handle(index)
 
-    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip SENDs and receipts while no message is suspect; see `ConnectionRule.columns`."""
         return not self._suspects
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "SEND_ERROR": _send_error}
 
 

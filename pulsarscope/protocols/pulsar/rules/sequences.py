@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
@@ -366,7 +366,7 @@ class SequenceRule(ConnectionRule):
             else:
                 handle(index)
 
-    def columns(self, frames: Any, handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Only count plain SENDs and receipts after the first ones; see `ConnectionRule.columns`."""
         producers = frames.producers
         sessions = [self._sessions.get(producer.id) for producer in producers]
@@ -400,6 +400,7 @@ class SequenceRule(ConnectionRule):
         plain = plain and not (session.inferred and numbers and not self._form.counts_homeless(producer.id))
         return plain and not (producer.receipts and (session.repeated or len(session.head) < KEPT_MAX))
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {
         "PRODUCER": _producer,
         "PRODUCER_SUCCESS": _producer_success,

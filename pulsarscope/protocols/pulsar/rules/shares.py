@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
@@ -134,7 +135,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         if not (is_behind and is_again):
             consumer.disordered |= is_behind
             consumer.last = max(position, consumer.last)
-            self._extend(consumer, position, row)
+            self._extend(consumer, position, position[1], partial(where_of, row))
 
     def _ack(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
@@ -146,17 +147,52 @@ class ShareRule(ConsumerRule[ConsumerShare]):
                 if not _has(consumer, position) and len(consumer.foreign) < SAMPLES_MAX:
                     consumer.foreign.append((position, where_of(row)))
 
-    def _extend(self, consumer: ConsumerShare, position: Position, row: FrameRow) -> None:
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Extend the spans of consumers that get entries in their order; see `ConnectionRule.columns`."""
+        if self._kept + len(frames) > CONNECTION_SPANS_MAX:
+            return False
+        for group in frames.consumers:
+            if (consumer := self.consumers.get(group.id)) is None:
+                continue
+            places, at = group.places, 0
+            if not group.ascending or group.positions[0] <= consumer.last:
+                for place in places:
+                    handle(place)
+                continue
+            while at < len(places):
+                stop = _exhausting(consumer, group.messages, at)
+                if at < stop:
+                    self._deliver(consumer, frames, group, at, stop)
+                if stop < len(places):
+                    handle(places[stop])
+                at = stop + 1
+        return True
+
+    def _deliver(self, consumer: ConsumerShare, frames: Any, group: Any, start: int, stop: int) -> None:
+        """Add deliveries, behind all before, that leave permits."""
+        total, positions = sum(group.messages[start:stop]), group.positions
+        consumer.delivered += total
+        consumer.permits -= total
+        consumer.last = positions[stop - 1]
+        begin = start
+        for at in range(start + 1, stop + 1):
+            ledger, entry = positions[at - 1]
+            if at == stop or positions[at] != (ledger, entry + 1):
+                self._extend(consumer, positions[begin], entry, partial(frames.where_of, group.places[begin]))
+                begin = at
+
+    def _extend(self, consumer: ConsumerShare, position: Position, until: int, where: Callable[[], Iterable[Any]]) -> None:
+        """Add the entries from a position on; `where` makes the parts of the place of the first one."""
         spans, (ledger, entry) = consumer.spans, position
         if spans and spans[-1][0] == ledger and spans[-1][2] + 1 == entry:
-            spans[-1] = (*spans[-1][:2], entry, *spans[-1][3:])
+            spans[-1] = (*spans[-1][:2], until, *spans[-1][3:])
         elif consumer.scattered or len(spans) >= SPANS_MAX or self._kept >= CONNECTION_SPANS_MAX:
             consumer.scattered = True
             self._kept -= len(spans)
             spans.clear()
         else:
             self._kept += 1
-            spans.append((ledger, entry, entry, where_of(row)))
+            spans.append((ledger, entry, until, Where(*where())))
 
     def _seek(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         """Note that a client chose to pass over messages, or not to have them any more."""
@@ -169,6 +205,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             if row.command not in {"MESSAGE", "ACK"} or (row.fields or NOTHING).get("consumer_id") in self.consumers:
                 handle(index)
 
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "FLOW": _flow,
@@ -177,6 +214,18 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         "SEEK": _seek,
         "UNSUBSCRIBE": _seek,
     }
+
+
+def _exhausting(consumer: ConsumerShare, messages: Sequence[int], start: int) -> int:
+    """Return the index of the delivery, from one on, that uses up the permits of a consumer; their number if there is none."""
+    if consumer.lacking_since:
+        return len(messages)
+    permits = consumer.permits
+    for at in range(start, len(messages)):
+        permits -= messages[at]
+        if permits <= 0:
+            return at
+    return len(messages)
 
 
 def _has(consumer: ConsumerShare, position: Position) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -76,8 +76,9 @@ class SizeRule(ConnectionRule):
             if row.command != "SEND" or (self._limit is not None and (row.payload_size or 0) > self._limit):
                 handle(index)
 
-    def columns(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip the SENDs within the limit; see `ConnectionRule.columns`."""
         return self._limit is None or frames.largest <= self._limit
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, where_of
-from pulsarscope.model.bounded_tables import remember
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, where_of
+from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
@@ -72,6 +72,19 @@ class CopyRule(ConnectionRule):
             values["client"] = self._context.client
             self._context.emit_fact(SESSIONS, f"{row.topic or ''}\n{metadata.get('producer_name')}", where_of(row), COPY, values)
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Remember what is new; see `ConnectionRule.columns`."""
+        seen = self._seen
+        for place, (key, ident) in enumerate(frames.idents()):
+            if key in seen:
+                handle(place)
+            else:
+                seen[key] = ident
+                if len(seen) > ENTRIES_MAX:
+                    drop_oldest(seen, ENTRIES_MAX)
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {"MESSAGE": _message}
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -242,10 +242,11 @@ class TransactionRule(ConnectionRule):
             elif row.command not in {"SEND", "ACK"} or _BITS[0] in (row.fields or NOTHING):
                 handle(index)
 
-    def columns(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+    def sends(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip commands outside transactions; see `ConnectionRule.columns`."""
         return not self._requests
 
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,
         "NEW_TXN_RESPONSE": _new_response,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import islice, takewhile
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -197,6 +198,30 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
             self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
+
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Hold entries behind all that came before; see `ConnectionRule.columns`."""
+        known = self._closed_consumers is None and all(
+            group.id in self.consumers or group.id not in self._closed_at for group in frames.consumers
+        )
+        if not known or self._size + len(frames) > ENTRIES_MAX or not self.has_room(len(frames.consumers)):
+            return False
+        for group in frames.consumers:
+            places, at = group.places, 0
+            if (consumer := self.consumers.get(group.id)) is None or consumer.unknown is None:
+                handle(places[0])
+                consumer, at = self.consumers[group.id], 1
+            plain = group.ascending and group.earliest > consumer.early.latest
+            plain = plain and (at == len(places) or group.positions[at] > consumer.received.high)
+            while at < len(places):
+                stop = consumer.step(group.messages, at, self._limit) if plain else at
+                if at < stop:
+                    consumer.hold(group, frames.wheres(group.places[at:stop]), at, stop)
+                    self._size += stop - at
+                if stop < len(places):
+                    handle(places[stop])
+                at = stop + 1
+        return True
 
     def _flow(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None and not consumer.idle.flowed:
@@ -399,6 +424,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         }
         self.context.report("consumer-not-acking", oldest.where, self.sentence(text), evidence)
 
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "FLOW": _flow,

@@ -54,6 +54,10 @@ class Extent(msgspec.Struct):
     low: Position
     high: Position
 
+    def extend(self, first: Position, last: Position) -> None:
+        """Add entries whose positions are ascending."""
+        self.low, self.high = min(self.low, first), max(self.high, last)
+
     def spans(self, position: Position) -> bool:
         """Return True when the entry may have been delivered."""
         return self.low <= position <= self.high
