@@ -43,7 +43,7 @@ def frames_of(name: str) -> bytes:
 
 
 def send(port: int, frames: bytes, seconds: float, rate: float | None, sent: multiprocessing.Queue[int]) -> None:
-    """Send frames over and over; tell how many bytes it was."""
+    """Send frames over and over; return the number of bytes."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         begin, total = time.monotonic(), 0
         while (passed := time.monotonic() - begin) < seconds:
@@ -88,7 +88,7 @@ def memory(process: int) -> float:
 
 
 def run(seconds: float, rate: float | None, traffic: str, folder: str | None, options: list[str]) -> dict[str, Any]:
-    """Send for so many seconds, at `rate` bytes a second or as fast as it goes, and tell what came of it."""
+    """Send for some seconds, at `rate` bytes per second or as fast as possible, and return the results."""
     with tempfile.TemporaryDirectory(dir=folder) as place, socket.create_server(("127.0.0.1", 0)) as server:
         port, path = server.getsockname()[1], Path(place) / "kept.pcapng"
         command = [sys.executable, "-m", "pulsarscope", "live", "-i", "lo", "--port", str(port), "-w", str(path), *options]

@@ -39,7 +39,7 @@ child.returncode = os.waitstatus_to_exitcode(status)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 sys.exit(child.returncode)
 """
-"""Starts one tool from a process of a few MB, and tells its processor time in seconds and its peak memory in KiB."""
+"""Starts one tool from a process of a few MB, and prints its processor time in seconds and its peak memory in KiB."""
 
 MESSAGES = "messages"
 """Name of the counts of messages among those of commands, which are in capitals."""

@@ -39,7 +39,7 @@ except ChildProcessError:
 print(usage.ru_utime + usage.ru_stime)
 sys.exit(code)
 """
-"""Starts a command and waits for all processes that it leaves behind; tells the processor time of all of them in seconds."""
+"""Starts a command and waits for all processes that it leaves behind; prints their total processor time in seconds."""
 
 
 class Run(NamedTuple):

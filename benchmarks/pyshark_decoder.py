@@ -1,8 +1,8 @@
-"""The peer written with pyshark, which reads what tshark tells of each packet. One JSON line per frame.
+"""The peer written with pyshark, which reads what tshark prints for each packet. One JSON line per frame.
 
     python -m benchmarks.pyshark_decoder FILE
 
-pyshark as it is by default: tshark's PDML, one packet object at a time. tshark tells the bytes of each TCP segment whatever it makes of
+pyshark as it is by default: tshark's PDML, one packet object at a time. tshark prints the bytes of each TCP segment whatever it makes of
 them, so that this works with and without a Pulsar dissector.
 """
 

@@ -95,7 +95,7 @@ _VALUES_OF = {
     ("stats", "by"): Value(LIST, named="sections"),
     ("registry", "by"): Value(LIST, named="registry_sections"),
 }
-"""By command and parameter, where the placeholder does not tell."""
+"""By command and parameter, where the placeholder does not show it."""
 
 
 @cache

@@ -15,7 +15,7 @@ from pulsarscope.model.limits import ACTIVITY_CELLS_MAX, ACTIVITY_CONNECTIONS_MA
 from pulsarscope.model.records import ExchangeRow, FrameRow
 
 COMMANDS_MAX = 100
-"""Commands told from each other: no protocol has so many that are in use."""
+"""Commands that are counted separately: no protocol uses this many."""
 
 REQUESTS_MAX = 50
 """Requests with latencies over time, likewise."""

@@ -56,5 +56,5 @@ class Overview(msgspec.Struct):
         return [course for fold in self.folds.values() if isinstance(fold, CourseFold) for course in fold.courses()]
 
     def lanes(self) -> list[Lane]:
-        """Return the most telling journeys."""
+        """Return the most significant journeys."""
         return [lane for fold in self.folds.values() if isinstance(fold, LaneFold) for lane in fold.lanes()]

@@ -384,7 +384,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         private_key: files (PEM or DER) with RSA keys that decrypt messages encrypted end to end.
         ledger_password: files with passwords of BookKeeper's ledgers, for digests of the kind HMAC.
         schemas: schema files of MessageRow.value, by topic or pattern of topics.
-        names: files of pulsar-admin topics stats-internal, which tell the topics of ledgers.
+        names: files of pulsar-admin topics stats-internal, which name the topics of ledgers.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
         thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
         redact: read redacted copies, as `pulsarscope extract --redact` makes them; True for a random key, or a key as bytes or a file

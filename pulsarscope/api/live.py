@@ -47,7 +47,7 @@ async def listen(
         tls_keylog: files with secrets of TLS connections, read once.
         private_key: RSA keys of messages.
         schemas: schema files by topic.
-        names: files that tell the topics of ledgers.
+        names: files that name the topics of ledgers.
         thresholds: limits that decide findings.
 
     Raises:

@@ -196,7 +196,7 @@ class Browsed:
                     fold.forget_ended()
 
     def know(self, rows: list[Any], tables: dict[str, list[dict[str, Any]]], portions: list[Portion]) -> None:
-        """Take what an index tells besides its frames: all has been read."""
+        """Take what an index has besides its frames: everything has been read."""
         self.diagnosis.feed(rows)
         self._list(rows)
         self.connections.order()

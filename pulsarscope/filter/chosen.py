@@ -69,7 +69,7 @@ class ChosenRows:
 
 
 def _place(row: Row) -> int:
-    """Return a number for the place of a row, with what tells apart rows at one place, and without names."""
+    """Return a number for the place of a row, which also distinguishes rows at one place, without names."""
     more: tuple[Any, ...] = ()
     if isinstance(row, MessageRow):
         more = row.direction, row.consumer_id, row.batch_index

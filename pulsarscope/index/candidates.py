@@ -32,7 +32,7 @@ Mask = Callable[[pa.RecordBatch], Any]
 
 
 def candidates(index: Index, row_filter: Filter | FollowFilter | JoinedFilter) -> dict[int, list[int]] | None:
-    """Return the positions in each chunk of the frames that may pass; None when columns do not tell."""
+    """Return the positions in each chunk of the frames that may pass; None when the columns cannot decide."""
     if isinstance(row_filter, JoinedFilter):
         row_filter = row_filter.first
     if isinstance(row_filter, FollowFilter):
@@ -42,7 +42,7 @@ def candidates(index: Index, row_filter: Filter | FollowFilter | JoinedFilter) -
 
 
 def filter_mask(row_filter: Filter) -> Mask | None:
-    """Return the mask of the frames that a display filter may pass; None when columns do not tell."""
+    """Return the mask of the frames that a display filter may pass; None when the columns cannot decide."""
     return _mask(row_filter.trees[FrameRow.kind], row_filter.context) if [*row_filter.trees] == [FrameRow.kind] else None
 
 
@@ -90,7 +90,7 @@ def _positions(mask: Any) -> list[int]:
 
 
 def _mask(expression: tree.Expression, context: EvaluationContext) -> Mask | None:
-    """Return the mask of what columns tell of an expression; None when they tell nothing."""
+    """Return the mask of the frames that may pass an expression; None when the columns cannot decide."""
     if isinstance(expression, tree.And):
         parts = [mask for part in expression.parts if (mask := _mask(part, context)) is not None]
         return joined(parts, pc.and_kleene) if parts else None

@@ -1,4 +1,4 @@
-"""Files that the user brings for what the wire does not tell: schemas, and names for what has only a number there."""
+"""Files that the user brings for what is not on the wire: schemas, and names for what has only a number there."""
 
 from __future__ import annotations
 

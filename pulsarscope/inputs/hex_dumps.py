@@ -10,7 +10,7 @@ from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
 from pulsarscope.model.errors import UsageError
 
 BYTES_PER_LINE = 16
-"""Bytes of a full line where the offset of the next one does not tell."""
+"""Bytes of a full line where the offset of the next one does not show it."""
 
 OTHER_SIDE_INDENT = 4
 """Spaces before a line of the other side, as Wireshark writes it."""

@@ -107,7 +107,7 @@ def _files_of(path: str) -> list[str]:
     """Return the latest snapshot and the logs of a folder, or the file itself."""
     try:
         names = [str(file) for file in Path(path).iterdir()] if path != STANDARD_INPUT and Path(path).is_dir() else [path]
-    except (OSError, ValueError):  # reading it tells
+    except (OSError, ValueError):  # reading it reports the error
         return [path]
     if names == [path]:
         return names

@@ -269,7 +269,7 @@ def _serve(loop: CaptureLoop, requests: int, answers: int) -> NoReturn:
     """Run the loop in the forked process, and never return."""
     failure: Exception | None = None
     try:
-        os.setsid()  # what is typed at the terminal is for the other process, which tells this one
+        os.setsid()  # signals of the terminal go to the other process, which forwards them
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         gc.disable()

@@ -16,7 +16,7 @@ POLL_SECONDS = 0.1
 """Time between two looks at a file that may have grown: what people notice as a delay."""
 
 _HEAD_BYTES = 256
-"""First bytes that tell a capture from another one: its head, and the time of its first packet."""
+"""First bytes, which distinguish a capture from another one: its head, and the time of its first packet."""
 
 
 class GrowingFile:

@@ -24,7 +24,7 @@ OTHER = "other"
 """Label value of the names above METRICS_NAMES_MAX."""
 
 UNKNOWN = "unknown"
-"""Label value where the capture does not tell the name: never an empty one, which Prometheus takes for no label."""
+"""Label value when the capture lacks the name: never an empty one, which Prometheus treats as no label."""
 
 LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Buckets from 0.1 ms, the shortest time in which brokers store a message, to the 30 s after which clients time out."""
@@ -77,7 +77,7 @@ _OF_CONSUMERS = (
     ),
     Metric("redelivered_messages", "gauge", _SUBSCRIPTION, "Messages delivered again to open consumers."),
 )
-_LEVELS = tuple(metric.name for metric in _OF_CONSUMERS if metric.name != "permits")  # which not every subscription tells
+_LEVELS = tuple(metric.name for metric in _OF_CONSUMERS if metric.name != "permits")  # which are not known of every subscription
 _OF_CAPTURE: tuple[tuple[Metric, Callable[[CaptureHealth], float]], ...] = (
     (Metric("packets", "counter", (), "Packets taken."), lambda health: health.packets),
     (Metric("dropped_packets", "counter", (), "Packets that the kernel dropped."), lambda health: health.dropped),
@@ -148,7 +148,7 @@ class Metrics:
                     timed.append(row)
             elif type(row) is FindingRow:
                 counts["findings", (row.code or "", row.severity or "")] += 1
-        for row in timed:  # after the frames, which tell the commands that carry messages
+        for row in timed:  # after the frames, which show the commands that carry messages
             if self._label_value("command", row.request) in carriers:
                 self._counts["send_seconds"].labels(self._label_value("topic", row.topic)).observe((row.latency_ns or 0) / 1e9)
         for (name, labels), number in counts.items():

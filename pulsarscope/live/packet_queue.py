@@ -176,7 +176,7 @@ class SharedQueue:
     def _wait(self, seconds: float) -> bool:
         """Wait for an entry or the end; return True when there is an entry."""
         while not (self.waiting_bytes or self._words[_ENDED]) and self._poll.poll(seconds * 1_000):
-            os.eventfd_read(self.descriptor)  # it may tell of packets that were taken long ago
+            os.eventfd_read(self.descriptor)  # it may count packets that were taken long ago
         return self.waiting_bytes > 0
 
 

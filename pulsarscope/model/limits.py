@@ -420,7 +420,7 @@ LEGS_MAX = 10_000
 """Pairs of legs that are remembered, of connections that came last."""
 
 EARLY_MESSAGES_MAX = 64
-"""First messages of a connection that are remembered until it may be known for a leg: its first anchors tell."""
+"""First messages of a connection that are remembered until its first anchors show whether it is a leg."""
 
 EARLY_CONNECTIONS_MAX = 1_000
 """Connections of which they are remembered, 20 KiB each: those that came last."""

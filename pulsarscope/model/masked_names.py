@@ -1,4 +1,4 @@
-"""Masks of the same length for names, addresses and texts. Under one key, equal names have equal masks; without it, a mask tells nothing.
+"""Masks of the same length for names, addresses and texts. Under one key, equal names have equal masks; without it, a mask reveals nothing.
 
 Lengths, punctuation and the words of the protocol stay, so that nothing around a masked name has to move.
 """

@@ -379,7 +379,7 @@ class EntryMessages(msgspec.Struct, gc=False):
 
     @property
     def is_run(self) -> bool:
-        """True for messages that are no parts of a batch, even for one of them: what tells their entries apart is in the columns."""
+        """True for messages that are not parts of a batch, even a single one: the columns distinguish their entries."""
         return self.shared.batch_size is None and "packet" in self.columns
 
     def rows(self) -> list[MessageRow]:

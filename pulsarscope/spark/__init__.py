@@ -68,7 +68,7 @@ def decode(
         private_key: files with RSA keys.
         ledger_password: files with passwords of BookKeeper's ledgers.
         schemas: schema files by topic.
-        names: files that tell the topics of ledgers.
+        names: files that name the topics of ledgers.
         thresholds: limits that decide findings, by name.
 
     Raises:

@@ -98,7 +98,7 @@ def widened(times: Times, flows: Iterable[Sequence[Segment]]) -> Times:
 def _state_or_none(path: str) -> tuple[str, int]:
     try:
         return _state(path)
-    except OSError:  # it has just been removed, which a finding tells
+    except OSError:  # it has just been removed, which a finding reports
         return "", 0
 
 

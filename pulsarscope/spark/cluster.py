@@ -47,7 +47,7 @@ def parallelism(spark: SparkSession) -> int:
         return cores
     from pyspark.sql import functions  # noqa: PLC0415 - pyspark is an extra
 
-    # A range has a partition for each core unless it is told otherwise.
+    # By default a range has a partition for each core.
     count: int = spark.range(_ROWS_OF_DEFAULT).select(functions.spark_partition_id()).distinct().count()
     return count
 

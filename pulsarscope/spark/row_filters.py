@@ -71,7 +71,7 @@ class RowFilters:
         return passing
 
     def mask(self, batch: pa.RecordBatch) -> Any:
-        """Return for each row of a batch whether it may pass, as far as columns of the batch tell."""
+        """Return for each row of a batch whether it may pass, as far as columns of the batch show it."""
         columns = {name: batch.column(name) for name in self._names if name in batch.schema.names}
         wide = {name: column.cast(pa.int64()) if column.type == pa.int32() else column for name, column in columns.items()}
         return _mask([each for each in self._filters if _column(each) in wide], wide)

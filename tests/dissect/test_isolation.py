@@ -398,5 +398,5 @@ def test_want_of_memory_is_not_contained(folder: Path, breaking: Any, member: st
 def test_reports_say_that_something_is_missing(folder: Path, breaking: Any, command: str) -> None:
     breaking(decode=fail)
     result = CliRunner().invoke(app, [command, str(folder / "cards.pcap")])
-    missing = "a dissector or a rule failed 1 time" if command == "stats" else "what a dissector or a rule that failed would have told"
+    missing = "a dissector or a rule failed 1 time" if command == "stats" else "what a dissector or a rule that failed would have reported"
     assert missing in result.output

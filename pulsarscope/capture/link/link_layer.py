@@ -52,7 +52,7 @@ NAMES: Mapping[int, str] = {
 
 
 _SEVERAL = ("", "any")
-"""Names that do not tell the interface."""
+"""Names that do not identify the interface."""
 
 
 def interface_of(packet: bytes, link_type: int, name: str) -> str:

@@ -85,7 +85,7 @@ class RecordDatabase:
             raise UsageError(_message_of(error)) from None
 
     def _answer(self, ask: Callable[[], Result]) -> Result:
-        """Let the database answer in a thread: a signal ends its work then, which it would else outlast, or tell as an error."""
+        """Let the database answer in a thread, so that a signal ends its work; else it would ignore the signal, or report an error."""
         with ThreadPoolExecutor(1) as thread:
             answer = thread.submit(ask)
             try:

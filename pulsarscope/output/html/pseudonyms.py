@@ -1,6 +1,6 @@
 """Pseudonyms for addresses, topics, and names of producers, consumers and subscriptions.
 
-The same name always has the same one under a key, and it tells nothing without the key.
+The same name always has the same one under a key, and it reveals nothing without the key.
 """
 
 from __future__ import annotations

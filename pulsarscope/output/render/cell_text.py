@@ -40,7 +40,7 @@ def fit_summary(text: str, width: int, ellipsis: str = ELLIPSIS, *, named: bool)
     """Return a summary of at most `width` cells: its request id goes first, then its last phrases.
 
     `named`: the first phrase is the name of a topic, whose middle goes before other phrases do, unless it is a sentence: of an
-    error, the beginning tells most.
+    error, the beginning says most.
     """
     if cell_width(text) <= width:
         return text

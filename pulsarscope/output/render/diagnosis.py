@@ -103,7 +103,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "midstream": lambda counts: f"{_connections(counts)} that began before the capture: what was open or used up by then is unknown",
     "missing-bytes": lambda counts: f"{counts['bytes']:,} bytes of {_connections(counts)} that the capture lacks",
     "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",
-    "failed": lambda counts: f"what a dissector or a rule that failed would have told ({plural(counts['findings'], 'finding')})",
+    "failed": lambda counts: f"what a dissector or a rule that failed would have reported ({plural(counts['findings'], 'finding')})",
     "undecided": lambda counts: f"{plural(counts['findings'], 'symptom')} that may be over soon (see the notes)",
     "encrypted-payloads": lambda counts: f"{plural(counts['findings'], 'payload')} encrypted end to end (--private-key)",
     "never-opened": _never_opened,

@@ -77,7 +77,7 @@ def _curves(shown: Sequence[tuple[str, Latencies]]) -> list[str]:
 
 
 def _curve(latencies: Latencies) -> list[tuple[float, int]]:
-    """Return the percentiles as nines (1: 90 %, 2: 99 %) and nanoseconds, as far as the count tells one from the largest."""
+    """Return the percentiles as nines (1: 90 %, 2: 99 %) and nanoseconds, as far as the count separates them from the largest."""
     last = max(log10(latencies.count), 0.3)
     places = [step / STEPS for step in range(int(last * STEPS) + 1)] + [last]
     return [(place, max(latencies.percentile(100 - 100 * 10**-place) or 1, 1)) for place in places]

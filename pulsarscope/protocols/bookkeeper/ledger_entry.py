@@ -63,7 +63,7 @@ class LedgerEntry(NamedTuple):
     last_add_confirmed: int
     length: int
     digest: str | None
-    """Kind of its digest; None when none fits and nothing tells which it has."""
+    """Kind of its digest; None when none fits and its kind is unknown."""
     checksum: Checksum
     data_at: int | None
     """Position of its data; None when the size of the digest is not known."""

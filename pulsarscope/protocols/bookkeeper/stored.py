@@ -60,6 +60,6 @@ class StoredRule(ConnectionRule):
 
 
 def verdict(row: FrameRow) -> str | None:
-    """Return whether the message in an entry is whole: bad when the digest, or the message's own checksum, is; None when nothing tells."""
+    """Return whether the message in an entry is intact: bad when the digest, or the message's own checksum, is; None when unknown."""
     own = ((row.fields or {}).get("data") or {}).get("checksum")
     return "bad" if row.checksum is not None and "bad" in (row.checksum.status, own) else own

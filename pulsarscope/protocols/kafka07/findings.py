@@ -31,7 +31,7 @@ CODES = table(
     FRAME.error(
         "response-mismatch",
         "A response does not match its request.",
-        "Responses are told apart only by their order: the capture may lack a frame, or the broker answered wrongly.",
+        "Responses are identified only by their order: the capture may lack a frame, or the broker answered wrongly.",
     ),
     FRAME.warning(
         "unknown-enum", "A magic, codec or error without a name in Kafka 0.7.", "A custom client, or a later version of the protocol."

@@ -1,6 +1,6 @@
 """The frames that carried one message of a log: responses that delivered it, and the PRODUCE that brought it to the broker.
 
-A PRODUCE tells no offset, and nothing answers it. The broker stores a set as it came, so what stands at the offset has the size, the
+A PRODUCE has no offset, and is not answered. The broker stores a set as it came, so what stands at the offset has the size, the
 codec and the payload of what was produced; several that have are all shown.
 """
 

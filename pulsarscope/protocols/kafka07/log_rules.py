@@ -99,7 +99,7 @@ class Progress(msgspec.Struct):
     """Reading of a partition on a connection."""
 
     expected: int
-    """Offset behind what was delivered; only that tells what is passed over."""
+    """Offset after the delivered messages, which alone shows what is skipped."""
     begin: int
     """Offset from which on it has read without a break."""
     response: str
@@ -121,7 +121,7 @@ class LogRule(ConnectionRule):
         """Since the last answer."""
         self._progress: dict[Place, Progress] = {}
         self._waiting: dict[str, None] = {}
-        """Fetches without a response: behind several of them no offset tells anything."""
+        """Fetches without a response: after several of them offsets prove nothing."""
         self._asked: Where | None = None
         """Latest request that is not a produce request."""
         self._suspects: dict[Place, tuple[str, Where, str, dict[str, Any]]] = {}

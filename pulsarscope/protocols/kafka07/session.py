@@ -1,4 +1,4 @@
-"""A Kafka 0.7 connection: a response answers the oldest request that waits, and only that tells what it is.
+"""A Kafka 0.7 connection: a response answers the oldest waiting request, which alone shows its kind.
 
 The broker reads no request of a connection before the one before it is answered, so answers come in the order of the requests. Where the
 capture lacks bytes that order is of no use by itself: then a response can only answer the newest request before it, and that only of a
@@ -25,7 +25,7 @@ from pulsarscope.protocols.kafka07.requests import LARGE_BYTES, LARGEST_MESSAGE,
 from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, possible_commands, read_response, shape
 
 _QUEUE = "requests"
-"""The one key under which requests wait: nothing but their order tells them apart."""
+"""The one key under which requests wait: only their order distinguishes them."""
 
 TOO_LONG = "its contents are longer than the frame"
 
@@ -99,7 +99,7 @@ class Kafka07Session(Session):
         """The response that is missing is the last one, whose head was there."""
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """See the contract. Only who sends a frame tells what it is, so its form is judged here."""
+        """See the contract. Only the sender of a frame shows its kind, so its form is checked here."""
         for frame in frames:
             if frame.status == MALFORMED:  # whoever sends it
                 frame.status = OK

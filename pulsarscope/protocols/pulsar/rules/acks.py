@@ -34,7 +34,7 @@ CODES = table(
     SESSION.warning(
         "ack-cumulative-shared",
         "A consumer of a Shared or Key_Shared subscription acknowledged cumulatively: the broker ignores it.",
-        "Other consumers have messages in between: acknowledge each on its own. The broker's log says so, too; nothing tells the client.",
+        "Other consumers have messages in between: acknowledge each on its own. The broker's log says so, too; the client is not notified.",
     ),
     SESSION.error(
         "consumer-corrupt",

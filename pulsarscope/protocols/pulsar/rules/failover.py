@@ -29,7 +29,7 @@ CODES = table(
     SESSION.note(
         "delivered-to-both",
         "A consumer that became active got messages that the one before it still held.",
-        "Both may process them: make processing idempotent, or acknowledge when a consumer is told that it is no longer active.",
+        "Both may process them: make processing idempotent, or acknowledge when a consumer is notified that it is no longer active.",
     ),
 )
 
@@ -50,7 +50,7 @@ THRESHOLDS = (
         ("failover-flapping",),
     ),
     Threshold(
-        "failover-switch-seconds", 0.1, SECONDS, "Time within which a broker tells all members of one change.", ("failover-flapping",)
+        "failover-switch-seconds", 0.1, SECONDS, "Time within which a broker notifies all members of one change.", ("failover-flapping",)
     ),
 )
 
@@ -158,7 +158,7 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
     """Members that have not left."""
     other: str | None = None
     """Another member, next to the active one."""
-    told: Fact | None = None
+    latest: Fact | None = None
     for fact in facts:
         name = fact.values["name"]
         active = changes[-1] if changes else None
@@ -169,16 +169,16 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
             if members.get(name) == consumer_of(fact):
                 del members[name]
         elif fact.what == STANDBY:
-            other, told = (name if active is None or name != active.name else _beside(name, members) or other), fact
+            other, latest = (name if active is None or name != active.name else _beside(name, members) or other), fact
         elif active is None or active.name != name:
             changes.append(ActiveChange(name, fact))
-            other = told.values["name"] if told is not None and _is_within(told, fact, switch_ns) else None
+            other = latest.values["name"] if latest is not None and _is_within(latest, fact, switch_ns) else None
         elif consumer_of(active.fact) == consumer_of(fact):
             if (beside := _beside(name, joined)) is not None and not _is_within(active.fact, fact, switch_ns):
                 changes += [ActiveChange(beside, fact), ActiveChange(name, fact)]
         elif other is not None and other != name:
             changes += [ActiveChange(other, fact), ActiveChange(name, fact)]
-            other = other if told is not None and told.values["name"] != name and _is_within(told, fact, switch_ns) else None
+            other = other if latest is not None and latest.values["name"] != name and _is_within(latest, fact, switch_ns) else None
     return changes
 
 

@@ -22,14 +22,14 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, host
 CODES = table(
     SESSION.error(
         "broker-unreachable",
-        "A broker told a client an address at which nobody answers.",
+        "A broker advertised an address at which nobody answers.",
         "Compare the address with advertisedAddress, advertisedListeners and the client's listener name; check that the broker runs, "
         "and look for a firewall in between.",
         ("never-opened",),
     ),
     SESSION.note(
         "broker-undecided",
-        "At the end of the capture a client has not reached an address that a broker told it, but has not tried for long.",
+        "At the end of the capture a client has not reached an address that a broker advertised, but has not tried for long.",
         "A longer capture would show whether the address works: while a broker starts or moves, it is refused for a moment.",
     ),
     SESSION.warning(

@@ -65,7 +65,7 @@ class UnreadEntries:
         self.deadline = NEVER if first is None else first[0].frame.time + UNREAD_MAX_NANOSECONDS
 
     def observe(self, command: str, fields: dict[str, Any]) -> list[Late]:
-        """Take what a command tells of schemas; return those that waited for it."""
+        """Take the schemas in a command; return the messages that waited for them."""
         schema = self._values.observe(command, fields)
         return [] if schema is None else self._read(schema)
 

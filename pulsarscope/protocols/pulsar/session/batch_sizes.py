@@ -1,4 +1,4 @@
-"""Sizes of the batches that a connection delivered: the ack set of an ACK alone does not tell where its batch ends."""
+"""Sizes of the batches that a connection delivered: the ack set of an ACK alone does not show where its batch ends."""
 
 from __future__ import annotations
 

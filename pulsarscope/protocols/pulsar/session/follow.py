@@ -74,7 +74,7 @@ def consumer_test(name: str) -> FollowTest:
 
 
 class _ConsumerTest:
-    """Remembers the ids of the consumers of a name: only their SUBSCRIBE tells it."""
+    """Remembers the ids of the consumers of a name: only their SUBSCRIBE has it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

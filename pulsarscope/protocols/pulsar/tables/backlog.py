@@ -173,7 +173,7 @@ class Backlog:
         found.backlog += entry.messages
 
     def _change(self, name: _Name, found: _Subscription, time: int) -> _Cell:
-        """Return the cell of a change; the first of an interval tells what the one before left."""
+        """Return the cell of a change; the first of an interval begins with what the previous one left."""
         since = max(time - (self._start or 0), found.changed or 0)
         if found.changed is not None and since // self._bins.width != found.changed // self._bins.width:
             self._settle(name, found)

@@ -223,4 +223,4 @@ PHRASES: dict[str, tuple[Phrase, ...]] = {
     "WATCH_TC_ASSIGNMENTS_UPDATE": (error_of(), inside("snapshot", count_of("parallelism", "parallelism {}"), assignments), _watch),
     "WATCH_TC_ASSIGNMENTS_CLOSE": (_watch,),
 }
-"""Phrases by command, the most telling first: a narrow terminal cuts from the right."""
+"""Phrases by command, the most significant first: a narrow terminal cuts from the right."""
