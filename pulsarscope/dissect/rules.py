@@ -148,6 +148,9 @@ class RuleContext(Protocol):
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """Emit a fact for the key rule of this name."""
 
+    def emit_facts(self, rule: str, keys: Sequence[str], where: Where, what: str, values: dict[str, Any]) -> None:
+        """Emit one and the same fact for several keys, at least one."""
+
     def emit_packed(self, rule: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """Emit facts on frames in columns for the key rule of this name: it decides by others."""
 

@@ -218,6 +218,9 @@ class RuleOutput(Protocol):
     def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """Take facts of the rule at a position that bring no finding on their own."""
 
+    def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
+        """Take a fact for each of these keys, as `emit_fact_of`."""
+
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among what the rows at hand bring about."""
 
@@ -310,6 +313,14 @@ class ConnectionRules:
         if name is not None:
             fact = tuple.__new__(Fact, (where, what, values))  # as the class makes it, without a call in between
             self._output.emit_fact_of((self._positions[self._at], self._number), name, key, fact)
+        elif rule not in self.rule_set.other_keys:
+            raise KeyError(f"no key rule {rule}")
+
+    def emit_facts(self, rule: str, keys: Sequence[str], where: Where, what: str, values: dict[str, Any]) -> None:
+        """See `RuleContext`."""
+        name = self.rule_set.key_names.get(rule)
+        if name is not None:
+            self._output.emit_facts_of((self._positions[self._at], self._number), name, keys, Fact(where, what, values))
         elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
 

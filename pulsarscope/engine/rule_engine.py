@@ -159,6 +159,14 @@ class RuleEngine:
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
+    def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
+        """Take a fact for each of these keys, as `emit_fact_of`."""
+        if self._takes_packed:
+            _, _, *values = self.facts.packed(name, keys[0], fact)
+            self._brought += [(order, None, (name, key, *values)) for key in keys]
+        else:
+            self._brought += [(order, self.emit_fact, (name, key, fact)) for key in keys]
+
     def _collect_one(self, name: str, key: str, fact: Fact) -> None:
         """Collect a fact, with a key behind all others of the row that is dispatched."""
         rule, of_rule, packed, time, deciding, _ = self.facts.packed(name, key, fact)

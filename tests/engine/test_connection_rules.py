@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, RuleContext, RuleFact, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, KeyRule, RuleContext, RuleFact, Where, where_of
 from pulsarscope.engine import connection_rules, rule_engine
 from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run
@@ -228,3 +228,41 @@ def test_what_rules_do_with_a_sequence_of_rows_is_remembered_unless_it_is_long()
             assert {at: handlers[of_rows[at]] for at in indexes} == {
                 at: handler for at, each in enumerate(calls) for rule, handler in each if rule == number
             }
+
+
+# ---- facts for several keys
+
+
+class Emitting(ConnectionRule):
+    """Emits one fact for three keys, at once or one by one."""
+
+    together = True
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+
+    def _frame(self, row: FrameRow) -> None:
+        keys = ["a", "b", "a"]
+        if self.together:
+            self._context.emit_facts("both", keys, where_of(row), "seen", {"packet": row.packet})
+        for key in () if self.together else keys:
+            self._context.emit_fact("both", key, where_of(row), "seen", {"packet": row.packet})
+
+    frames: ClassVar[Handlers] = {"*": _frame}
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_one_fact_for_several_keys_is_one_for_each(monkeypatch: pytest.MonkeyPatch, *, packed: bool) -> None:
+    both = KeyRule("both", 1, lambda *_: None, decides=lambda fact: bool(fact.values["packet"] % 2))
+    dissector = dissector_with(Rules({}, (Emitting,), keys=(both,)), "pulsar")
+    found = []
+    for together in (True, False):
+        facts: list[Any] = []
+        monkeypatch.setattr(Emitting, "together", together)
+        takes: dict[str, Any] = {"collect": facts.extend} if packed else {"emit_fact": lambda *fact, facts=facts: facts.append(fact)}
+        engine = RuleEngine([dissector], {"0:1": ("a:1", "b:6650")}, {"0:1": "pulsar"}, **takes)
+        frames = [FrameRow(None, 0, packet, 1, packet, "0:1", command="PING") for packet in (1, 2, 3)]
+        engine.feed(frames, [(packet, 0) for packet in (1, 2, 3)])
+        found.append(facts)
+    assert found[0] == found[1]
+    assert len(found[0]) == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pulsarscope.dissect.rules import Where
@@ -28,3 +29,5 @@ class SilentContext:
     def emit_packed(self, rule: str, facts: Any) -> None: ...
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None: ...
+
+    def emit_facts(self, rule: str, keys: Sequence[str], where: Where, what: str, values: dict[str, Any]) -> None: ...

@@ -13,7 +13,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
-from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, indexes_of, position_of
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
@@ -117,9 +117,10 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             return
         entries = self._acked.setdefault(key, OrderedDict())
         self._source, file, packet, sub, time, _ = where_of(row)
-        for message_id in fields.get("message_id") or ():
-            position = position_of(message_id)
-            if fields.get("ack_type") == "Cumulative":
+        is_cumulative = fields.get("ack_type") == "Cumulative"
+        ids = fields.get("message_id") or ()
+        for message_id, position in zip(ids, positions_of(ids), strict=True):
+            if is_cumulative:
                 while entries and (first := next(iter(entries))) < position:
                     del entries[first]
                     self._size -= 1

@@ -193,7 +193,9 @@ class JourneyRule(ConnectionRule):
         where, consumer_id = where_of(row), fields.get("consumer_id", -1)
         ids = fields.get("message_id")
         left = {key: item.get("ack_set") for item in (ids if type(ids) is list else ()) if (key := entry_key(item)) is not None}
-        for key, ack_set in left.items():
+        if left and not any(left.values()):
+            self._context.emit_facts(JOURNEY, [*left], where, ACKED, {"consumer_id": consumer_id})
+        for key, ack_set in left.items() if any(left.values()) else ():
             values = {"consumer_id": consumer_id, "ack_set": ack_set} if ack_set else {"consumer_id": consumer_id}
             self._context.emit_fact(JOURNEY, key, where, ACKED, values)
         if "request_id" in fields:
@@ -201,8 +203,8 @@ class JourneyRule(ConnectionRule):
 
     def _ack_response(self, row: FrameRow) -> None:
         keys, consumer_id = self._acks.pop(row.request or "", ((), -1))
-        for key in keys:
-            self._context.emit_fact(JOURNEY, key, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
+        if keys:
+            self._context.emit_facts(JOURNEY, keys, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Note the SENDs; see `ConnectionRule.batch`."""

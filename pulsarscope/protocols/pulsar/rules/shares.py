@@ -13,7 +13,7 @@ from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Wh
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
@@ -142,8 +142,10 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             return
         consumer.acks += 1
         if not (consumer.scattered or consumer.disordered) and len(consumer.foreign) < SAMPLES_MAX:
-            for message_id in (row.fields or {}).get("message_id") or ():
-                position = position_of(message_id)
+            latest = consumer.spans[-1] if consumer.spans else (-1, 0, 0, None)
+            for position in positions_of((row.fields or {}).get("message_id")):
+                if position[0] == latest[0] and latest[1] <= position[1] <= latest[2]:
+                    continue
                 if not _has(consumer, position) and len(consumer.foreign) < SAMPLES_MAX:
                     consumer.foreign.append((position, where_of(row)))
 

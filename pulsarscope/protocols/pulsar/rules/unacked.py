@@ -242,15 +242,16 @@ class UnackedRule(ConsumerRule[UnackedState]):
             oldest = next(iter(consumer.entries.values())).where.time
             consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)
             consumer.most_held = max(consumer.most_held, consumer.messages)
-        for message_id in fields.get("message_id") or ():
-            position = position_of(message_id)
-            if fields.get("ack_type") == "Cumulative":
+        is_cumulative = fields.get("ack_type") == "Cumulative"
+        ids = fields.get("message_id") or ()
+        for message_id, position in zip(ids, positions_of(ids), strict=True):
+            if is_cumulative:
                 consumer.early.cumulative = place, position
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
             if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set"), where.time):
                 consumer.early.add(position, place, ack_set)
-                consumer.pace.note_earlier(consumer.deliveries, cumulative=fields.get("ack_type") == "Cumulative")
+                consumer.pace.note_earlier(consumer.deliveries, cumulative=is_cumulative)
                 if consumer.unknown is not None:
                     consumer.unknown.note(where, position, fields)
         if not consumer.acks:
