@@ -39,7 +39,7 @@ class ColumnBatch(FrameBatch):
 
     @property
     def places(self) -> tuple[int, int]:
-        """Places of the first frame and behind the last one in the columns."""
+        """Places of the first frame and after the last one in the columns."""
         return self._places or (0, len(self.settle()))
 
     def all_moments(self) -> Sequence[int]:
