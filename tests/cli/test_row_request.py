@@ -173,14 +173,14 @@ def test_what_is_followed_is_shown_as_by_the_reference(
 @pytest.mark.slow
 def test_times_that_jump_and_hostile_names_are_followed_as_by_the_reference(tmp_path: Path) -> None:
     hostile = f"{TOPIC}-\x1b[2J", f"{TOPIC}-{'x' * 300}", f"{TOPIC}  seq", "日本語"
-    told = connected(40000).client(*(producer(number, f"p{number}", number, topic) for number, topic in enumerate((TOPIC, *hostile))))
-    told.server(*(created(f"p{number}", number) for number in range(len(hostile) + 1)))
+    talk = connected(40000).client(*(producer(number, f"p{number}", number, topic) for number, topic in enumerate((TOPIC, *hostile))))
+    talk.server(*(created(f"p{number}", number) for number in range(len(hostile) + 1)))
     for number in range(400):
-        told.client(send(number % (len(hostile) + 1) if number > 99 else 0, number, bytes(number)))
-        told.wait((10**5, 10**9 - 1, 10**9, 13 * 10**10, 4 * 10**12)[number % 5] if number % 20 < 5 else 10**5)
-        told.server(receipt(number % (len(hostile) + 1) if number > 99 else 0, number, entry=number))
+        talk.client(send(number % (len(hostile) + 1) if number > 99 else 0, number, bytes(number)))
+        talk.wait((10**5, 10**9 - 1, 10**9, 13 * 10**10, 4 * 10**12)[number % 5] if number % 20 < 5 else 10**5)
+        talk.server(receipt(number % (len(hostile) + 1) if number > 99 else 0, number, entry=number))
     packets = [
-        packet._replace(time_ns=packet.time_ns - 10**13 if number == 650 else packet.time_ns) for number, packet in enumerate(told.packets)
+        packet._replace(time_ns=packet.time_ns - 10**13 if number == 650 else packet.time_ns) for number, packet in enumerate(talk.packets)
     ]
     path = str(write_pcap(tmp_path / "hostile.pcap", packets))
     for subject in (("--connection", "1"), *(("--topic", topic) for topic in (TOPIC, *hostile))):
