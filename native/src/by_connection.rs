@@ -17,11 +17,10 @@ pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usiz
     let mut parts: Vec<Parts<'py>> = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     for (place, (_, of)) in all.order.iter().enumerate() {
-        let connection = match of {
-            Of::Row(index) => all.of_rows[*index as usize],
-            Of::Frame(batch, _) => all.of_batches[*batch as usize],
-            Of::Messages(..) => continue, // no rule asks for them
-        };
+        if matches!(of, Of::Messages(..)) {
+            continue; // no rule asks for them
+        }
+        let connection = all.connection_of(*of);
         if let Of::Row(index) = of {
             if is_message(all.rows[*index as usize].bind(py))? {
                 continue;

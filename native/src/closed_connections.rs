@@ -18,8 +18,11 @@ type StreamTuple<'py> = (u32, u32, u16, Bound<'py, PyBytes>, u32, u32);
 /// and the time of that; both streams.
 type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), StreamTuple<'py>, StreamTuple<'py>);
 
-/// Flow key of the client, whether frames were read, file of the beginning, and the state of TCP.
-pub type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, i64, ConnectionTuple<'py>);
+/// Numbers of the frames of client and server, and what both say of themselves, where rows of connections are asked for.
+pub type Told<'py> = ((u32, u32), Option<Bound<'py, PyAny>>);
+
+/// Flow key of the client, whether frames were read, file of the beginning, the state of TCP, and what the frames told.
+pub type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, i64, ConnectionTuple<'py>, Told<'py>);
 
 /// What `StreamTuple` has of a stream; its options are those of `ClosedTcp`.
 pub struct ClosedStream {
@@ -63,11 +66,16 @@ pub struct Closed {
     pub file: i64,
     pub recognised: bool,
     pub tcp: ClosedTcp,
+    /// See `Told`.
+    pub frames: [u32; 2],
+    pub described: Option<Py<PyAny>>,
 }
 
 impl Closed {
-    fn tuple<'py>(&self, py: Python<'py>) -> ClosedTuple<'py> {
-        (PyBytes::new(py, &self.key), self.recognised, self.file, self.tcp.tuple(py))
+    pub fn tuple<'py>(&self, py: Python<'py>) -> ClosedTuple<'py> {
+        let described = self.described.as_ref().map(|described| described.bind(py).clone());
+        let told = ((self.frames[0], self.frames[1]), described);
+        (PyBytes::new(py, &self.key), self.recognised, self.file, self.tcp.tuple(py), told)
     }
 }
 
@@ -134,11 +142,14 @@ impl ClosedConnections {
         self.oldest().map(|oldest| (oldest.file, oldest.tcp.closing.0))
     }
 
-    /// Forget the oldest ones, as long as their last packet lies before a time.
-    pub fn forget(&mut self, time: i64) {
-        while let Some(key) = self.oldest().filter(|oldest| oldest.tcp.last.1 < time).map(|oldest| oldest.key) {
-            self.numbers.remove(&key);
-        }
+    /// Return the oldest one if its last packet lies before a time, and it was closed before a place.
+    pub fn overdue(&mut self, time: i64, before: (i64, i64)) -> Option<Key> {
+        self.oldest().filter(|oldest| oldest.tcp.last.1 < time && (oldest.file, oldest.tcp.closing.0) < before).map(|oldest| oldest.key)
+    }
+
+    /// Forget one.
+    pub fn forget(&mut self, key: &Key) {
+        self.numbers.remove(key);
     }
 
     /// Return the oldest one that waits; forget what lies before it.

@@ -16,7 +16,6 @@ struct Group<'py> {
     size: u64,
     earliest: i64,
     latest: i64,
-    latencies: Histogram,
 }
 
 /// Latencies, as `model.latency.Latencies` counts them.
@@ -46,7 +45,19 @@ pub fn key_of<'a, 'py: 'a>(py: Python<'py>, batch: u32, frames: &'a Frames, fram
     (batch, frames.connection(frame), frames.is_client(frame), parts.command, named.topic, named.subscription, producer)
 }
 
-/// Groups of frames, and the slowest exchanges.
+/// What tells groups of exchanges apart: batch, connection, number of the request, 0 for a SEND, and topic, producer and subscription.
+type ExchangeKey = (u32, usize, u8, u32, u32, u32);
+
+/// Exchanges of one connection, with the same request and names: connection, request, status, topic, producer and subscription.
+struct Exchanges<'py> {
+    names: [Bound<'py, PyAny>; 6],
+    latencies: Histogram,
+}
+
+/// Places of exchanges by latency, the shortest one of the latest first.
+type Slowest = BinaryHeap<Reverse<(i64, Reverse<usize>)>>;
+
+/// Groups of frames and of exchanges, and the slowest exchanges of each request.
 pub struct Counts<'a, 'py> {
     py: Python<'py>,
     octave_bits: u32,
@@ -54,13 +65,15 @@ pub struct Counts<'a, 'py> {
     places: HashMap<Key<'a>, usize>,
     latest: Option<(Key<'a>, usize)>,
     groups: Vec<(usize, Group<'py>)>,
-    slowest: BinaryHeap<Reverse<(i64, Reverse<usize>)>>,
+    places_of_exchanges: HashMap<ExchangeKey, usize>,
+    exchanges: Vec<(usize, Exchanges<'py>)>,
+    slowest: HashMap<u8, Slowest>,
 }
 
 impl<'a, 'py> Counts<'a, 'py> {
     pub fn new(py: Python<'py>, octave_bits: u32, slowest_max: usize) -> Self {
-        let (places, slowest) = (HashMap::new(), BinaryHeap::new());
-        Counts { py, octave_bits, slowest_max, places, latest: None, groups: Vec::new(), slowest }
+        let (places, groups, places_of_exchanges, exchanges, slowest) = Default::default();
+        Counts { py, octave_bits, slowest_max, places, latest: None, groups, places_of_exchanges, exchanges, slowest }
     }
 
     /// Count the frame at a place.
@@ -86,11 +99,37 @@ impl<'a, 'py> Counts<'a, 'py> {
         group.latest = group.latest.max(frame.time);
         if let Some(latency) = named.latency {
             group.earliest = group.earliest.min(frame.time - latency);
-            group.latencies.add(latency, self.octave_bits);
-            self.slowest.push(Reverse((latency, Reverse(place))));
-            if self.slowest.len() > self.slowest_max {
-                self.slowest.pop();
+            self.add_exchange((place, batch), frames, frame, latency)?;
+        }
+        Ok(())
+    }
+
+    fn add_exchange(&mut self, (place, batch): (usize, u32), frames: &Frames, frame: &Frame, latency: i64) -> PyResult<()> {
+        let asked = frames.asked_by(frame);
+        let key = (batch, frames.connection(frame), asked.command, asked.topic, asked.producer, asked.subscription);
+        let at = match self.places_of_exchanges.get(&key) {
+            Some(at) => *at,
+            None => {
+                let py = self.py;
+                let text = |number| frames.known(py, number).map_or_else(|| py.None().into_bound(py), Bound::into_any);
+                let names = [
+                    frames.names(frame)[2].bind(py).clone(),
+                    frames.request_name(py, frame)?.text.bind(py).clone().into_any(),
+                    frames.reader.bind(py).get().ok.bind(py).clone().into_any(),
+                    text(asked.topic),
+                    text(asked.producer),
+                    text(asked.subscription),
+                ];
+                self.exchanges.push((place, Exchanges { names, latencies: Histogram::default() }));
+                self.places_of_exchanges.insert(key, self.exchanges.len() - 1);
+                self.exchanges.len() - 1
             }
+        };
+        self.exchanges[at].1.latencies.add(latency, self.octave_bits);
+        let slowest = self.slowest.entry(asked.command).or_default();
+        slowest.push(Reverse((latency, Reverse(place))));
+        if slowest.len() > self.slowest_max {
+            slowest.pop();
         }
         Ok(())
     }
@@ -107,31 +146,40 @@ impl<'a, 'py> Counts<'a, 'py> {
             text(frames.producer_name(py, frame)),
             text(frames.known(py, frame.named.subscription)),
         ];
-        let (earliest, latest, latencies) = (i64::MAX, i64::MIN, Histogram::default());
+        let (earliest, latest) = (i64::MAX, i64::MIN);
         self.places.insert(key, self.groups.len());
-        self.groups.push((place, Group { names, frames: 0, messages: 0, size: 0, earliest, latest, latencies }));
+        self.groups.push((place, Group { names, frames: 0, messages: 0, size: 0, earliest, latest }));
         Ok(self.groups.len() - 1)
     }
 
-    /// Return the places of the slowest exchanges; of equal ones the first.
+    /// Return the places of the slowest exchanges of each request; of equal ones the first.
     pub fn slowest(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = self.slowest.iter().map(|Reverse((_, Reverse(place)))| *place).collect();
+        let mut places: Vec<usize> = self.slowest.values().flatten().map(|Reverse((_, Reverse(place)))| *place).collect();
         places.sort_unstable();
         places
     }
 
-    /// Return the place of the first frame of each group, and the group: names, (frames, messages, bytes), (earliest, latest time), and of
-    /// receipts request and status, with smallest and largest latency and numbers by bucket.
-    pub fn groups(self) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
+    /// Return the place of the first frame of each group, and the group: names, (frames, messages, bytes), and (earliest, latest time).
+    pub fn groups(&mut self) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
         let py = self.py;
         let group = |(place, group): (usize, Group<'py>)| {
-            let Histogram { buckets, smallest, largest } = group.latencies;
-            let exchanges = smallest.map(|smallest| ("SEND", "ok", (smallest, largest, buckets)));
             let counts = (group.frames, group.messages, group.size);
             let names = PyList::new(py, group.names)?.to_tuple();
-            let made = (names, counts, (group.earliest, group.latest), exchanges).into_pyobject(py)?;
+            let made = (names, counts, (group.earliest, group.latest)).into_pyobject(py)?;
             Ok((place, made.into_any()))
         };
-        self.groups.into_iter().map(group).collect()
+        std::mem::take(&mut self.groups).into_iter().map(group).collect()
+    }
+
+    /// Return the place of the first frame of each group of exchanges, and the group: names, and smallest and largest latency with numbers by
+    /// bucket.
+    pub fn exchanges(&mut self) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
+        let py = self.py;
+        let group = |(place, Exchanges { names, latencies }): (usize, Exchanges<'py>)| {
+            let names = PyList::new(py, names)?.to_tuple();
+            let made = (names, (latencies.smallest, latencies.largest, latencies.buckets)).into_pyobject(py)?;
+            Ok((place, made.into_any()))
+        };
+        std::mem::take(&mut self.exchanges).into_iter().map(group).collect()
     }
 }

@@ -29,6 +29,8 @@ impl Frames {
             texts: Vec::new(),
             numbers: HashMap::new(),
             opened: OpenedMessages::default(),
+            asked: Vec::new(),
+            anchors: Vec::new(),
         }
     }
 

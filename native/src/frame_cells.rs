@@ -137,7 +137,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Append the exchange that a receipt ends to columns, which are those of `EXCHANGE_COLUMNS`; nothing for other frames.
+    /// Append the exchange that a frame ends to columns, which are those of `EXCHANGE_COLUMNS`; nothing for other frames.
     pub fn append_exchange(&self, py: Python<'_>, tables: &Tables, frame: &Frame, columns: &mut [ArrowColumn]) -> PyResult<bool> {
         let named = &frame.named;
         let (Some(asked), Some(latency)) = (named.request, named.latency) else { return Ok(false) };
@@ -152,21 +152,19 @@ impl Frames {
         time.number(frame.time - latency);
         name(py, of_connection, connection)?;
         name(py, protocol, dissector)?;
-        request.text(Some(b"SEND"))?;
+        let of = self.asked_by(frame);
+        request.text(Some(self.request_name(py, frame)?.text.bind(py).to_str()?.as_bytes()))?;
         response.text(Some(self.command(tables, frame)?.name.text.bind(py).to_str()?.as_bytes()))?;
-        let numbers = &frame.parts().numbers;
-        json::number(numbers.id, &mut key.bytes);
-        key.bytes.push(b':');
-        json::number(numbers.sequence, &mut key.bytes);
-        key.end_text(true)?;
-        self.append_known(py, named.topic, topic)?;
-        self.append_known(py, named.producer, producer_name)?;
+        key.text(self.request_key(frame).as_deref().map(str::as_bytes))?;
+        self.append_known(py, of.topic, topic)?;
+        self.append_known(py, of.producer, producer_name)?;
+        self.append_known(py, of.subscription, subscription)?;
         of_file.number(self.file(frame));
         of_packet.number(frame.packet);
         of_sub.number(i64::from(frame.sub()));
         latency_ns.number(latency);
         status.text(Some(b"ok"))?;
-        for column in [subscription, error, error_message] {
+        for column in [error, error_message] {
             column.nothing()?;
         }
         Ok(true)

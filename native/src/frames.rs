@@ -54,6 +54,16 @@ impl Entry {
     }
 }
 
+/// A request that a frame answers, other than a SEND: its command, request id, and numbers of the texts of its names.
+#[derive(Default)]
+pub struct Asked {
+    pub command: u8,
+    pub id: Option<i64>,
+    pub topic: u32,
+    pub producer: u32,
+    pub subscription: u32,
+}
+
 /// Bytes of frames, and the values that the rows of them share.
 pub struct Origin {
     data: Py<PyBytes>,
@@ -75,6 +85,9 @@ pub struct Frames {
     /// Numbers of the texts by their addresses, which are those of no other object as long as the texts are here.
     pub numbers: HashMap<usize, u32>,
     pub opened: OpenedMessages,
+    pub asked: Vec<Asked>,
+    /// Rows of anchors, each with the place of the frame behind which it stands, in their order.
+    pub anchors: Vec<(usize, Py<PyAny>)>,
 }
 
 /// Frames of a stream that are read one behind the other.
@@ -282,13 +295,13 @@ impl Frames {
         }
     }
 
-    /// Return the row of the exchange that a receipt ends; None for other frames.
+    /// Return the row of the exchange that a frame ends; None for other frames.
     pub fn exchange<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Option<Bound<'py, PyAny>>> {
         let named = &frame.named;
         let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) else { return Ok(None) };
         let reader = self.reader.bind(py).get();
         let [source, of_file, connection, protocol, _] = &self.origins[frame.origin as usize].names;
-        let numbers = &frame.parts.numbers;
+        let asked = self.asked_by(frame);
         let row = reader.exchange.bind(py).call1((
             source.bind(py),
             file,
@@ -297,18 +310,53 @@ impl Frames {
             frame.time - latency,
             connection.bind(py),
             protocol.bind(py),
-            intern!(py, "SEND"),
+            self.request_name(py, frame)?.text.bind(py),
             self.command(&reader.tables, frame)?.name.text.bind(py),
-            format!("{}:{}", numbers.id, numbers.sequence),
-            self.known(py, named.topic),
-            self.known(py, named.producer),
+            self.request_key(frame),
+            self.known(py, asked.topic),
+            self.known(py, asked.producer),
         ))?;
+        if asked.subscription > 0 {
+            row.setattr(intern!(py, "subscription"), self.known(py, asked.subscription))?;
+        }
         row.setattr(intern!(py, "response_file"), of_file.bind(py))?;
         row.setattr(intern!(py, "response_packet"), frame.packet)?;
         row.setattr(intern!(py, "response_sub"), frame.sub)?;
         row.setattr(intern!(py, "latency_ns"), latency)?;
         row.setattr(intern!(py, "status"), &reader.ok)?;
         Ok(Some(row))
+    }
+
+    /// Take a request that the next frame answers; return its number.
+    pub fn ask(&mut self, asked: Asked) -> u32 {
+        self.asked.push(asked);
+        self.asked.len() as u32
+    }
+
+    /// Return what a frame answers; of a receipt that has the names of its SEND.
+    pub fn asked_by(&self, frame: &Frame) -> Asked {
+        let Named { asked, topic, producer, .. } = frame.named;
+        match asked.checked_sub(1).and_then(|place| self.asked.get(place as usize)) {
+            Some(asked) => Asked { ..*asked },
+            None => Asked { topic, producer, ..Asked::default() },
+        }
+    }
+
+    /// Return the name of the request that a frame answers.
+    pub fn request_name<'a>(&'a self, py: Python<'a>, frame: &Frame) -> PyResult<&'a Text> {
+        let tables = &self.reader.bind(py).get().tables;
+        match frame.named.asked {
+            0 => Ok(&tables.send),
+            _ => Ok(&tables.command(self.asked_by(frame).command).ok_or_else(changed)?.name),
+        }
+    }
+
+    /// Return the key of the exchange that a frame ends.
+    pub fn request_key(&self, frame: &Frame) -> Option<String> {
+        match frame.named.asked {
+            0 => Some(format!("{}:{}", frame.parts.numbers.id, frame.parts.numbers.sequence)),
+            _ => self.asked_by(frame).id.map(|id| id.to_string()),
+        }
     }
 
     /// Return the text with this number.

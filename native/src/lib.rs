@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::type_complexity)] // what Python gets is tuples
 
+mod anchors;
 mod arrow_columns;
 mod arrow_table;
 mod bodies;
@@ -16,6 +17,7 @@ mod conversation;
 mod counts;
 mod csv;
 mod deliveries;
+mod descriptions;
 mod exchange_lines;
 mod flow_segments;
 mod followed;
@@ -55,6 +57,7 @@ mod plain_tcp;
 mod plans;
 mod reader;
 mod recent_batches;
+mod requests;
 mod ring;
 mod row_order;
 mod rows;
@@ -77,7 +80,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 37;
+const CONTRACT: u32 = 38;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {

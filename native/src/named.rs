@@ -35,6 +35,8 @@ pub struct Named {
     pub topic: u32,
     pub producer: u32,
     pub subscription: u32,
+    /// Number of the request that it answers, the first of which is 1 (`frames::Asked`); 0: it answers none, or a SEND.
+    pub asked: u32,
     pub messages: Option<i64>,
     pub request: Option<(i64, i64, i64)>,
     pub latency: Option<i64>,

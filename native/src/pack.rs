@@ -4,6 +4,14 @@ pub fn array(size: u8, out: &mut Vec<u8>) {
     out.push(0x90 | size & 15);
 }
 
+pub fn long_array(size: usize, out: &mut Vec<u8>) {
+    match size {
+        0..=15 => array(size as u8, out),
+        16..=0xffff => with_head(0xdc, &(size as u16).to_be_bytes(), out),
+        _ => with_head(0xdd, &(size as u32).to_be_bytes(), out),
+    }
+}
+
 pub fn map(size: u8, out: &mut Vec<u8>) {
     out.push(0x80 | size & 15);
 }

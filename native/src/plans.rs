@@ -90,6 +90,11 @@ pub enum Role {
     LargestMessage,
     ReplicatedFrom,
     Schema,
+    ConsumerName,
+    /// The name of an error, what is said of it, and whether a request failed.
+    Failure,
+    Said,
+    Outcome,
     /// In metadata: there is something to open in the payload.
     Wrapped,
     /// Only Python has words for it.
@@ -134,6 +139,10 @@ impl Role {
             "max_message_size" => Role::LargestMessage,
             "replicated_from" => Role::ReplicatedFrom,
             "schema" => Role::Schema,
+            "consumer_name" => Role::ConsumerName,
+            "error" | "error_code" => Role::Failure,
+            "message" | "error_message" => Role::Said,
+            "response" => Role::Outcome,
             _ => Role::Other,
         }
     }

@@ -37,7 +37,7 @@ impl Reader {
         bounds: (usize, u32),
     ) -> PyResult<Self> {
         let [checksum, row, attachment, sent, exchange] = types.map(Bound::unbind);
-        let tables = Tables::new(plans, commands, metadata, entry_metadata, secrets, &names, bounds.0, bounds.1)?;
+        let tables = Tables::new(py, plans, commands, metadata, entry_metadata, secrets, &names, bounds.0, bounds.1)?;
         let text = |text| PyString::intern(py, text).unbind();
         Ok(Reader { tables, checksum, row, attachment, sent, exchange, ok: text("ok"), good: text("good") })
     }

@@ -1,6 +1,7 @@
 //! Rows of Python and frames in columns, in one order.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 
@@ -24,6 +25,8 @@ pub struct OrderedRows {
     /// Names of connections, and the numbers of those of batches and rows.
     pub names: Names,
     pub of_batches: Vec<u32>,
+    /// The same of each frame of a batch of several connections.
+    pub of_frames: HashMap<u32, Arc<Vec<u32>>>,
     pub of_rows: Vec<u32>,
     /// Receipts stand for rows of exchanges, too.
     pub exchanges: bool,
@@ -55,11 +58,23 @@ impl OrderedRows {
         self.of_rows.push(connection);
     }
 
+    /// Return the number of the connection of a place.
+    pub fn connection_of(&self, of: Of) -> u32 {
+        match of {
+            Of::Row(index) => self.of_rows[index as usize],
+            Of::Messages(batch, _) => self.of_batches[batch as usize],
+            Of::Frame(batch, index) => {
+                self.of_frames.get(&batch).map_or(self.of_batches[batch as usize], |numbers| numbers[index as usize])
+            }
+        }
+    }
+
     /// Return some of the rows; of those of Python the ones that are `kept`.
     pub fn part(&self, py: Python<'_>, order: &[(i64, Of)], exchanges: bool, kept: impl Fn(&Py<PyAny>) -> bool) -> OrderedRows {
         let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
         let (names, of_batches) = (self.names.clone(), self.of_batches.clone());
-        let mut part = OrderedRows { batches, names, of_batches, exchanges, ..OrderedRows::default() };
+        let of_frames = self.of_frames.clone();
+        let mut part = OrderedRows { batches, names, of_batches, of_frames, exchanges, ..OrderedRows::default() };
         self.append_to(py, &mut part, order, kept);
         part
     }

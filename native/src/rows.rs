@@ -1,6 +1,7 @@
 //! Rows of several connections in the order of their moments, some of them in columns.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -50,15 +51,30 @@ impl OrderedRows {
         }
     }
 
-    /// Append frames of a connection that the session has seen. Their order is that of `engine.ordering.orders_of`: `file` and moment, `order` at most.
-    fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) {
+    /// Append frames that the session has seen, of a connection, or of several if the name is empty. Their order is that of `engine.ordering.orders_of`: `file` and moment, `order` at most.
+    fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) -> PyResult<()> {
         let batch = self.batches.len() as u32;
         let connection = self.names.number(name);
         let borrowed = frames.borrow(py);
         let mut behind = borrowed.opened.behind.iter().enumerate().peekable();
+        let mut anchors = borrowed.anchors.iter().peekable();
+        let mut of_frames = Vec::new();
+        let mut latest = None;
         for (index, entry) in borrowed.entries.iter().enumerate() {
             let at = (file | entry.moment()).min(order);
             match entry {
+                Entry::Frame(frame) if name.is_empty() => {
+                    let number = match latest {
+                        Some((address, number)) if address == borrowed.connection(frame) => number,
+                        _ => self.names.number(borrowed.names(frame)[2].extract(py)?),
+                    };
+                    latest = Some((borrowed.connection(frame), number));
+                    of_frames.push(number);
+                    self.order.push((at, Of::Frame(batch, index as u32)));
+                    while let Some((_, row)) = anchors.next_if(|(place, _)| *place == index) {
+                        self.push(row.clone_ref(py), at, number);
+                    }
+                }
                 Entry::Frame(_) => self.order.push((at, Of::Frame(batch, index as u32))),
                 Entry::Rows(rows) => {
                     for row in &rows.rows {
@@ -71,9 +87,15 @@ impl OrderedRows {
                 true
             }) {}
         }
+        drop(anchors);
+        drop(behind);
         drop(borrowed);
+        if name.is_empty() {
+            self.of_frames.insert(batch, Arc::new(of_frames));
+        }
         self.batches.push(frames);
         self.of_batches.push(connection);
+        Ok(())
     }
 
     /// Put the rows in order.
@@ -224,11 +246,7 @@ impl OrderedRows {
         let numbers = self.names.names.iter().map(of_names).collect::<PyResult<Vec<_>>>()?;
         let mut keys = Vec::with_capacity(16 * self.order.len());
         for (order, of) in &self.order {
-            let connection = match of {
-                Of::Row(index) => self.of_rows[*index as usize],
-                Of::Frame(batch, _) | Of::Messages(batch, _) => self.of_batches[*batch as usize],
-            };
-            let key = [*order, numbers[connection as usize]].map(i64::to_ne_bytes);
+            let key = [*order, numbers[self.connection_of(*of) as usize]].map(i64::to_ne_bytes);
             keys.extend_from_slice(key.as_flattened());
             let Of::Frame(batch, index) = of else { continue };
             if let Entry::Frame(frame) = &batches[*batch as usize].entries[*index as usize] {
@@ -284,6 +302,7 @@ impl OrderedRows {
                 }
             }
             rows.extend(counts.groups()?);
+            rows.extend(counts.exchanges()?);
             rows.sort_by_key(|(place, _)| *place);
             Ok((rows, exchanges))
         })

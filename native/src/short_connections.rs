@@ -8,9 +8,11 @@ use std::collections::{HashMap, HashSet};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
+use crate::anchors::Anchor;
 use crate::caught;
 use crate::closed_connections::{Closed, ClosedConnections, ClosedTuple, Key};
 use crate::conversation::{Conversation, Plainness, Sizes, StreamPart};
+use crate::descriptions::Descriptions;
 use crate::frames::Frames;
 use crate::kept_packets::{flow_key, packets_of, reverse, Kept, KeyedSegment};
 use crate::pieces::Place;
@@ -80,8 +82,14 @@ type Names<'py> = (Bound<'py, PyDict>, Vec<String>);
 type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes>, (i64, i64), bool);
 
 /// Flows of other connections, and of these from a RST on, how many connections began, less those of which Python counts it, their names, and what Python has to do first: packets
-/// to read again, in their order, closed connections of which packets came, and those with a RST.
-type Read<'py> = (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>);
+/// to read again, in their order, closed connections of which packets came, and those with a RST; and those that the block has closed, where
+/// rules ask for them.
+type Read<'py> =
+    (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>, Vec<ClosedTuple<'py>>);
+
+/// What is asked for beside frames: exchanges, rows of connections, these when connections end, anchors, so many for each connection, made by
+/// a function (`anchors::Anchor::row`), and a function that describes both sides of a connection.
+type Asked<'py> = (bool, bool, bool, usize, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// See `read`.
 struct Arguments<'a, 'py> {
@@ -95,6 +103,11 @@ struct Arguments<'a, 'py> {
 pub struct ShortConnections {
     bounds: TcpBounds,
     plainness: Plainness,
+    /// Rows of connections are asked for, at their end and when they have ended.
+    rows: bool,
+    ends: bool,
+    make_anchor: Py<PyAny>,
+    descriptions: Descriptions,
     open: HashMap<Key, Box<Open>>,
     closed: ClosedConnections,
     /// Those that the block at hand has closed.
@@ -104,11 +117,14 @@ pub struct ShortConnections {
 
 #[pymethods]
 impl ShortConnections {
-    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`.
+    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`; `asked`: see `Asked`.
     #[new]
-    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool) -> Self {
+    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool, asked: Asked<'_>) -> Self {
+        let (exchanges, rows, ends, anchors, make_anchor, describe) = asked;
         let (open, closed, closing) = Default::default();
-        ShortConnections { bounds, plainness: Plainness { sizes, opens }, open, closed, closing, kept_bytes: 0 }
+        let plainness = Plainness { sizes, opens, exchanges, anchors };
+        let (make_anchor, descriptions) = (make_anchor.unbind(), Descriptions::of(describe.unbind()));
+        ShortConnections { bounds, plainness, rows, ends, make_anchor, descriptions, open, closed, closing, kept_bytes: 0 }
     }
 
     /// Number of open connections.
@@ -132,7 +148,7 @@ impl ShortConnections {
     /// Read the flows of a block that are of these connections, or begin one.
     ///
     /// `frames`: takes their frames; `flows`: of the block; `known`: those of other connections by flow key; `names`: source, file,
-    /// protocol, direction of the client, of the server; `time`: of the block, or of files to come.
+    /// protocol, direction of the client, of the server.
     fn read<'py>(
         &mut self,
         py: Python<'py>,
@@ -140,21 +156,31 @@ impl ShortConnections {
         flows: &Bound<'py, PyDict>,
         known: &Bound<'py, PyDict>,
         names: [Bound<'py, PyAny>; 5],
-        time: i64,
     ) -> PyResult<Read<'py>> {
         let file = names[1].extract()?;
-        caught(|| self.read_flows(py, frames, &Arguments { flows, known, names, file }, time))
+        caught(|| self.read_flows(py, frames, &Arguments { flows, known, names, file }))
     }
 
-    /// Give up all open connections, and return their packets; or, as nothing follows, of those of which Python has to say more, and forget
-    /// closed ones.
+    /// Forget the closed connections that were closed first, as long as their last packet lies before a time, and they were closed before a
+    /// place; return them, where their rows are asked for, so many at most.
+    fn forget<'py>(&mut self, py: Python<'py>, time: i64, before: (i64, i64), most: usize) -> Vec<ClosedTuple<'py>> {
+        let mut forgotten = Vec::new();
+        while let Some(key) = self.closed.overdue(time, before).filter(|_| forgotten.len() < most) {
+            if self.rows {
+                forgotten.extend(self.closed.take(py, &key));
+            } else {
+                self.closed.forget(&key);
+            }
+        }
+        forgotten
+    }
+
+    /// Give up all open connections, and return their packets; or, as nothing follows, of those of which Python has to say more.
     fn end<'py>(&mut self, py: Python<'py>, all: bool) -> PyResult<Vec<KeyedSegment<'py>>> {
-        let is_quiet = |open: &Open| open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty);
+        let rows = self.rows;
+        let is_quiet = |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty);
         let released = self.open.drain().filter(|(_, open)| all || !is_quiet(open)).map(|(key, open)| (key, open.kept)).collect();
         self.kept_bytes = 0;
-        if !all {
-            self.closed = ClosedConnections::default();
-        }
         packets_of(py, released)
     }
 
@@ -165,7 +191,7 @@ impl ShortConnections {
 }
 
 impl ShortConnections {
-    fn read_flows<'py>(&mut self, py: Python<'py>, frames: &mut Frames, of: &Arguments<'_, 'py>, time: i64) -> PyResult<Read<'py>> {
+    fn read_flows<'py>(&mut self, py: Python<'py>, frames: &mut Frames, of: &Arguments<'_, 'py>) -> PyResult<Read<'py>> {
         let mut released = self.release_largest();
         let (mut reopened, mut fed) = (Vec::new(), Vec::new());
         let (mut seen, mut taken): (HashSet<Key>, HashSet<Key>) = Default::default();
@@ -239,9 +265,9 @@ impl ShortConnections {
         }
         let ended = self.closing.iter().filter(|closed| closed.recognised).map(|closed| format!("{}:{}", closed.file, closed.tcp.begun.0));
         let names = (recognised, ended.collect());
+        let closing = if self.ends { self.closing.iter().map(|closed| closed.tuple(py)).collect() } else { Vec::new() };
         self.closed.add(std::mem::take(&mut self.closing));
-        self.closed.forget(time.saturating_sub(2 * self.bounds.1)); // behind late packets in the block
-        Ok((others, begun, names, packets_of(py, released)?, reopened, resets))
+        Ok((others, begun, names, packets_of(py, released)?, reopened, resets, closing))
     }
 
     /// Find the connection of a flow and the one of the other direction; take an open one out, and begin one with a SYN.
@@ -291,7 +317,7 @@ impl ShortConnections {
             };
             let segment = &segments[side][at[side]];
             if segment.flags & RST != 0 {
-                if !open.tcp.is_ended_by(side == 0, segment, self.bounds) {
+                if self.rows || !open.tcp.is_ended_by(side == 0, segment, self.bounds) {
                     return None;
                 }
                 reset = Some(segment.packet);
@@ -336,13 +362,13 @@ impl ShortConnections {
         of: &Arguments<'_, 'py>,
     ) -> PyResult<Outcome> {
         let Fed { key, mut open, flows, parts, reset } = fed;
-        let before = frames.entries.len();
+        let (before, mut anchors) = (frames.entries.len(), Vec::new());
         let behind = parts.each_ref().map(|part| (part.range.clone(), part.offset + part.range.len() as i64));
         if behind.iter().any(|(range, _)| !range.is_empty()) {
             let [source, file, protocol, client, server] = &of.names;
             let connection = open.name.bind(py).as_any();
             let names = [client, server].map(|direction| [source, file, connection, protocol, direction].map(|name| name.clone().unbind()));
-            let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.plainness)? else {
+            let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.plainness, &mut anchors)? else {
                 return Ok(Outcome::Released(open.kept));
             };
             for (side, (range, end)) in behind.into_iter().enumerate() {
@@ -353,12 +379,16 @@ impl ShortConnections {
             }
         }
         let ends = reset.is_some() || open.tcp.is_closed();
-        if ends && open.rests.iter().any(|rest| !rest.is_empty()) {
+        let is_told = !(self.plainness.exchanges && open.conversation.waits());
+        if ends && (open.rests.iter().any(|rest| !rest.is_empty()) || !is_told || (self.rows && open.conversation.greetings().is_none())) {
             frames.entries.truncate(before);
             return Ok(Outcome::Released(open.kept));
         }
+        self.add_anchors(py, frames, &key, &anchors)?;
         if let Some(tcp) = open.tcp.closed().filter(|_| reset.is_none()) {
-            self.closing.push(Closed { key, file: open.file, recognised: open.conversation.begun, tcp });
+            let Open { file, conversation, .. } = *open;
+            let described = if self.rows { Some(self.descriptions.of_greetings(py, frames, &conversation)?) } else { None };
+            self.closing.push(Closed { key, file, recognised: conversation.begun, tcp, frames: conversation.frames, described });
             return Ok(Outcome::Taken);
         }
         for (flow, of_client) in flows.iter().zip([true, false]) {
@@ -373,6 +403,18 @@ impl ShortConnections {
         self.kept_bytes += open.cost();
         self.open.insert(key, open);
         Ok(Outcome::Taken)
+    }
+
+    /// Put rows of anchors behind their frames.
+    fn add_anchors(&self, py: Python<'_>, frames: &mut Frames, client: &Key, anchors: &[Anchor]) -> PyResult<()> {
+        let ends =
+            || [*client, reverse(client)].map(|[a, b, c, d, .., p, q, _, _]| format!("{a}.{b}.{c}.{d}:{}", u16::from_be_bytes([p, q])));
+        let ends = if anchors.is_empty() { Default::default() } else { ends() };
+        for anchor in anchors {
+            let row = anchor.row(self.make_anchor.bind(py), frames, &ends)?.unbind();
+            frames.anchors.push((anchor.place, row));
+        }
+        Ok(())
     }
 
     /// Take late packets of a closed connection; return false if one of them says more than an acknowledgment.

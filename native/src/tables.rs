@@ -25,6 +25,8 @@ pub struct Command {
     pub payload: bool,
     /// What only a conversation that is read as a whole asks for.
     pub part: Part,
+    /// A request that is an anchor, together with its response.
+    pub anchoring: bool,
 }
 
 /// The part of a command of `CommandKind::Other` in a conversation.
@@ -56,6 +58,8 @@ pub struct Tables {
     commands: Vec<Option<Command>>,
     pub metadata: usize,
     pub entry_metadata: usize,
+    /// Name of the command SEND.
+    pub send: Text,
     plain_key: Py<PyAny>,
     redacted: Py<PyAny>,
     texts_max: usize,
@@ -80,7 +84,7 @@ pub struct Parts {
 /// None: the bytes are not plain.
 pub type Plain<T> = PyResult<Option<T>>;
 
-pub type CommandRow<'py> = (u8, Bound<'py, PyString>, Vec<u8>, usize, bool, u8);
+pub type CommandRow<'py> = (u8, Bound<'py, PyString>, Vec<u8>, usize, bool, u8, bool);
 
 const CHECKSUM_MAGIC: [u8; 2] = [0x0e, 0x01];
 const BROKER_ENTRY_METADATA_MAGIC: [u8; 2] = [0x0e, 0x02];
@@ -97,10 +101,11 @@ macro_rules! plain {
 
 impl Tables {
     /// `plans`: of each message its rows and whether it has values that only its key says to be secret, the key first; `commands`: number,
-    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0; and functions that tell whether a key is plain,
+    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0, whether it is an anchor; and functions that tell whether a key is plain,
     /// and describe a credential.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
+        py: Python<'_>,
         plans: Vec<PlanRow<'_>>,
         commands: Vec<CommandRow<'_>>,
         metadata: usize,
@@ -110,13 +115,14 @@ impl Tables {
         texts_max: usize,
         depth_max: u32,
     ) -> PyResult<Self> {
+        let send = Text::new(&PyString::intern(py, "SEND"))?;
         let count = plans.len();
         if metadata >= count || entry_metadata >= count || commands.iter().any(|command| command.3 >= count) {
             return Err(PyValueError::new_err("a table is missing"));
         }
         let plans: Vec<Plan> = plans.into_iter().map(|plan| Plan::new(plan, count, names)).collect::<PyResult<_>>()?;
         let mut by_number: Vec<Option<Command>> = (0..256).map(|_| None).collect();
-        for (number, name, tag, plan, payload, response) in commands {
+        for (number, name, tag, plan, payload, response, anchoring) in commands {
             let name = Text::new(&name)?;
             let kind = match name.json.as_slice() {
                 b"\"SEND\"" => CommandKind::Send,
@@ -136,13 +142,14 @@ impl Tables {
                 _ => Part::Asks(response),
             };
             let line = Padded::of(&[b",\"command\":", name.json.as_slice(), b",\"fields\":"].concat());
-            by_number[usize::from(number)] = Some(Command { name, line, kind, tag, plan, payload, part });
+            by_number[usize::from(number)] = Some(Command { name, line, kind, tag, plan, payload, part, anchoring });
         }
         Ok(Tables {
             plans,
             commands: by_number,
             metadata,
             entry_metadata,
+            send,
             plain_key,
             redacted,
             texts_max,

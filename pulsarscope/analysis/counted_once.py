@@ -214,7 +214,7 @@ class CountedOnce:
 
     def add(self, anchor: AnchorRow) -> None:
         """Take an anchor."""
-        for inner in self._legs.add(*anchor):
+        for inner in self._legs.add_row(anchor):
             self._leave_out(inner, self.outer_of[inner])
 
     def _leave_out(self, inner: str, outer: str) -> None:
@@ -323,7 +323,7 @@ class CountedOnce:
             row = self._next_unseen()
             if type(row) is AnchorRow:
                 self.add(row)
-                time: int | None = row.fact.where.time
+                time: int | None = row.time
             else:
                 looked.append(row)
                 seen = self._mark(row)

@@ -32,6 +32,9 @@ ZERO_WINDOW = "zero-window"
 INCOMPLETE = frozenset({"skipped", "truncated"})
 """Statuses of rows that are not complete frames: connections count their bytes as skipped, unfinished or missing."""
 
+EXCHANGE_GROUP_PARTS = 2
+"""Parts of what stands for a group of exchanges: names and latencies. One of frames has three: names, numbers, and times."""
+
 _FrameGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _SlowExchange = tuple[int, int, ReportRecord]
 """Latency, number of the exchange, and its record: ordered without a look into the record."""
@@ -126,12 +129,13 @@ class Statistics:
                 exchanges.append((place, row))
                 times.append(row.time)
             elif isinstance(row, tuple):
-                names, numbers, span, exchanged = row
+                if len(row) == EXCHANGE_GROUP_PARTS:
+                    names, latencies = row
+                    exchanges.append((place, (names, Latencies.counted(*latencies))))
+                    continue
+                names, numbers, span = row
                 groups[names] = [*map(sum, zip(groups.get(names, (0, 0, 0)), numbers, strict=True))]
                 times += span
-                if exchanged is not None:
-                    request, status, latencies = exchanged
-                    exchanges.append((place, ((names[0], request, status, *names[3:]), Latencies.counted(*latencies))))
             elif isinstance(row, ConnectionRow):
                 ended.append(row)
             elif isinstance(row, FindingRow) and row.code == ZERO_WINDOW and row.connection is not None:

@@ -48,15 +48,19 @@ class AnchorRow(NamedTuple):
 
     key: str
     """Digest of its content."""
-    fact: Fact
-    """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
-    packed: _Packed | None = None
-    """The fact as tables of legs keep it. A run may have two tables."""
+    packed: _Packed
+    """Its fact, as tables of legs keep it. A run may have two tables."""
+    time: int
+    """That of the last frame."""
+    connection: str
+    """Name as rows have it."""
+    server: str
+    """Endpoint."""
 
     @property
-    def connection(self) -> str:
-        """Name as rows have it."""
-        return self.fact.where.connection
+    def fact(self) -> Fact:
+        """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
+        return _unpack(self.packed)
 
 
 def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
@@ -64,9 +68,20 @@ def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
     first, (client, server) = anchor.first, ends
     began = [first.file, first.packet, first.sub, first.time]
     values = {"first": began, "unique": anchor.unique, "pushed": anchor.pushed, "client": client, "server": server}
-    key = short_digest(repr(anchor.content).encode("utf-8", "backslashreplace"))
-    fact = Fact(where_of(anchor.last), ANCHOR, values)
-    return AnchorRow(key, fact, _pack(fact))
+    try:
+        content = _encode(anchor.content)
+    except (OverflowError, UnicodeEncodeError):
+        content = repr(anchor.content).encode("utf-8", "backslashreplace")
+    return _row_of(short_digest(content), Fact(where_of(anchor.last), ANCHOR, values))
+
+
+def packed_anchor_row(content: bytes, packed: bytes, time: int, connection: str, server: str) -> AnchorRow:
+    """Return the row of an anchor that a compiled reader has found; `content`: packed, as `anchor_row` does."""
+    return AnchorRow(short_digest(content), packed, time, connection, server)
+
+
+def _row_of(key: str, fact: Fact) -> AnchorRow:
+    return AnchorRow(key, _pack(fact), fact.where.time, fact.where.connection, fact.values["server"])
 
 
 class Legs(msgspec.Struct):
@@ -165,16 +180,20 @@ class LegTable:
         self.outer_of: dict[str, str] = {}
         """The outer leg of each connection that is an inner one."""
 
-    def add(self, key: str, anchor: Fact, packed: _Packed | None = None) -> list[str]:
+    def add(self, key: str, anchor: Fact) -> list[str]:
+        """Take an anchor by its fact; see `add_row`."""
+        return self.add_row(_row_of(key, anchor))
+
+    def add_row(self, row: AnchorRow) -> list[str]:
         """Take an anchor, and join its connection with others that have it; return the connections newly known as inner legs."""
-        time = anchor.where.time
+        key, packed, time, _, server = row
         if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
             self._older, self._recent, self._began, self._waiting = self._recent, {}, time, 0
         found: list[str] = []
         for waiting in (self._older.get(key), self._recent.get(key)):
-            if not (waiting is None or (isinstance(waiting, _Equal) and waiting.server == anchor.values["server"])):
-                found += self._compare(anchor, waiting)
-        self._keep(key, anchor, _pack(anchor) if packed is None else packed)
+            if not (waiting is None or (isinstance(waiting, _Equal) and waiting.server == server)):
+                found += self._compare(row.fact, waiting)
+        self._keep(key, server, packed)
         return found
 
     def _compare(self, anchor: Fact, waiting: _Packed | _Equal) -> Iterator[str]:
@@ -189,7 +208,7 @@ class LegTable:
             elif self._join(outer, inner):
                 yield inner.where.connection
 
-    def _keep(self, key: str, anchor: Fact, packed: _Packed) -> None:
+    def _keep(self, key: str, server: str, packed: _Packed) -> None:
         """Let an anchor wait among the latest ones. Equal older ones stay where they are."""
         equal = self._recent.get(key)
         if equal is None:
@@ -198,7 +217,7 @@ class LegTable:
             return
         if not isinstance(equal, _Equal):
             equal = self._recent[key] = _Equal(_unpack(equal).values["server"], [equal])
-        if equal.server != anchor.values["server"]:
+        if equal.server != server:
             equal.server = None
         before = len(equal.anchors)
         equal.anchors.append(packed)

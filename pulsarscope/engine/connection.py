@@ -15,13 +15,14 @@ from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED
 from pulsarscope.dissect.isolation import Failure, failure
+from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain, upgrades_of
 from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import Code, Finding
 from pulsarscope.model.flow import CLIENT, SERVER, source_endpoint, source_port
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, finding_row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, RawFrame, Row, finding_row
 
 if TYPE_CHECKING:
     from pulsarscope.tcp import Connection
@@ -65,7 +66,7 @@ class Settings(msgspec.Struct, frozen=True):
     def reads_whole(self) -> bool:
         """Return True when a compiled reader may read whole connections: all that is asked for are frames that content shows."""
         plain = not (self.forced or self.raw or (self.session.payloads and self.session.gives_values))
-        kinds = {FrameRow.kind, FindingRow.kind, ConnectionRow.kind}
+        kinds = {FrameRow.kind, FindingRow.kind, ConnectionRow.kind, ExchangeRow.kind, ANCHOR}
         return plain and self.dissectors[0].compiled is not None and self.session.kinds <= kinds
 
     def kept(self) -> KeptBytes:
@@ -414,13 +415,14 @@ class EndedTimeline(msgspec.Struct, gc=False, frozen=True):
         """Return the row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
         return ConnectionRow(*_decode(self.row)) if isinstance(self.row, bytes) else self.row
 
-    def finish(self, of: Connection | ClosedConnection, out: list[Row | RawFrame]) -> None:
-        """Append the row of the connection, which is this one: no more packets come."""
+    def finish(self, of: Connection | ClosedConnection | None, out: list[Row | RawFrame]) -> None:
+        """Append the row of the connection, which is this one, unless the row is complete: no more packets come."""
         if self.doubt is not None:
             out.append(finding_row(self.doubt, self.source, self.dissector))
         if (row := self.so_far()) is not None:
-            row.end, row.packets, dropped, row.retransmitted, row.out_of_order = of.counts()
-            row.client_dropped, row.server_dropped = dropped if row.client == source_endpoint(of.key) else dropped[::-1]
+            if of is not None:
+                row.end, row.packets, dropped, row.retransmitted, row.out_of_order = of.counts()
+                row.client_dropped, row.server_dropped = dropped if row.client == source_endpoint(of.key) else dropped[::-1]
             out.append(row)
 
 

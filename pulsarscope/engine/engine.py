@@ -24,7 +24,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
-from pulsarscope.engine.short_connections import NOTHING_READ, ShortConnections
+from pulsarscope.engine.short_connections import ShortConnections
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
@@ -114,7 +114,7 @@ class Engine:
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, evaluated)
-        self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short else None
+        self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short and select is None else None
         self._rows_max = options.rows_max or sys.maxsize
         self._unheard = () if messages_evaluated else (self._timelines.message_type, EntryMessages)
         """Types of rows that no rule asks for, and of which there may be very many."""
@@ -171,10 +171,11 @@ class Engine:
         if self.resting:
             time = block.last_time if following_start is None else min(block.last_time, following_start)
             self._wake(block.flows, time - 2 * CLOSED_CONNECTION_NANOSECONDS, self._assembler.closed_room(len(block.control)))
-        read = NOTHING_READ if self._short is None else self._short.read(block, following_start, self._assembler)
-        begun, oldest, resumed = read
-        self.totals.connections += begun
-        self.events = self._assembler.feed(block, following_start, len(self.resting), oldest, resumed)
+        if self._short is None:
+            self.events = self._assembler.feed(block, following_start, len(self.resting))
+        else:
+            begun, self.events = self._short.feed(block, following_start, len(self.resting), self._assembler)
+            self.totals.connections += begun
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:
@@ -210,7 +211,7 @@ class Engine:
         """End the connections of which nothing follows that is captured at `time` or later; nanoseconds since the epoch."""
         self.settled = 0
         if self._short is not None:
-            self._short.hand_over(self._assembler)
+            self._short.hand_over(self._assembler, closed=True)
         self._wake(time=time - CLOSED_CONNECTION_NANOSECONDS)
         return self._end(self._assembler.finish_idle(time))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pulsarscope.engine.connection import EndedTimeline, packed_row
-from pulsarscope.model.flow import reverse_key, source_endpoint
+from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER, reverse_key, source_endpoint
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 
@@ -31,6 +33,51 @@ class PlainConnection(msgspec.Struct, gc=False, frozen=True):
     def preamble(self) -> tuple[int, int]:
         """Return how much of both streams comes before the first frame: nothing."""
         return 0, 0
+
+
+class PlainEnd(msgspec.Struct, gc=False, frozen=True):
+    """Such a connection that FINs of both sides have ended, with frames of both."""
+
+    of: PlainConnection
+    source: str | None
+    file: int
+    state: tuple[Any, ...]
+    """State of TCP, as `tcp.complete_connections.closed_connection` takes it."""
+    told: tuple[tuple[int, int], dict[str, Any]]
+    """Numbers of frames of client and server, and what both say of themselves for columns of the row."""
+
+    @property
+    def name(self) -> str:
+        """Name of the connection."""
+        return f"{self.file}:{self.state[0][0]}"
+
+    @property
+    def last_at(self) -> int:
+        """Return the place of the last packet; see `FILE_SHIFT`."""
+        return self.file << FILE_SHIFT | int(self.state[2][0])
+
+    @property
+    def closing(self) -> tuple[str, int]:
+        """First FIN and its time."""
+        return "fin", self.state[4][1]
+
+    def row(self, *, complete: bool = False) -> ConnectionRow:
+        """Return its row as it was at the end; `complete`: with its packets, as no more of them come."""
+        (packet, start), (_, ending), (_, latest), packets, (closed_by, _), client, server = self.state
+        (of_client, of_server), described = self.told
+        ends = self.of.endpoints()
+        row = ConnectionRow(self.source, self.file, packet, None, start, self.name, self.of.dissector, *ends, start, ending, **described)
+        row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = client[1], of_client, 0, 0, 0
+        row.server_bytes, row.server_frames, row.server_missing, row.server_skipped, row.server_tail = server[1], of_server, 0, 0, 0
+        row.opened, row.closed, row.closed_by = "syn", "fin", SERVER if closed_by else CLIENT
+        row.client_dropped = row.server_dropped = 0
+        if complete:
+            row.end, row.packets, row.retransmitted, row.out_of_order = latest, packets, 0, 0
+        return row
+
+    def timeline(self, row: ConnectionRow) -> EndedTimeline:
+        """Return what is kept of it, with its row, until no more late packets come."""
+        return EndedTimeline(packed_row(row), None, self.source, self.of.dissector)
 
 
 def ended_timeline(of: PlainConnection, name: str, begin: tuple[int, int, int], source: str | None, dissector: str | None) -> EndedTimeline:

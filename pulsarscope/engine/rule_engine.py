@@ -270,7 +270,7 @@ class RuleEngine:
         if rules is None or (name := rules.rule_set.legs) not in self.facts.legs:
             return
         if self._alone:
-            self._brought.append(((position, 0), self.facts.legs[name].add, row))
+            self._brought.append(((position, 0), self.facts.legs[name].add_row, (row,)))
         else:
             self._brought.append(((position, 0), self.emit_fact, (name, row.key, row.fact)))
 

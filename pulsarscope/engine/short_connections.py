@@ -7,14 +7,17 @@ would have known, and the rows of these packets have been given before.
 
 from __future__ import annotations
 
+import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
+from pulsarscope.dissect.legs import ANCHOR, packed_anchor_row
 from pulsarscope.engine.connection import nothing_left
-from pulsarscope.engine.plain_connection import PlainConnection, ended_timeline
-from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
+from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd, ended_timeline
+from pulsarscope.model.flow import BEHIND_ALL, CLIENT, FILE_SHIFT, SERVER
 from pulsarscope.model.limits import (
+    ANCHORS_MAX,
     CLOSED_CONNECTION_NANOSECONDS,
     IDLE_CONNECTION_NANOSECONDS,
     OPEN_CONNECTIONS_MAX,
@@ -22,25 +25,18 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ConnectionRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow
 from pulsarscope.tcp.complete_connections import closed_connection
 from pulsarscope.tcp.connection import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from pulsarscope.capture import Block, Inputs, Segment
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.timelines import Timelines
     from pulsarscope.tcp import Assembler
-    from pulsarscope.tcp.assembler import Resumed
-    from pulsarscope.tcp.connection import ClosedConnection, Connection
-
-Read = tuple[int, int | None, "Sequence[Resumed]"]
-"""See `ShortConnections.read`."""
-
-NOTHING_READ: Read = (0, None, ())
-"""What is returned where nobody reads short connections."""
+    from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents
 
 AT_A_TIME = 1_024
 """Closed connections that become objects at a time."""
@@ -52,36 +48,43 @@ class ShortConnections:
     def __init__(self, dissector: Dissector, inputs: Inputs, timelines: Timelines) -> None:
         """Begin without any; `timelines` must be in columns."""
         native, _ = load_native()
-        largest, padding = dissector.compiled.sizes
+        compiled = dissector.compiled
+        largest, padding = compiled.sizes
         bounds = IDLE_CONNECTION_NANOSECONDS, CLOSED_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
-        opens = timelines.settings[None].session.payloads
-        self._compiled: Any = native.ShortConnections(bounds, (dissector.framing.smallest, largest, padding), opens)
+        session = timelines.settings[None].session
+        self._gives_rows = timelines.gives_connections
+        self._evaluates = timelines.evaluates
+        anchors = ANCHORS_MAX if ANCHOR in session.kinds else 0
+        asked = ExchangeRow.kind in session.kinds, self._gives_rows, self._evaluates, anchors, packed_anchor_row, compiled.described
+        sizes = dissector.framing.smallest, largest, padding
+        self._compiled: Any = native.ShortConnections(bounds, sizes, session.payloads, asked)
         self._dissector = dissector
         self._inputs = inputs
         self._timelines = timelines
         self._file = 0
 
-    def read(self, block: Block, following_start: int | None, assembler: Assembler) -> Read:
-        """Read the flows of a block that are of these connections, and leave it the others.
+    def feed(self, block: Block, following_start: int | None, taken: int, assembler: Assembler) -> tuple[int, list[ConnectionEvents]]:
+        """Read the flows of a block that are of these connections, and feed the others to the assembler.
 
-        Return how many connections began, less those that the assembler counts itself, `oldest`, and these, to resume: a RST ends them.
-
-        `following_start`: see `Assembler.feed`.
+        Return how many connections began here, less those that the assembler counts itself, and what it returns.
+        `following_start`, `taken`: see `Assembler.feed`.
         """
-        time = block.last_time if following_start is None else min(block.last_time, following_start)
         if block.file != self._file:
             self.hand_over(assembler)
             self._file = block.file
         source = self._inputs.source(block.file)
         columns = self._dissector.compiled.frames()
         names = source, block.file, self._dissector.name, CLIENT, SERVER
-        found = self._compiled.read(columns, block.flows, assembler.table, names, time)
-        block.flows, begun, (with_frames, ended), packets, closed, resets = found
+        block.flows, begun, (with_frames, ended), packets, closed, resets, closing = self._compiled.read(
+            columns, block.flows, assembler.table, names
+        )
         self._catch_up(packets, assembler)
         assembler.put_back(sorted(self._made(closed), key=attrgetter("closed_at")))
         if len(columns):
             recognised = {name: PlainConnection(key, self._dissector.name) for name, key in with_frames.items()}
             self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns), recognised)
+        for each in map(self._ended, closing):
+            self._timelines.add_end(each)
         for _, _, name, key, begin, recognised in resets:
             if recognised:
                 ended.append(name)
@@ -91,13 +94,16 @@ class ShortConnections:
             self.hand_over(assembler)
         if self._compiled.closed > assembler.closed_room(len(block.control)):
             self._hand_over_closed(assembler)
-        return begun, self.oldest, [(first, packets) for first, packets, *_ in resets]
+        return begun, assembler.feed(block, following_start, taken, self, [(first, packets) for first, packets, *_ in resets])
 
-    @property
-    def oldest(self) -> int | None:
-        """`closed_at` of the first connection that waits here for late packets, None when there is none."""
-        found = self._compiled.oldest
-        return None if found is None else found[0] << FILE_SHIFT | found[1]
+    def finish_closed(self, time: int, before: int) -> bool:
+        """See `tcp.connection.ClosedElsewhere`."""
+        place = before >> FILE_SHIFT, before & (1 << FILE_SHIFT) - 1
+        while found := self._compiled.forget(time - 2 * CLOSED_CONNECTION_NANOSECONDS, place, AT_A_TIME):
+            for each in map(self._ended, found):
+                self._timelines.add_finished(each)
+        oldest = self._compiled.oldest
+        return oldest is not None and oldest < place
 
     def hand_over(self, assembler: Assembler, *, closed: bool = False) -> None:
         """Let the assembler go on with all open connections; with those that are `closed`, too."""
@@ -108,6 +114,7 @@ class ShortConnections:
     def end(self, assembler: Assembler) -> None:
         """End all connections, as their capture does; let the assembler go on with those of which there is something to say."""
         self._catch_up(self._compiled.end(all=False), assembler)
+        self.finish_closed(sys.maxsize, BEHIND_ALL)
         self._timelines.forget_added()
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
@@ -130,8 +137,17 @@ class ShortConnections:
 
     def _made(self, closed: Iterable[tuple[Any, ...]]) -> Iterator[Connection]:
         """Make closed connections, in the order in which they were closed."""
-        for key, recognised, file, found in closed:
-            connection = closed_connection(key, file, found)
-            begin = connection.packet, connection.start
-            self._end_timeline(PlainConnection(key, self._dissector.name), connection.name, file, begin, recognised=recognised)
+        for found in closed:
+            key, recognised, file, state, _ = found
+            connection = closed_connection(key, file, state)
+            if not self._gives_rows:
+                begin = connection.packet, connection.start
+                self._end_timeline(PlainConnection(key, self._dissector.name), connection.name, file, begin, recognised=recognised)
+            elif not self._evaluates:  # else they are there since they ended
+                self._timelines.add_ended(self._ended(found))
             yield connection
+
+    def _ended(self, found: tuple[Any, ...]) -> PlainEnd:
+        """Return what is known of a closed connection."""
+        key, _, file, state, told = found
+        return PlainEnd(PlainConnection(key, self._dissector.name), self._inputs.source(file), file, state, told)

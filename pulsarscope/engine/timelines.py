@@ -18,12 +18,12 @@ from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey, Step, in_order, orders_of, spread
-from pulsarscope.engine.plain_connection import PlainConnection
+from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd
 from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
-from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
 from pulsarscope.tcp.connection import ClosedConnection, Connection
 
@@ -103,10 +103,12 @@ class Timelines:
         self.gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
         """Rows of messages hold payload."""
         self._gives_messages = MessageRow.kind in options.records
+        self.evaluates = options.evaluates
+        """Rules ask for the ends of connections."""
         self._frames = 0  # of the latest part
         self._ended: list[str] = []
-        self._finished: dict[str, Connection | ClosedConnection] = {}
-        """Connections of the part whose rows can be written."""
+        self._finished: dict[str, Connection | ClosedConnection | None] = {}
+        """Connections of the part whose rows can be written, None where these are complete."""
         self._ledger = Ledger()
         self._touched: list[tuple[str, Timeline]] = []
         """Connections of the latest part that may keep bytes."""
@@ -114,12 +116,16 @@ class Timelines:
         """Frames of the part to come that need no timeline."""
         self._added_ended: list[str] = []
         """Connections that end in the part to come, and need none either."""
+        self._closing: dict[str, Closed] = {}
+        """What rules get of such that end in the part to come."""
 
     def configure(self, settings: Settings, evaluated: AbstractSet[str]) -> None:
         """Take the settings of all connections, without their vantage point, and the kinds of rows for which rules ask."""
         self.settings = _SettingsBySource(settings)
         self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds, evaluated) if settings.columns else None
-        self.reads_short = self.in_columns and self._options.frames_alone and settings.reads_whole
+        self.gives_connections = ConnectionRow.kind in settings.session.kinds and not self._options.frames_alone
+        """Rows of all connections are asked for."""
+        self.reads_short = self.in_columns and settings.reads_whole and not (self.gives_connections and self._options.live)
         """Short connections are read elsewhere (`engine.short_connections`)."""
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
@@ -139,8 +145,8 @@ class Timelines:
             self._ledger.note(name, touched.waits())
         self._touched = []
         self._frames = sum(len(frames) for _, _, frames in self._added if frames is not None)
-        index_of: dict[str, int] = {}
         steps: list[Step] = [*self._added]
+        index_of = {name: _BEHIND for _, name, frames in steps if frames is None}
         self._added.clear()
         self._ended += self._added_ended
         self._added_ended.clear()
@@ -201,6 +207,23 @@ class Timelines:
     def note_ended(self, names: Iterable[str]) -> None:
         """Note that connections end in the part to come of which frames were added."""
         self._added_ended += names
+
+    def add_ended(self, end: PlainEnd) -> None:
+        """Take a connection that has ended, and waits for late packets."""
+        self.table[end.name] = end.timeline(end.row())
+
+    def add_end(self, end: PlainEnd) -> None:
+        """Let the rules know of a connection that ends in the part to come, and take it as `add_ended` does."""
+        row = end.row()
+        self.table[end.name] = end.timeline(row)
+        self._closing[end.name] = Closed(row, end.closing)
+        self._added.append((end.last_at, end.name, None))
+
+    def add_finished(self, end: PlainEnd) -> None:
+        """Give the row of a connection that has ended, and of which no late packets come."""
+        self.table[end.name] = end.timeline(end.row(complete=True))
+        self._finished[end.name] = None
+        self._added.append((end.last_at, end.name, None))
 
     def forget_added(self) -> None:
         """Drop the connections of which frames were added: their capture has ended."""
@@ -335,6 +358,9 @@ class Timelines:
 
     def carry_out(self, name: str, frames: FrameBatch | None, rows: list[Any]) -> None:
         """Carry out a step of a connection, and append its rows."""
+        if (closed := self._closing.pop(name, None)) is not None:
+            rows.append(closed)
+            return
         timeline = self.table[name]
         if isinstance(timeline, EndedTimeline):
             of = self._finished.pop(name)
@@ -355,7 +381,7 @@ class Timelines:
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
         """End a connection: nothing more is said on it."""
         self.table[name] = ended = timeline.end(rows)
-        row = ended.so_far() if self._options.evaluates else None
+        row = ended.so_far() if self.evaluates else None
         if row is not None:
             rows.append(Closed(row, timeline.closing))
 

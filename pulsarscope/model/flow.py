@@ -11,6 +11,9 @@ SERVER = "server"
 FILE_SHIFT = 40
 """The place of a packet is its file and its number in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
 
+BEHIND_ALL = 1 << 62
+"""A place behind those of all packets."""
+
 IPV4, IPV6 = 4, 6
 
 IPV4_KEY_BYTES = 12

@@ -24,7 +24,7 @@ from pulsarscope.model.limits import (
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
-from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, acknowledged_offset, open_connection
+from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, acknowledged_offset, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
@@ -59,14 +59,14 @@ class Assembler(ConnectionTable):
         block: Block,
         following_start: int | None = None,
         taken: int = 0,
-        oldest: int | None = None,
+        elsewhere: ClosedElsewhere | None = None,
         resumed: Sequence[Resumed] = (),
     ) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched.
 
         Late packets of a closed connection may also come in other files, which begin at the time `following_start`; None: there are none.
-        `taken`: number of closed connections that were taken and not put back. `oldest`: `closed_at` of the first connection that waits for
-        late packets elsewhere; None: there is none. `resumed`: connections that another reader has followed up to packets of this block.
+        `taken`: number of closed connections that were taken and not put back. `elsewhere`: those that wait for late packets elsewhere.
+        `resumed`: connections that another reader has followed up to packets of this block.
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
@@ -102,7 +102,7 @@ class Assembler(ConnectionTable):
                         self._receive(of, segment, file)
                 else:
                     self._receive(key, entry, file)
-        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken, oldest)
+        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start), taken, elsewhere)
         if block.owners:
             _note_owners(block, self._touched)
         return [*self._end_block(file, block.last_packet)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, overload
 
 import msgspec
 
@@ -39,6 +39,13 @@ class Counts(NamedTuple):
     """Of `streams[0]` and `[1]`."""
     retransmitted: int
     out_of_order: int
+
+
+class ClosedElsewhere(Protocol):
+    """Closed connections that wait for late packets, beside those of an assembler."""
+
+    def finish_closed(self, time: int, before: int) -> bool:
+        """Finish those closed before a place of which none comes any more at this time; return True if some of them wait."""
 
 
 class Connection(msgspec.Struct, gc=False, eq=False):

@@ -7,7 +7,7 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from pulsarscope.model.flow import FILE_SHIFT
+from pulsarscope.model.flow import BEHIND_ALL, FILE_SHIFT
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
@@ -20,7 +20,7 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
-from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
+from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
 from pulsarscope.tcp.delivered import let_block_go
 from pulsarscope.tcp.stream import UNKNOWN, Stream
@@ -28,7 +28,6 @@ from pulsarscope.tcp.stream_findings import Where, finding
 
 if TYPE_CHECKING:
     from pulsarscope.model.findings import Finding
-
 
 _closed_at = attrgetter("closed_at")
 
@@ -270,13 +269,13 @@ class ConnectionTable:
         self._note_copies(connection)
         connection.strays = None
 
-    def _finish_closed(self, time: int, taken: int, oldest: int | None) -> None:
-        """Finish the connections that get no more late packets; `taken`, `oldest`: see `feed`."""
+    def _finish_closed(self, time: int, taken: int, elsewhere: ClosedElsewhere | None) -> None:
+        """Finish the connections that get no more late packets; `taken`, `elsewhere`: see `feed`."""
         closed = self._closed
-        while closed:
+        while True:
             full = self.closed_room() < taken
-            first = closed[0]
-            if not full and (time - first.end <= 2 * CLOSED_CONNECTION_NANOSECONDS or (oldest is not None and oldest < first.closed_at)):
+            waits = elsewhere is not None and elsewhere.finish_closed(time, closed[0].closed_at if closed else BEHIND_ALL)
+            if not closed or (not full and (waits or time - closed[0].end <= 2 * CLOSED_CONNECTION_NANOSECONDS)):
                 break
             connection = closed.popleft()
             if connection.finished:

@@ -52,8 +52,9 @@ from tests.scenarios.frames import command_frame
 from tests.scenarios.packets import ACK, FIN, RST, SYN
 from tests.scenarios.wire_mutations import damaged
 
-IN_COLUMNS, IN_TEXT = 3, 5
-"""The options of `BothReaders` with which short connections are read without Python."""
+IN_COLUMNS, IN_TEXT, TOLD = 3, 5, 2
+"""The options of `BothReaders` with which short connections are read without Python; the last ones ask for all rows but messages, and for
+what rules say."""
 
 TOKEN = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"HS256"}', b'{"sub":"a","exp":1800000000}', b"signature"))
 
@@ -241,6 +242,26 @@ def test_for_text_python_opens_payloads(tmp_path: Path, left: Left, name: str) -
     assert left == ["0:1"] * 3
 
 
+UNANSWERED = {"reset", "reset behind an end", "unanswered requests and SENDs", "a name of the client", "an announced size", "a token"}
+"""Connections of which Python says more where rows of exchanges and connections are asked for."""
+
+
+@pytest.mark.parametrize("name", UNBATCHED)
+def test_rows_of_plain_connections_and_what_rules_say_of_them_are_those_of_the_reference(tmp_path: Path, left: Left, name: str) -> None:
+    for block in (None, 1000, 100):
+        BothReaders(tmp_path, corpus_options()).check(pcap(UNBATCHED[name]().packets), other=TOLD, block=block)
+    assert left == ["0:1"] * 3 * (name in UNANSWERED)
+
+
+ALL: dict[str, Callable[[], Conversation]] = PLAIN | OTHER | TO_OPEN
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rows_of_all_other_connections_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
+    for block in (None, 1000, 100):
+        BothReaders(tmp_path, corpus_options()).check(pcap(ALL[name]().packets), other=TOLD, block=block)
+
+
 def on_port(talk: Conversation, port: int) -> list[Packet]:
     """The packets of a connection, from another port of the client."""
     changed = {talk.packets[0].data[34:36]: port.to_bytes(2, "big")}
@@ -344,7 +365,7 @@ def test_packets_behind_the_end_count_as_ever(tmp_path: Path, left: Left) -> Non
     for other in range(5):
         left.clear()
         BothReaders(tmp_path, corpus_options()).check(pcap([*talk.packets, *late, *later]), other=other)
-        assert ("0:1" in left) == (other != IN_COLUMNS)
+        assert ("0:1" in left) == (other != IN_COLUMNS)  # a batch, and late data
 
 
 class Stamped(Conversation):
@@ -355,11 +376,12 @@ class Stamped(Conversation):
         super()._add(side, payload, flags=flags, sequence=sequence, options=options or b"\x01" * (2 + 4 * side) + stamp)
 
 
-def short(number: int, start: int = 0) -> list[Packet]:
-    """The packets of a connection that begins `start` ns after the capture; the eighth is the last with data."""
+def short(number: int, start: int = 0, *, answered: bool = False) -> list[Packet]:
+    """The packets of a connection that begins `start` ns after the capture; the eighth is the last with data, unless that is `answered`."""
     talk = Stamped(("10.0.0.1", 10_000 + number), acknowledge=False, start_ns=START_NS + start).handshake()
     talk.client(CONNECT).server(CONNECTED).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650", 1))
-    return talk.client(lookup(2)).close().packets
+    talk.client(lookup(2))
+    return (talk.server(lookup_response("Connect", "pulsar://broker:6650", 2)) if answered else talk).close().packets
 
 
 def later(packet: Packet, time: int) -> Packet:
@@ -370,10 +392,13 @@ def in_order(packets: Iterable[Packet]) -> list[Packet]:
     return sorted(packets, key=lambda packet: packet.time_ns)
 
 
+@pytest.mark.parametrize("other", [IN_COLUMNS, TOLD])
 @pytest.mark.parametrize(("block", "data"), [(3000, True), (60_000, False)])
-def test_closed_connections_wait_for_late_packets_as_long_as_by_the_reference(tmp_path: Path, left: Left, block: int, data: bool) -> None:
+def test_closed_connections_wait_for_late_packets_as_long_as_by_the_reference(
+    tmp_path: Path, left: Left, block: int, data: bool, other: int
+) -> None:
     step = SECOND // 3
-    connections = [short(number, number * step) for number in range(800)]  # two minutes are 360
+    connections = [short(number, number * step, answered=other == TOLD) for number in range(800)]  # two minutes are 360
     found = [*chain.from_iterable(connections)]
     for number, packets in enumerate(connections[:500]):
         if number % 3 == 0:
@@ -384,22 +409,25 @@ def test_closed_connections_wait_for_late_packets_as_long_as_by_the_reference(tm
             found.append(later(packets[-1], 225 * step))  # a minute is 180 of them
         if number % 13 == 0:
             found += [later(packet, (230, 400)[number % 2] * step) for packet in packets]  # on the same ports
-    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=IN_COLUMNS, block=block)
+    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=other, block=block)
     assert len(left) < 250
 
 
+@pytest.mark.parametrize("other", [IN_COLUMNS, TOLD])
 @pytest.mark.parametrize("block", [1000, 60_000])
 @pytest.mark.parametrize("lossy", [False, True])
-def test_closed_connections_finish_in_the_order_in_which_they_were_closed(tmp_path: Path, left: Left, block: int, lossy: bool) -> None:
+def test_closed_connections_finish_in_the_order_in_which_they_were_closed(
+    tmp_path: Path, left: Left, block: int, lossy: bool, other: int
+) -> None:
     step = SECOND // 3
     found = []
     for number in range(700):  # two minutes are 360
-        packets = short(number, number * step)
+        packets = short(number, number * step, answered=other == TOLD)
         found += packets[:5] + packets[6:] if lossy and number % 10 == 1 else packets  # read by Python
         if number < 300 and number % 3:
             wait = (30, 20)[number % 3 - 1] * step + number % 2 * 5 * step  # data of the later one may come first
             found += [later(packet, wait) for packet in packets[3:8]]
-    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=IN_COLUMNS, block=block)
+    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=other, block=block)
     assert len(left) < 350
     twice = [row.connection for row in ps.open(tmp_path / "in.pcap").findings() if row.code == "captured-twice"]
     assert len(twice) == 200
@@ -407,15 +435,16 @@ def test_closed_connections_finish_in_the_order_in_which_they_were_closed(tmp_pa
 
 @pytest.mark.parametrize("block", [1000, 8000, 60_000])
 @pytest.mark.parametrize("most", [5, 40])
+@pytest.mark.parametrize("other", [IN_COLUMNS, TOLD])
 def test_of_too_many_closed_connections_the_same_wait_no_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, most: int, other: int
 ) -> None:
     monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", most)
     monkeypatch.setattr("pulsarscope.engine.short_connections.AT_A_TIME", 4)
     step = SECOND // 100
-    connections = [short(number, number * step) for number in range(120)]
+    connections = [short(number, number * step, answered=other == TOLD) for number in range(120)]
     packets = in_order(chain.from_iterable(connections))
-    BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=IN_COLUMNS, block=block)
+    BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=block)
 
 
 @pytest.mark.slow
@@ -442,7 +471,7 @@ def test_disturbed_connections_read_as_by_the_reference(tmp_path: Path, random: 
             packets[place] = packets[place]._replace(time_ns=packets[place].time_ns + random.choice((-1, 1)) * random.randrange(10**6))
     data = pcap(packets)
     both = BothReaders(tmp_path, corpus_options())
-    for other in (0, IN_COLUMNS, IN_TEXT):
+    for other in (0, IN_COLUMNS, IN_TEXT, TOLD):
         both.check(data, other=other)
 
 
@@ -534,7 +563,7 @@ def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end
     streams = []
     for port in range(40000, 40002 + random.randrange(8)):
         of_table = random.choice((*PLAIN.values(), *OTHER.values()))
-        talk = of_table() if random.random() < 0.3 else _ending(random, whole(port, random.randrange(3)))
+        talk = of_table() if random.random() < 0.3 else _ending(random, whole(port, random.randrange(3), random.choice((0, 3))))
         streams.append(talk.packets[random.choice((0, 0, 0, 0, 1, 2, 3, 9)) :])
     if random.random() < 0.2:
         streams.append([*streams[0], *(packet._replace(time_ns=packet.time_ns + SECOND) for packet in streams[0])])  # on the same ports
@@ -544,4 +573,5 @@ def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end
         packets.append(stream.pop(0)._replace(time_ns=START_NS + len(packets) * STEP_NS))
     for _ in range(random.choice((0, 1, 1, 2, 5))):
         random.choice(CHANGES)(random, packets, random.randrange(len(packets)))
-    BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=IN_COLUMNS, block=random.choice((200, 1000, 3000, 8000, None)))
+    other = random.choice((IN_COLUMNS, TOLD))
+    BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=random.choice((200, 1000, 3000, 8000, None)))

@@ -16,6 +16,8 @@ from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, SECRET_KINDS, Plan, redacted_content, shared_plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 from pulsarscope.protocols.pulsar.metadata_fields import QUIET, QUIET_DELIVERED, RARE, WRAPPED
+from pulsarscope.protocols.pulsar.session.anchors import ANCHORING
+from pulsarscope.protocols.pulsar.session.description import described
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.session.sends import Sent
 
@@ -49,6 +51,8 @@ class CompiledReader(NamedTuple):
     """Makes an empty batch of frames in columns."""
     sizes: tuple[int, int]
     """Sizes of the largest frame before one is announced, and of what frames may have beyond that."""
+    described: Any = None
+    """Returns what the fields of a CONNECT and a CONNECTED say for the columns of the row of their connection."""
 
 
 @cache
@@ -84,7 +88,15 @@ def compiled_reader(module: Any, *, show_secrets: bool) -> CompiledReader:
 
     known = {command.name: (number, command) for number, command in command_table(plans).items() if command.name in COMMANDS}
     commands = [
-        (number, name, command.tag, table(command.plan), command.payload, known[ANSWERED_BY[name]][0] if name in REQUESTS else 0)
+        (
+            number,
+            name,
+            command.tag,
+            table(command.plan),
+            command.payload,
+            known[ANSWERED_BY[name]][0] if name in REQUESTS else 0,
+            name in ANCHORING,
+        )
         for name, (number, command) in known.items()
     ]
     metadata, entry_metadata = table(plans.named("MessageMetadata")), table(plans.named("BrokerEntryMetadata"))
@@ -99,4 +111,4 @@ def compiled_reader(module: Any, *, show_secrets: bool) -> CompiledReader:
         tables, commands, metadata, entry_metadata, secrets, (set(WRAPPED), set(RARE), [set(QUIET), set(QUIET_DELIVERED)]), types, bounds
     )
     sizes = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, FRAME_PADDING_BYTES
-    return CompiledReader(module.Joined, partial(module.Frames, reader), sizes)
+    return CompiledReader(module.Joined, partial(module.Frames, reader), sizes, described)

@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.topics import bounded_name
 DELIVERED_MAX = 64
 """First MESSAGEs that are kept until an ACK names them."""
 
-_ANCHORING = ANSWERED_BY.keys() - OF_LOOKUP - {"ACK"}
+ANCHORING = ANSWERED_BY.keys() - OF_LOOKUP - {"ACK"}
 """Requests of anchors: not those that a proxy answers, and not each acknowledgment."""
 
 _NONE: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Anchors:
 
     def answered(self, request: Request, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         """Report a request and its response."""
-        if request.command in _ANCHORING and fields.get("producer_ready") is not False:
+        if request.command in ANCHORING and fields.get("producer_ready") is not False:
             name = fields.get("producer_name") or request.chosen_name
             content = request.command, request.key, request.topic, request.subscription, frame.command, name
             self._report(Anchor(content, request, frame, unique=bool(name)), events)

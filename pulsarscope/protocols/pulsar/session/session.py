@@ -17,7 +17,7 @@ from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.metadata_fields import METADATA_COMMON_BYTES, WRAPPED
 from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
-from pulsarscope.protocols.pulsar.session.description import shared
+from pulsarscope.protocols.pulsar.session.description import describe, of_client, of_server
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.frame_columns import observe_frames, open_frames
 from pulsarscope.protocols.pulsar.session.names import NAMING_COMMANDS, NO_NAMES, TOPICS_OF, Consumer, Names
@@ -209,11 +209,7 @@ class PulsarSession(Session):
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill in versions and authentication, from CONNECT and CONNECTED."""
-        if self._client is not None:
-            row.client_version, row.protocol_version, row.auth_method = self._client
-        if self._server is not None:
-            row.server_version, protocol_version = self._server
-            row.protocol_version = row.protocol_version if protocol_version is None else protocol_version
+        describe(row, self._client, self._server)
 
     # ---- names of what began before the capture
 
@@ -349,14 +345,12 @@ class PulsarSession(Session):
                 self._name_producer(response.fields)
         elif command in IN_ORDER:
             if command == "CONNECT":
-                get = fields.get
-                auth_method = get("auth_method_name") or get("auth_method")
-                self._client = shared((get("client_version"), get("protocol_version"), auth_method))
+                self._client = of_client(fields)
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, None, *names)
             self._requests.ask((command, direction), frame, asked, events)
         else:
             if command == "CONNECTED":
-                self._server = shared((fields.get("server_version"), fields.get("protocol_version")))
+                self._server = of_server(fields)
             elif command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is not False:
                 self._name_producer(fields)
             request = self._requests.answered(command, fields, direction)
