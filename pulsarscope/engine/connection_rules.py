@@ -239,6 +239,7 @@ class ConnectionRules:
         "_reported",
         "_rows",
         "_rules",
+        "_stretches",
         "client",
         "closing",
         "connection",
@@ -265,6 +266,7 @@ class ConnectionRules:
         """Positions of those among all rows at hand, of whichever connection."""
         self._at = self._number = 0
         """Index of the row that is handled, and the position of the rule."""
+        self._stretches = rule_set.stretches
 
     @property
     def thresholds(self) -> Thresholds:
@@ -329,7 +331,7 @@ class ConnectionRules:
         frames, exchanges = stretch.commands()
         left: set[int] = set()
         for number in self.rule_set.numbers(frames, exchanges):
-            self._number, self._positions, self._at = number, (stretch.position,), 0
+            self._number, self._rows, self._positions, self._at = number, (), (stretch.position,), 0
             kind = self.rule_set.rules[number]
             if (columns := kind.columns.get(stretch.command)) is None:
                 left.add(number)
@@ -341,12 +343,16 @@ class ConnectionRules:
                 if not (isinstance(rule, _FailedRule) or columns(rule, stretch, partial(self._hand_one, rule, stretch))):
                     left.add(number)
             except Exception as error:  # noqa: BLE001 - other people's code
-                self._fail(number, error, Where(*stretch.where_of(0)))
+                self._fail(number, error, self._where_in(stretch))
         if left:
             rows, positions = stretch.rows()
             self.handle(rows, positions, [*map(self.rule_set.calls, rows)], left)
         self._last = Where(*stretch.where_of(-1))
         self._rows = self._positions = ()
+
+    def _where_in(self, stretch: FramesInColumns) -> Where:
+        """Return the place of the row that is handled, else of the first frame."""
+        return where_of(self._rows[self._at]) if self._rows else Where(*stretch.where_of(0))
 
     def _hand_one(self, rule: ConnectionRule, stretch: FramesInColumns, place: int) -> None:
         """Hand the frame at a place, and the exchange that it ends, to the handlers of a rule."""
@@ -368,11 +374,16 @@ class ConnectionRules:
     def handle_all(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], least: int) -> None:
         """Hand rows to their handlers, or those in columns that stand together, at least so many."""
         begin = 0
-        for start, stretch in () if self.rule_set.stretches is None else self.rule_set.stretches(rows, positions, least):
-            if begin < start:
-                self.handle(rows[begin:start], positions[begin:start], calls[begin:start])
-            self.handle_columns(stretch)
-            begin = start + len(stretch)
+        try:
+            for start, stretch in () if self._stretches is None else self._stretches(rows, positions, least):
+                if begin < start:
+                    self.handle(rows[begin:start], positions[begin:start], calls[begin:start])
+                begin = start + len(stretch)
+                self.handle_columns(stretch)
+        except Exception as error:  # noqa: BLE001 - other people's code: what handles rows catches its own
+            self._stretches = None
+            self._number, self._rows, self._positions, self._at = 0, rows, positions, min(begin, len(rows) - 1)
+            self.report(RULE_FAILED, where_of(rows[self._at]), *self.rule_set.failed("rules", error))
         if begin < len(rows):
             self.handle(rows[begin:], positions[begin:], calls[begin:]) if begin else self.handle(rows, positions, calls)
 

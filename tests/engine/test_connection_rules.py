@@ -138,12 +138,13 @@ class Second(ConnectionRule):
     frames: ClassVar[Handlers] = {"PING": _ping}
 
 
-def reported(*rows: Any) -> list[tuple[str | None, int | None, str | None]]:
-    """Code, packet and connection of the findings of both rules."""
+def reported(*rows: Any, stretches: Any = None) -> list[tuple[str | None, int | None, str | None]]:
+    """Code, packet and connection of the findings of both rules on rows, or on lists of rows one after the other."""
     codes = {code: SESSION.note(code, "A frame.", "Nothing.") for code in ("seen", "pinged", "ended")}
-    rules = Rules(codes, (Counting, Second))
+    rules = Rules(codes, (Counting, Second), stretches=stretches)
     engine = RuleEngine([dissector_with(rules, "d")], {f"0:{n}": ("a:1", "b:2") for n in (1, 2)}, {f"0:{n}": "d" for n in (1, 2)})
-    engine.feed(rows)
+    for some in rows if rows and isinstance(rows[0], list) else [rows]:
+        engine.feed(some)
     return [(row.code, row.packet, row.connection) for _, row in engine.take()]
 
 
@@ -213,6 +214,16 @@ def test_a_rule_that_fails_in_a_batch_says_no_more_and_the_others_go_on() -> Non
         ("rule-failed", 2, "0:1"),
         ("pinged", 4, "0:1"),
     ]
+
+
+def test_a_dissector_whose_columns_fail_gets_rows() -> None:
+    def stretches(*_: Any) -> Any:
+        raise ValueError("on purpose")
+
+    rows = [frame(1, "SEND"), frame(2, "PING"), frame(3, "PING")]
+    for batches in ([rows], [rows[:1], rows[1:]]):
+        found = reported(*batches, stretches=stretches)
+        assert sorted(found) == [("pinged", 2, "0:1"), ("pinged", 3, "0:1"), ("rule-failed", 1, "0:1"), ("seen", 1, "0:1")]
 
 
 def test_what_rules_do_with_a_sequence_of_rows_is_remembered_unless_it_is_long() -> None:

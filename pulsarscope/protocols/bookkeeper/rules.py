@@ -365,10 +365,8 @@ def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding
             continue
         first = values["first"]
         hint = " It may refuse the credentials: that goes unanswered." if first == AUTH else ""
-        text = (
-            f"Bookie {values['bookie']} answers {key} nothing for {_ms(waited)}: {values['unanswered']:,} requests wait, the first is "
-            f"{first} in {where.name}.{hint}"
-        )
+        waiting = "1 request waits: " if values["unanswered"] == 1 else f"{values['unanswered']:,} requests wait, the first is "
+        text = f"Bookie {values['bookie']} answers {key} nothing for {_ms(waited)}: {waiting}{first} in {where.name}.{hint}"
         evidence = {
             "frames": [where.name],
             "bookie": values["bookie"],

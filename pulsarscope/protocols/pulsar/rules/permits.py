@@ -8,6 +8,7 @@ broker (`backlog.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
@@ -176,21 +177,25 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_delivered(consumer)
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Count plain deliveries; see `ConnectionRule.columns`."""
-        unknown: list[int] = []
-        for group in frames.consumers:
-            if (consumer := self.consumers.get(group.id)) is None:
-                unknown += group.places
-                continue
-            places, at = group.places, 0
-            while at < len(places):  # the first one of each, and whatever is special
-                handle(places[at])
+        """Count plain deliveries; see `ConnectionRule.columns`.
+
+        The first one of each consumer, and whatever is special, goes to its handler: in the order of the deliveries, for consumers share
+        what is bounded.
+        """
+        groups = frames.consumers
+        following = [(group.places[0], number, 0) for number, group in enumerate(groups)]
+        heapify(following)
+        while following:
+            place, number, at = heappop(following)
+            handle(place)
+            group = groups[number]
+            places, stop = group.places, at + 1
+            if (consumer := self.consumers.get(group.id)) is not None:
                 stop = self._special(consumer, group, at + 1)
                 if at + 1 < stop:
                     self._count(consumer, frames, group, at + 1, stop)
-                at = stop
-        for place in sorted(unknown):
-            handle(place)
+            if stop < len(places):
+                heappush(following, (places[stop], number, stop))
         return True
 
     def _special(self, consumer: PermitState, group: Any, start: int) -> int:

@@ -23,7 +23,7 @@ from pulsarscope.protocols.pulsar.rules.deliveries import PlainDeliveries, deliv
 from tests.scenarios.both_readers import blocks_of, dissectors_of, reader, rows_of
 from tests.scenarios.capture_mutations import corpus_options
 from tests.scenarios.capturefile import write_pcap
-from tests.scenarios.commands import TOPIC, ack, close_consumer, flow, message, redeliver, send
+from tests.scenarios.commands import TOPIC, ack, close_consumer, created, flow, message, producer, receipt, redeliver, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.dialogue import Dialogue
@@ -142,6 +142,49 @@ def test_deliveries_bring_about_what_their_rows_do(seed: int) -> None:
         for choice in _DISSECTORS:
             for least in (1, 4):
                 assert brought(path, choice, least) == expected
+
+
+def skipping(consumers: int, gaps: int) -> Conversation:
+    """Connections of a producer, and of consumers of subscriptions of their own, each of which misses two entries after each one."""
+    publisher = connected(40001)
+    publisher.client(producer(1, "p", 2)).server(created("p", 2))
+    for entry in range(3 * gaps):
+        publisher.client(send(1, entry)).server(receipt(1, entry, entry=entry))
+    publisher.close()
+    conversation = connected(40002, start=2 * SECOND)
+    numbers = range(1, consumers + 1)
+    for number in numbers:
+        subscribed(conversation, number, "Exclusive", subscription=f"s{number}").client(flow(1_000, number))
+    conversation.server(*(message(number, 3 * at, metadata={"producer_name": "p"}) for at in range(gaps) for number in numbers))
+    for number in numbers:
+        conversation.client(ack(*range(0, 3 * gaps, 3), number=number))
+    conversation.close()
+    conversation.packets[:0] = publisher.packets
+    return conversation
+
+
+@pytest.mark.parametrize("choice", _DISSECTORS)
+def test_consumers_share_the_bound_on_what_is_passed_over(tmp_path: Path, choice: str) -> None:
+    path = write_pcap(tmp_path / "d.pcap", skipping(2, permits.SKIPPED_MAX + 30).packets)
+    expected = brought(path, "off", NEVER)
+    assert sum("messages-skipped" in row for row in expected) == 2
+    assert brought(path, choice, 64) == expected
+
+
+@pytest.mark.parametrize("choice", _DISSECTORS)
+def test_a_rule_that_fails_in_columns_names_the_frame(tmp_path: Path, choice: str) -> None:
+    path = write_pcap(tmp_path / "d.pcap", skipping(1, 8).packets)
+    note = permits.PermitRule._note_skipped
+
+    def fail(self: Any, consumer: Any, last: Any, last_at: Any, position: tuple[int, int], row: FrameRow) -> None:
+        if position[1] == 12:
+            raise ValueError("on purpose")
+        note(self, consumer, last, last_at, position, row)
+
+    with patch.object(permits.PermitRule, "_note_skipped", fail):
+        expected = brought(path, "off", NEVER)
+        assert sum("rule-failed" in row for row in expected) == 1
+        assert brought(path, choice, 1) == expected
 
 
 def rows(*frames: bytes) -> list[FrameRow]:
