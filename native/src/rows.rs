@@ -51,7 +51,8 @@ impl OrderedRows {
         }
     }
 
-    /// Append frames that the session has seen, of a connection, or of several if the name is empty. Their order is that of `engine.ordering.orders_of`: `file` and moment, `order` at most.
+    /// Append frames that the session has seen, of a connection, or of several if the name is empty. Their order is that of
+    /// `engine.ordering.orders_of`: `file` and moment, `order` at most.
     fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) -> PyResult<()> {
         let batch = self.batches.len() as u32;
         let connection = self.names.number(name);

@@ -101,8 +101,8 @@ macro_rules! plain {
 
 impl Tables {
     /// `plans`: of each message its rows and whether it has values that only its key says to be secret, the key first; `commands`: number,
-    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0, whether it is an anchor; and functions that tell whether a key is plain,
-    /// and describe a credential.
+    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0, whether it is an anchor; and functions that
+    /// tell whether a key is plain, and describe a credential.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         py: Python<'_>,
