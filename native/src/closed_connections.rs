@@ -14,9 +14,9 @@ const TOGETHER: usize = 256;
 /// Sequence number behind a stream, its length, identification, options and size of its newest segment, and its segments with data.
 type StreamTuple<'py> = (u32, u32, u16, Bound<'py, PyBytes>, u32, u32);
 
-/// First packet and its time; packet that closes the connection, and its time; last packet and its time; packets; stream of the first FIN,
-/// and the time of that; both streams.
-type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), StreamTuple<'py>, StreamTuple<'py>);
+/// First packet and its time; packet that closes the connection, and its time; file, number and time of the last packet; packets; stream of
+/// the first FIN, and the time of that; both streams.
+type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64, i64), i64, (usize, i64), StreamTuple<'py>, StreamTuple<'py>);
 
 /// Numbers of the frames of client and server, and what both say of themselves, where rows of connections are asked for.
 pub type Told<'py> = ((u32, u32), Option<Bound<'py, PyAny>>);
@@ -39,7 +39,8 @@ pub struct ClosedStream {
 pub struct ClosedTcp {
     pub begun: (i64, i64),
     pub closing: (i64, i64),
-    pub last: (i64, i64),
+    /// Late packets may come in a later file than the others.
+    pub last: (i64, i64, i64),
     pub packets: i64,
     /// Time of the first FIN.
     pub closing_time: i64,
@@ -144,7 +145,7 @@ impl ClosedConnections {
 
     /// Return the oldest one if its last packet lies before a time, and it was closed before a place.
     pub fn overdue(&mut self, time: i64, before: (i64, i64)) -> Option<Key> {
-        self.oldest().filter(|oldest| oldest.tcp.last.1 < time && (oldest.file, oldest.tcp.closing.0) < before).map(|oldest| oldest.key)
+        self.oldest().filter(|oldest| oldest.tcp.last.2 < time && (oldest.file, oldest.tcp.closing.0) < before).map(|oldest| oldest.key)
     }
 
     /// Forget one.

@@ -161,8 +161,8 @@ impl PlainTcp {
         is_whole(&self.client, server) && is_whole(server, &self.client)
     }
 
-    /// Return what is kept of it; None before the connection is closed.
-    pub fn closed(&self) -> Option<ClosedTcp> {
+    /// Return what is kept of it, all of whose packets are in a file; None before the connection is closed.
+    pub fn closed(&self, file: i64) -> Option<ClosedTcp> {
         let server = self.server.as_ref()?;
         let streams = [&self.client, server];
         let fins = [self.client.fin.as_ref()?, server.fin.as_ref()?];
@@ -172,7 +172,7 @@ impl PlainTcp {
         Some(ClosedTcp {
             begun: self.begun,
             closing: (fins[1 - first].packet, fins[1 - first].time),
-            last: self.last,
+            last: (file, self.last.0, self.last.1),
             packets: self.packets,
             closing_time: fins[first].time,
             closed_by_server: (first == 1) != is_answer,

@@ -81,9 +81,9 @@ type Names<'py> = (Bound<'py, PyDict>, Vec<String>);
 /// first packet and its time, and whether frames were read.
 type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes>, (i64, i64), bool);
 
-/// Flows of other connections, and of these from a RST on, how many connections began, less those of which Python counts it, their names, and what Python has to do first: packets
-/// to read again, in their order, closed connections of which packets came, and those with a RST; and those that the block has closed, where
-/// rules ask for them.
+/// Flows of other connections, and of these from a RST on, how many connections began, less those of which Python counts it, their names, and
+/// what Python has to do first: packets to read again, in their order, closed connections of which packets came, and those with a RST; and
+/// those that the block has closed, where rules ask for them.
 type Read<'py> =
     (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>, Vec<ClosedTuple<'py>>);
 
@@ -207,7 +207,7 @@ impl ShortConnections {
             match self.find(py, key, is_compiled, &flows, of)? {
                 Found::Other => {}
                 Found::Closed(client) => {
-                    if is_compiled && self.take_late(&client, &flows) {
+                    if is_compiled && self.take_late(&client, &flows, of.file) {
                         taken.extend([key, back]);
                     } else {
                         reopened.extend(self.closed.take(py, &client));
@@ -385,7 +385,7 @@ impl ShortConnections {
             return Ok(Outcome::Released(open.kept));
         }
         self.add_anchors(py, frames, &key, &anchors)?;
-        if let Some(tcp) = open.tcp.closed().filter(|_| reset.is_none()) {
+        if let Some(tcp) = open.tcp.closed(open.file).filter(|_| reset.is_none()) {
             let Open { file, conversation, .. } = *open;
             let described = if self.rows { Some(self.descriptions.of_greetings(py, frames, &conversation)?) } else { None };
             self.closing.push(Closed { key, file, recognised: conversation.begun, tcp, frames: conversation.frames, described });
@@ -417,15 +417,15 @@ impl ShortConnections {
         Ok(())
     }
 
-    /// Take late packets of a closed connection; return false if one of them says more than an acknowledgment.
-    fn take_late(&mut self, client: &Key, flows: &Flows<'_>) -> bool {
+    /// Take late packets of a closed connection, which are in a file; return false if one of them says more than an acknowledgment.
+    fn take_late(&mut self, client: &Key, flows: &Flows<'_>, file: i64) -> bool {
         let Some(tcp) = self.closed.get_mut(client) else { return false };
         let mut late: Vec<&Segment> = flows.iter().flatten().flat_map(|flow| flow.segments()).collect();
         late.sort_unstable_by_key(|segment| segment.packet);
         let mut last = tcp.last;
         for segment in &late {
-            let silence = segment.time - last.1;
-            last = (segment.packet, segment.time);
+            let silence = segment.time - last.2;
+            last = (file, segment.packet, segment.time);
             let is_empty = segment.payload.0 == segment.payload.1 && segment.missing == 0 && segment.flags & (FIN | SYN | RST) == 0;
             if !is_empty || segment.window == 0 || !(0..=self.bounds.1).contains(&silence) {
                 return false;

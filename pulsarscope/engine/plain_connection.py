@@ -54,7 +54,8 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
     @property
     def last_at(self) -> int:
         """Return the place of the last packet; see `FILE_SHIFT`."""
-        return self.file << FILE_SHIFT | int(self.state[2][0])
+        file, packet, _ = self.state[2]
+        return int(file << FILE_SHIFT | packet)
 
     @property
     def closing(self) -> tuple[str, int]:
@@ -63,7 +64,7 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
 
     def row(self, *, complete: bool = False) -> ConnectionRow:
         """Return its row as it was at the end; `complete`: with its packets, as no more of them come."""
-        (packet, start), (_, ending), (_, latest), packets, (closed_by, _), client, server = self.state
+        (packet, start), (_, ending), (*_, latest), packets, (closed_by, _), client, server = self.state
         (of_client, of_server), described = self.told
         ends = self.of.endpoints()
         row = ConnectionRow(self.source, self.file, packet, None, start, self.name, self.of.dissector, *ends, start, ending, **described)

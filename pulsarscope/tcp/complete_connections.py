@@ -85,13 +85,13 @@ def _from_compiled(key: bytes, file: int, packets: int, found: Any) -> CompleteC
     begun, (closing, ending), last, latest, closed, *streams = found
     pieces = streams[0][5], streams[1][5]
     counted = tuple((*stream, len(of_stream)) for (*stream, _), of_stream in zip(streams, pieces, strict=True))
-    return CompleteConnection(closing, ending, _made(key, file, begun, last, latest, packets, closed, counted), pieces)
+    return CompleteConnection(closing, ending, _made(key, file, begun, (file, *last), latest, packets, closed, counted), pieces)
 
 
 def closed_connection(key: bytes, file: int, found: Any) -> Connection:
     """Return a connection that has ended, which the compiled reader has followed block by block. `key` is the client's."""
     begun, (closing, ending), last, packets, closed, *streams = found
-    connection = _made(key, file, begun, last, last[1], packets, closed, tuple(streams))
+    connection = _made(key, file, begun, last, last[2], packets, closed, tuple(streams))
     connection.closed = "fin"
     connection.ended = True
     connection.ending, connection.ended_file = ending, file
@@ -103,13 +103,13 @@ def _made(
     key: bytes,
     file: int,
     begun: tuple[int, int],
-    last: tuple[int, int],
+    last: tuple[int, int, int],
     latest: int,
     packets: int,
     closed: tuple[int, int],
     found: tuple[Any, ...],
 ) -> Connection:
-    """Return a connection with both FINs; `begun`, `last`: packets and times; `closed`: closing stream and time."""
+    """Return a connection with both FINs; `begun`: packet and time; `last`: file, packet and time; `closed`: closing stream and time."""
     keys = key, reverse_key(key)
     # fmt: off
     first, second = (
@@ -121,7 +121,7 @@ def _made(
     )
     return Connection(
         key=key, name=f"{file}:{begun[0]}", file=file, packet=begun[0], start=begun[1], streams=(first, second), end=latest, opened="syn",
-        last_file=file, last_packet=last[0], last_time=last[1], packets=packets, closed_by=closed[0], closing_time=closed[1],
+        last_file=last[0], last_packet=last[1], last_time=last[2], packets=packets, closed_by=closed[0], closing_time=closed[1],
         client=0, closing=True, announced=True,
     )
     # fmt: on

@@ -447,6 +447,30 @@ def test_of_too_many_closed_connections_the_same_wait_no_longer(
     BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=block)
 
 
+@pytest.mark.parametrize("block", [1000, None])
+@pytest.mark.parametrize("other", [IN_COLUMNS, TOLD])
+def test_a_late_packet_of_the_next_file_stands_behind_all_of_the_first(tmp_path: Path, block: int | None, other: int) -> None:
+    stays_open, closed = short(0, 0, answered=True)[:-3], short(1, SECOND, answered=True)
+    both = BothReaders(tmp_path, corpus_options())
+    both.check(pcap(stays_open + closed[:-1]), other=other, block=block, following=pcap(closed[-1:]))
+    rows = ps.open(tmp_path / "in.pcap", tmp_path / "next.pcap").connections()
+    assert [(row.connection, row.closed) for row in rows] == [("0:1", "open"), (f"0:{len(stays_open) + 1}", "fin")]
+
+
+@pytest.mark.parametrize("most", [5, 40])
+@pytest.mark.parametrize("block", [1000, 8000])
+def test_of_too_many_closed_connections_with_late_packets_of_the_next_file_the_same_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, most: int
+) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", most)
+    found = [short(number, number * SECOND // 100, answered=True) for number in range(60)]
+    first, late = [packets[:-1] for packets in found[:30]], [packets[-1] for packets in found[:30]]
+    ended = chain.from_iterable([found[59][:-3], *first])  # one stays open
+    following = chain((later(packet, SECOND) for packet in late), *([later(packet, SECOND) for packet in each] for each in found[30:59]))
+    both = BothReaders(tmp_path, corpus_options())
+    both.check(pcap([*ended]), other=TOLD, block=block, following=pcap([*following]))
+
+
 @pytest.mark.slow
 @given(randoms)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -556,6 +580,15 @@ def _ending(random: Random, talk: Conversation) -> Conversation:
     return talk.reset("client") if kind == 2 else talk
 
 
+def _mixed(random: Random, streams: list[list[Packet]]) -> list[Packet]:
+    """The packets of connections, in an order that chance gives."""
+    packets: list[Packet] = []
+    while any(streams):
+        stream = random.choice([stream for stream in streams if stream])
+        packets.append(stream.pop(0)._replace(time_ns=START_NS + len(packets) * STEP_NS))
+    return packets
+
+
 @pytest.mark.slow
 @given(randoms)
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -567,11 +600,20 @@ def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end
         streams.append(talk.packets[random.choice((0, 0, 0, 0, 1, 2, 3, 9)) :])
     if random.random() < 0.2:
         streams.append([*streams[0], *(packet._replace(time_ns=packet.time_ns + SECOND) for packet in streams[0])])  # on the same ports
-    packets: list[Packet] = []
-    while any(streams):
-        stream = random.choice([stream for stream in streams if stream])
-        packets.append(stream.pop(0)._replace(time_ns=START_NS + len(packets) * STEP_NS))
+    packets = _mixed(random, streams)
     for _ in range(random.choice((0, 1, 1, 2, 5))):
         random.choice(CHANGES)(random, packets, random.randrange(len(packets)))
     other = random.choice((IN_COLUMNS, TOLD))
     BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=random.choice((200, 1000, 3000, 8000, None)))
+
+
+@pytest.mark.slow
+@given(randoms)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_many_connections_in_two_files_read_as_by_the_reference(tmp_path: Path, random: Random) -> None:
+    ports = range(40000, 40002 + random.randrange(8))
+    talks = [_ending(random, whole(port, random.randrange(3), random.choice((0, 3)))) for port in ports]
+    packets = _mixed(random, [[*talk.packets] for talk in talks])
+    end = random.randrange(1, len(packets))
+    other, block = random.choice((IN_COLUMNS, IN_TEXT, TOLD, TOLD)), random.choice((200, 1000, 3000, None))
+    BothReaders(tmp_path, corpus_options()).check(pcap(packets[:end]), other=other, block=block, following=pcap(packets[end:]))

@@ -98,7 +98,7 @@ class BothReaders:
     """Checks of inputs, which are written to files of a folder, as `Invariants` is."""
 
     def __init__(self, folder: Path, options: Options) -> None:
-        self._path = folder / "in.pcap"
+        self._paths = folder / "in.pcap", folder / "next.pcap"
         quick = msgspec.structs.replace(options, records=ALL_RECORDS, rules=True, private_keys=())  # loading a key takes long
         counted = {"frame", "exchange", "connection", "finding"}
         in_columns = msgspec.structs.replace(quick, records=frozenset(counted), raw=False, columns=True)
@@ -116,30 +116,41 @@ class BothReaders:
         self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages, shown, beside]
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 
-    def check(self, data: bytes, *, good_checksums_max: int | None = None, other: int | None = None, block: int | None = None) -> None:
+    def check(
+        self,
+        data: bytes,
+        *,
+        good_checksums_max: int | None = None,
+        other: int | None = None,
+        block: int | None = None,
+        following: bytes | None = None,
+    ) -> None:
         """Require equal rows.
 
         `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more, of 4 messages,
         of 5 what text shows of frames, of 6 messages beside frames in columns. `block`: bytes
-        of a block, so many that the size of the input chooses them if None.
+        of a block, so many that the size of the input chooses them if None. `following`: a second file.
         """
         del good_checksums_max
-        self._path.write_bytes(data)
+        files = [data] if following is None else [data, following]
+        for path, each in zip(self._paths, files, strict=False):
+            path.write_bytes(each)
+        paths = [str(path) for path in self._paths[: len(files)]]
         options = self._options[(len(data) if other in (None, NONE) else other) % len(self._options)]
         with blocks_of(BLOCKS[len(data) // SIZES_OF_A_BLOCK % len(BLOCKS)] if block is None else block):
-            expected, found = self._rows("off", options), self._rows("require", options)
+            expected, found = (self._rows(paths, choice, options) for choice in ("off", "require"))
         require(expected == found, _difference(expected, found))
 
     def check_jobs(self, data: bytes) -> None:
         """Do nothing: another process reads as this one does."""
 
-    def _rows(self, choice: str, options: Options) -> list[str]:
+    def _rows(self, paths: list[str], choice: str, options: Options) -> list[str]:
         """Return the rows with the types and the order of all they hold, and the counts."""
         options = msgspec.structs.replace(options, dissectors=self._dissectors[choice])
         alone = options.frames_alone  # connections have no rows then, where the compiled reader reads them
         with reader(choice):
             try:
-                decoded = run([str(self._path)], options, 1)
+                decoded = run(paths, options, 1)
                 rows = [repr(row) for batch in decoded for row in rows_of(batch.rows) if not (alone and type(row) is ConnectionRow)]
                 return [*rows, repr((decoded.packets, decoded.connections, sorted(decoded.severities.items())))]
             except CaptureError as error:
