@@ -132,8 +132,8 @@ class StreamSplitter:
         """Take the next bytes of the stream, from `offset` on."""
         if file != self._buffer.file:
             self._buffer.enter(file)
-            if self._sub_of:
-                self._sub_of.clear()
+            self._skip_packets = 0, self._skip_packets[1], 0  # as the pieces of the file before
+            self._sub_of = self._sub_of and {}
             self._packet = -1
             self.limits = ((0, self.limits[-1][1]),)
         if self._buffer.append(offset, pieces):

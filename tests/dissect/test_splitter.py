@@ -160,6 +160,14 @@ class TestLostSync:
             (OK, 3, 3, 44, 13),
         ]
 
+    @pytest.mark.parametrize(("more", "packet"), [(b"\xff" * 3, 1), (b"", 0)])
+    def test_a_skipped_run_that_goes_on_in_the_next_file_is_named_by_that_file(self, more: bytes, packet: int) -> None:
+        used, out = splitter(synced=True), FrameBatch()
+        used.feed(0, 0, [(PING + b"\xff" * 10, 35, 35_000, 35)], out)
+        used.feed(1, 23, [(more + PING + PING, 1, 40_000, 1)], out)
+        rows = [(row.status, row.file, row.packet, row.sub) for row in out.rows]
+        assert rows == [(OK, 0, 35, 1), (SKIPPED, 1, packet, 1), (OK, 1, 1, 1 + packet), (OK, 1, 1, 2 + packet)]
+
     def test_a_stream_without_any_frame_is_all_skipped(self) -> None:
         used = splitter()
         stream = Stream().pieces([b"\xff" * 100, b"abc" * 50])
