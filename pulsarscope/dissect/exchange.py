@@ -6,7 +6,17 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import FrameRow
+
+EARLY_RESPONSES_MAX = 4096
+"""Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
+
+REORDERED_PACKETS_MAX = 256
+"""Greatest distance in packets of a request behind its response: capturing reorders the two directions by a few."""
+
+REORDERED_NANOSECONDS_MAX = HOLE_NANOSECONDS_MAX
+"""The same bound in time, for requests that come again under the same key."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -52,6 +62,19 @@ def elapsed(request: Placed, response: Placed) -> int | None:
     if (response.file, response.packet) < (request.file, request.packet) or response.time < request.time:
         return None
     return response.time - request.time
+
+
+def is_near(request: Placed, response: Placed, *, recurs: bool = False) -> bool:
+    """Return True when a request that became readable after a response may be the one it answers.
+
+    The request was held up, or the two were captured out of order. A response from further back answers a request that is not in the
+    capture: keys do come again; `recurs`: soon.
+    """
+    if (request.file, request.packet) <= (response.file, response.packet):
+        return True
+    if request.file != response.file or request.packet - response.packet > REORDERED_PACKETS_MAX:
+        return False
+    return not (recurs and request.time - response.time > REORDERED_NANOSECONDS_MAX)
 
 
 def request_of(frame: FrameRow, key: str | None) -> Request:

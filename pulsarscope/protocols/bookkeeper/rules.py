@@ -141,7 +141,7 @@ class BookieRule(ConnectionRule):
         self._latest = "", ""
         """Name of the latest answer to an ADD, and the entry."""
         self._answered = 0
-        """Time of the latest answer."""
+        """Time of the latest answer, or of its request where the capture has the two in the wrong order."""
         self._silent: list[tuple[Where, str]] = []
         """First requests without an answer, with their commands."""
         self._unanswered = 0
@@ -163,11 +163,9 @@ class BookieRule(ConnectionRule):
                 if len(self._silent) < FAILED_MAX:
                     self._silent.append((where_of(row), row.key or row.request or ""))
             return
-        if row.latency_ns is None:
-            return
-        answered = row.time + row.latency_ns
+        answered = row.time + (row.latency_ns or 0)
         self._answered = max(self._answered, answered)
-        if row.request != ADD:
+        if row.request != ADD or row.latency_ns is None:
             return
         window = answered // WINDOW_NS
         if window > self._window:

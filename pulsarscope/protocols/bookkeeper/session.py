@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from pulsarscope.dissect.contract import MakeStoredOpener, OpenStored
-from pulsarscope.dissect.events import LOAD, STORE, Event, Remark
+from pulsarscope.dissect.events import LOAD, STORE, Event, Exchange, Remark
+from pulsarscope.dissect.exchange import answer, response_of
 from pulsarscope.dissect.frames import OK
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, DUMMY, EOK, READ, RESPONSE, pairing_key, response
+from pulsarscope.protocols.bookkeeper.early_answers import EarlyAnswers
 
 LEDGERS_MAX = 65_536
 """Ledgers whose kind of digest is remembered on one connection."""
@@ -31,6 +33,7 @@ class BookkeeperSession(Session):
         super().__init__(context)
         wanted = openers if MessageRow.kind in context.settings.kinds else ()
         self._openers: list[OpenStored] = [opener for make in wanted if (opener := make(context.settings)) is not None]
+        self._early = EarlyAnswers(context.pairing, from_start=context.from_start)
         self._digests: dict[int, str] = {}
         """Kind of digest by ledger, of those that were right once."""
 
@@ -50,16 +53,30 @@ class BookkeeperSession(Session):
             if key is None or frame.status != OK:
                 continue
             if not frame.command.endswith(RESPONSE):
-                self.ask(frame, key, events)
+                if not (self._early and self._early.take(key, frame, events)):
+                    self.ask(frame, key, events)
                 continue
             status = fields.get("status", EOK)
-            self.answer(frame, key, events, None if status == EOK else status)
+            self._answer(frame, key, None if status == EOK else status, events)
             if status == FENCED:
                 where = f"entry {fields.get('ledger')}:{fields.get('entry')}: the ledger was taken over by another writer"
                 events.append(Remark("ledger-fenced", frame, where, {"ledger": fields.get("ledger"), "status": status}))
             elif status not in EXPECTED:
                 evidence = {"status": status, "ledger": fields.get("ledger"), "entry": fields.get("entry")}
                 events.append(Remark("bookie-refused", frame, f"the bookie refuses with {status}", evidence))
+
+    def finish(self, events: list[Event]) -> None:
+        """See the contract."""
+        self._early.finish(events)
+
+    def _answer(self, frame: FrameRow, key: str, error: str | None, events: list[Event]) -> None:
+        if (request := self.context.pairing.answer(key)) is None:
+            self._early.remember(key, frame, error, events)
+            return
+        answer(frame, request)
+        events.append(Exchange(request, response_of(frame), error))
+        if self._early:
+            self._early.forget(key, events)
 
     def _open(self, frame: FrameRow, payload: bytes, events: list[Event]) -> None:
         """Report the messages in the entry that a frame brings."""

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Exchange, FormNotes, Remark
-from pulsarscope.dissect.exchange import Request, Response, answer, response_of
+from pulsarscope.dissect.exchange import EARLY_RESPONSES_MAX, Request, Response, answer, is_near, response_of
 from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -31,12 +31,6 @@ TOO_LONG = "its contents are longer than the frame"
 
 LOCATING = frozenset({"partition", "offset"})
 """Fields of a request that say where in a topic it reads or writes."""
-
-REORDERED_PACKETS_MAX = 256
-"""Packets after a response in which its request may still come: capturing reorders the two directions by a few."""
-
-EARLY_RESPONSES_MAX = 4096
-"""Responses kept for a request that may still come; a capture of one side alone has nothing else."""
 
 
 _Place = tuple[int, int]
@@ -272,10 +266,8 @@ class Kafka07Session(Session):
     def _take_unmatched(self, frame: FrameRow, command: str, out: list[Event]) -> Response | None:
         """Take the response readable before this request: it stands behind it, or the capture has the two in the wrong order."""
         while self._unmatched:
-            response, place, possible, _ = self._unmatched.popleft()
-            behind = (frame.file, frame.packet) < place
-            near = response.file == frame.file and frame.packet - response.packet <= REORDERED_PACKETS_MAX
-            if command in possible and (behind or near):
+            response, _, possible, _ = self._unmatched.popleft()
+            if command in possible and is_near(frame, response):
                 response.command = command
                 return response
             self._exchange(None, response, out)

@@ -6,12 +6,12 @@ from collections.abc import Collection, Hashable
 from typing import Any
 
 from pulsarscope.dissect.events import Event, Exchange, Remark
-from pulsarscope.dissect.exchange import Request, Response, answer, elapsed, response_of
+from pulsarscope.dissect.exchange import EARLY_RESPONSES_MAX, Request, Response, answer, elapsed, is_near, response_of
 from pulsarscope.dissect.legs import ANCHOR
 from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.session.anchors import Anchors
 from pulsarscope.protocols.pulsar.session.exchanges import (
@@ -24,17 +24,8 @@ from pulsarscope.protocols.pulsar.session.exchanges import (
     key_of,
 )
 
-EARLY_RESPONSES_MAX = 4096
-"""Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
-
 EARLY_MAX_BYTES = 16 << 20
-"""The same bound in bytes of their frames."""
-
-REORDERED_PACKETS_MAX = 256
-"""Greatest distance in packets of a request behind its response: capturing reorders the two directions by a few."""
-
-REORDERED_NANOSECONDS_MAX = HOLE_NANOSECONDS_MAX
-"""The same bound in time, for commands without an id: they come again."""
+"""Bound of the early responses in bytes of their frames, in addition to their number."""
 
 PING_NANOSECONDS_MAX = 10 * 1_000_000_000
 """Time after which another PING shows that the capture lacks the PONG: clients and brokers send one in 30 s, and answer at once."""
@@ -153,16 +144,11 @@ class OpenRequests:
                 self.forget(key, events)
 
     def take_early(self, key: EarlyKey, request: FrameRow, events: list[Event]) -> Response | None:
-        """Return the response that came before its request: because the request was held up, or the two were captured out of order.
-
-        A response from further back answers a request that is not in the capture; ids do come again.
-        """
+        """Return the response that came before its request."""
         response = self.early.get(key)
         if response is None:
             return None
-        near = request.file == response.file and request.packet - response.packet <= REORDERED_PACKETS_MAX
-        near = near and not (response.command in ASKED_IN_ORDER and request.time - response.time > REORDERED_NANOSECONDS_MAX)
-        if near or (request.file, request.packet) <= (response.file, response.packet):
+        if is_near(request, response, recurs=response.command in ASKED_IN_ORDER):
             return self._pop_early(key)
         self.forget(key, events)
         return None
