@@ -40,6 +40,7 @@ _RETIRE_MILLISECONDS = 100
 
 _STATUS_KERNEL, _STATUS_USER = 0, 1
 _STATUS_AT = 8
+_WORD_BYTES = 4
 _VLAN_VALID = 0x10
 _TAG_AT = 32
 """Offset of the VLAN tag and its protocol in struct tpacket3_hdr."""
@@ -55,7 +56,6 @@ _ring_request = Struct("=IIIIIII").pack
 _int = Struct("=i").pack
 _link_address = Struct("=HHiHBB8x").pack
 _statistics = Struct("=III")
-_word = Struct("=I")
 _block_status = Struct("=IIII").unpack_from
 _packet_head = Struct("=IIIIIIH").unpack_from
 _packet_tag = Struct("=IH").unpack_from
@@ -131,6 +131,7 @@ class PacketRing:
         if self._interface.is_loopback:
             self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # each packet is also incoming
         self._ring = mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._words = memoryview(self._ring).cast("I")
         self._bind()
 
     def _bind(self) -> None:
@@ -165,7 +166,8 @@ class PacketRing:
                 self.down = self._error == errno.ENETDOWN
                 self._error = 0 if self.down else self._error
         captured = self._captured(block_start, packets_max)
-        _word.pack_into(self._ring, block_start + _STATUS_AT, _STATUS_KERNEL)
+        # One store of the whole word: struct clears the word before it packs, and a block that the kernel fills in between would be lost.
+        self._words[(block_start + _STATUS_AT) // _WORD_BYTES] = _STATUS_KERNEL
         self._next = (self._next + 1) % self._blocks
         return captured
 
@@ -187,7 +189,7 @@ class PacketRing:
         return True
 
     def _is_ready(self, block: int) -> bool:
-        return bool(_word.unpack_from(self._ring, block + _STATUS_AT)[0] & _STATUS_USER)
+        return bool(self._words[(block + _STATUS_AT) // _WORD_BYTES] & _STATUS_USER)
 
     def _captured(self, block: int, packets_max: int | None) -> CapturedPackets:
         """Convert a block: header, packet, and padding with length of each packet are collected and joined once."""
@@ -230,11 +232,11 @@ class PacketRing:
 
     def fullness(self) -> float:
         """Return the used part of the ring, 0 to 1."""
-        statuses = (_word.unpack_from(self._ring, number * LIVE_RING_BLOCK_BYTES + _STATUS_AT)[0] for number in range(self._blocks))
-        return float(sum(status & _STATUS_USER for status in statuses) / self._blocks)
+        return sum(self._is_ready(number * LIVE_RING_BLOCK_BYTES) for number in range(self._blocks)) / self._blocks
 
     def close(self) -> None:
         """Stop capturing."""
+        self._words.release()
         self._ring.close()
         self._socket.close()
 
