@@ -169,9 +169,11 @@ class CaptureLoop:
             self._record_triggers(control)
             if (now := time.monotonic_ns()) >= self._next_check:
                 self._check(now)
-            if stopping and (captured is None or last or captured.time >= stopped):  # on a fast line the source is never empty
+            if stopping and captured is not None and captured.time >= stopped:  # on a fast line the source is never empty
+                return
+            if stopping and (captured is None or last):
                 end = end or time.monotonic() + LATE_SECONDS
-                if captured is not None or time.monotonic() >= end or not self._is_behind(packets):
+                if time.monotonic() >= end or not self._is_behind(packets):
                     return
             last = stopping and self.source.fullness() == 0
 
