@@ -136,9 +136,17 @@ impl Frames {
     /// Name and pair the frames from a place on until one that Python must deal with.
     ///
     /// `known`: of the session; `room`: SENDs that may begin to wait. Returns the place of that frame, the length if there is none, and by
-    /// how many more SENDs wait. `opens`: payloads are opened, so that frames with something to open are for Python.
-    fn observe<'py>(&mut self, py: Python<'py>, place: usize, known: Known<'py>, room: i64, opens: bool) -> PyResult<(usize, i64)> {
-        crate::session::observe(py, self, place, known, room, opens)
+    /// how many more SENDs wait. `gives_opener`: gives an `opener::Opener`, where payloads are opened; those of which there is something to
+    /// be said are for Python.
+    fn observe<'py>(
+        &mut self,
+        py: Python<'py>,
+        place: usize,
+        known: Known<'py>,
+        room: i64,
+        gives_opener: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(usize, i64)> {
+        crate::session::observe(py, self, place, known, room, gives_opener)
     }
 
     /// Open the batches of frames in a range of places until one that Python must deal with, or until more than `messages_max` messages

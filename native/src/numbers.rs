@@ -28,8 +28,13 @@ pub struct Numbers {
     pub properties: bool,
     /// The metadata says that the message was copied from another cluster.
     pub replicated: bool,
-    /// A highest_sequence_id, in the command.
-    pub highest: bool,
+    /// The highest_sequence_id of the command; −1 without one.
+    pub highest: i64,
+    /// Messages that the command counts; 1 where it counts none.
+    pub announced: i32,
+    /// The metadata names a codec, and the size without it; 0 without one.
+    pub compressed: bool,
+    pub uncompressed: u32,
     /// There are fields beside those that rules know, or that they do not read: bits of `Reading`.
     pub loud: u8,
 }
@@ -50,7 +55,10 @@ impl Default for Numbers {
             published: 0,
             properties: false,
             replicated: false,
-            highest: false,
+            highest: -1,
+            announced: 1,
+            compressed: false,
+            uncompressed: 0,
             loud: 0,
         }
     }
@@ -73,12 +81,18 @@ impl Numbers {
                 self.messages = Some(number());
                 self.wrapped = true;
             }
-            Role::Compression | Role::Wrapped => self.wrapped = true,
+            Role::Compression => {
+                self.compressed = number() != 0;
+                self.wrapped = true;
+            }
+            Role::Wrapped => self.wrapped = true,
             Role::Rare => self.rare = true,
             Role::PublishTime => self.published = number(),
             Role::Properties => self.properties = true,
             Role::ReplicatedFrom => self.replicated = true,
-            Role::HighestSequenceId => self.highest = true,
+            Role::HighestSequenceId => self.highest = number(),
+            Role::Announced => self.announced = number() as i32,
+            Role::UncompressedSize => self.uncompressed = number() as u32,
             Role::WrappedAndRare => {
                 self.wrapped = true;
                 self.rare = true;

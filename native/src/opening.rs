@@ -11,8 +11,8 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::caught;
 use crate::frames::{changed, Entry, Frame, Frames};
 use crate::message_rows::{row, Place, RowValues, DELIVER, PRODUCE};
-use crate::messages::BatchReader;
 use crate::named::{Named, Sent};
+use crate::opener::Opener;
 use crate::sent_queue::Waiting;
 use crate::session::{Known, State};
 use crate::tables::{CommandKind, Role, Tables, Value};
@@ -23,29 +23,26 @@ const TIME_MAX: i64 = i64::MAX / MILLISECOND;
 const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
-/// What opens entries: the opener of Python, a reader of batches where that may be used, with the bytes that each byte of a compressed
-/// payload may give, functions that count the messages of SENDs that wait and release them, the types of entries and of rows of messages,
+/// What opens entries: what opens their payloads, functions that count the messages of SENDs that wait and release them, the types of entries and of rows of messages,
 /// the list that takes entries, a function that tells how many messages and bytes may wait yet, and the latest ticket, and whether frames
 /// are asked for, too: they are named then, and keep the entries (`opened_messages`).
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
-    pub opener: Bound<'py, PyAny>,
+    pub opener: Opener<'py>,
     #[pyo3(item(1))]
-    pub batches: Option<(Bound<'py, BatchReader>, i64)>,
-    #[pyo3(item(2))]
     pub keep: Bound<'py, PyAny>,
-    #[pyo3(item(3))]
+    #[pyo3(item(2))]
     release: Bound<'py, PyAny>,
-    #[pyo3(item(4))]
+    #[pyo3(item(3))]
     pub entry: Bound<'py, PyAny>,
-    #[pyo3(item(5))]
+    #[pyo3(item(4))]
     pub row: Bound<'py, PyAny>,
-    #[pyo3(item(6))]
+    #[pyo3(item(5))]
     pub entries: Bound<'py, PyList>,
-    #[pyo3(item(7))]
+    #[pyo3(item(6))]
     pub room: Bound<'py, PyAny>,
-    #[pyo3(item(8))]
+    #[pyo3(item(7))]
     pub beside: bool,
 }
 
@@ -60,7 +57,7 @@ pub fn open<'py>(
     messages_max: i64,
 ) -> PyResult<(usize, i64)> {
     let reader = frames.reader.clone_ref(py);
-    let mut state = State::of(py, reader.get(), known, room, true);
+    let mut state = State::of(py, reader.get(), known, room);
     let mut entries = std::mem::take(&mut frames.entries);
     let (mut place, stop) = range;
     let result = caught(|| {
@@ -202,11 +199,11 @@ impl<'py> State<'_, 'py> {
         let Some(shared) = Shared::of(self.py, frames, self.tables, frame) else { return Ok(None) };
         let producer = self.producer(frames, numbers.id)?.filter(|producer| producer.topic > 0 && !producer.unnamed);
         let Some(topic) = producer.map(|producer| producer.topic) else { return Ok(None) };
-        let allowed = opening.opener.getattr(intern!(self.py, "allowed"))?;
+        let allowed = opening.opener.python.getattr(intern!(self.py, "allowed"))?;
         let Some(entry) = self.entry(frames, frame, &shared, opening, (PRODUCE, topic, 0), None, None)? else { return Ok(None) };
         let weight = entry.call_method0(intern!(self.py, "weight"))?.extract()?;
         let Some(ticket) = self.held.room(&opening.room, shared.messages, weight)? else {
-            opening.opener.setattr(intern!(self.py, "allowed"), allowed)?; // it is opened again
+            opening.opener.python.setattr(intern!(self.py, "allowed"), allowed)?; // it is opened again
             return Ok(None);
         };
         self.held.hold(shared.messages, weight);
@@ -296,22 +293,16 @@ impl<'py> State<'_, 'py> {
 
     /// Return the columns of a batch, and the size of unusually large metadata; None where Python must deal with it.
     /// `payload`: the checksum of its frame, and its bytes.
-    fn batch(
-        &mut self,
-        payload: (u32, &[u8]),
-        shared: &Shared<'py>,
-        opening: &Opening<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyDict>, i64)>> {
+    fn batch(&mut self, payload: (u32, &[u8]), shared: &Shared<'py>, opener: &Opener<'py>) -> PyResult<Option<(Bound<'py, PyDict>, i64)>> {
         let (py, (_, bytes)) = (self.py, payload);
         let codec = shared.codec.as_ref().map(|codec| codec.extract::<Cow<str>>()).transpose()?;
-        let opener = &opening.opener;
-        if let Some((batches, ratio)) = opening.batches.as_ref().filter(|_| shared.index.is_none()) {
-            let allowed = opener.getattr(intern!(py, "allowed"))?.extract::<i64>()? + ratio * bytes.len() as i64;
+        if let Some((batches, ratio)) = opener.batches.as_ref().filter(|_| shared.index.is_none()) {
+            let allowed = opener.python.getattr(intern!(py, "allowed"))?.extract::<i64>()? + ratio * bytes.len() as i64;
             let (compressed, messages) = ((codec.as_deref(), shared.uncompressed), (shared.messages, shared.sequence));
             if codec.is_none() || allowed >= 0 {
                 if let Some(opened) = batches.get().open(py, payload, compressed, messages, &mut self.opened)? {
                     if codec.is_some() {
-                        opener.setattr(intern!(py, "allowed"), allowed - opened.size)?;
+                        opener.python.setattr(intern!(py, "allowed"), allowed - opened.size)?;
                     }
                     let large = opened.size - METADATA_COMMON_BYTES * shared.messages - opened.payloads;
                     return Ok(Some((opened.columns, large.max(0))));
@@ -321,7 +312,30 @@ impl<'py> State<'_, 'py> {
         let codec = codec.as_deref().unwrap_or("NONE");
         let (uncompressed, messages, sequence, index) = (shared.uncompressed, shared.messages, shared.sequence, shared.index);
         let arguments = (PyBytes::new(py, bytes), codec, uncompressed, messages, sequence, index);
-        opener.call_method1(intern!(py, "open_plain_batch"), arguments)?.extract()
+        opener.python.call_method1(intern!(py, "open_plain_batch"), arguments)?.extract()
+    }
+
+    /// Return true if there is something to open in the payload of a frame, and nothing to be said of it.
+    pub fn is_sound(&mut self, frames: &Frames, frame: &Frame, opener: &Opener<'py>) -> PyResult<bool> {
+        let py = self.py;
+        let parts = frame.parts();
+        let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
+        if parts.numbers.messages.is_some() {
+            let Some(shared) = Shared::of(py, frames, self.tables, frame) else { return Ok(false) };
+            let shared = Shared { index: None, ..shared };
+            return Ok(self.batch((parts.checksum, payload), &shared, opener)?.is_some());
+        }
+        let Some(metadata) = parts.metadata else { return Ok(false) };
+        let (mut codec, mut plain) = (NO_CODEC, true);
+        let visited = self.tables.visit(frames.slice(py, frame, metadata), self.tables.metadata, |role, value| match (role, value) {
+            (Role::Compression, Value::Name(name)) => codec = name,
+            (Role::Wrapped | Role::WrappedAndRare, _) => plain = false,
+            _ => {}
+        });
+        let name = std::str::from_utf8(&codec[1..codec.len() - 1]);
+        let (Some(()), true, Ok(name)) = (visited, plain, name) else { return Ok(false) };
+        let arguments = (PyBytes::new(py, payload), name, parts.numbers.uncompressed);
+        opener.python.call_method1(intern!(py, "is_sound"), arguments)?.extract()
     }
 
     /// Open the entry of a frame. `names`: direction, topic, subscription; `id`: that of the messages, if it is known.
@@ -340,7 +354,7 @@ impl<'py> State<'_, 'py> {
         let parts = frame.parts();
         let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
         let claimed = shared.messages;
-        let Some((columns, mut metadata_bytes)) = self.batch((parts.checksum, payload), shared, opening)? else { return Ok(None) };
+        let Some((columns, mut metadata_bytes)) = self.batch((parts.checksum, payload), shared, &opening.opener)? else { return Ok(None) };
         if names.0 == PRODUCE {
             metadata_bytes += (i64::from(parts.payload_at) - METADATA_COMMON_BYTES).max(0);
         }

@@ -14,6 +14,7 @@ use crate::kept_messages::Singles;
 use crate::kept_sends::Held;
 use crate::named::Named;
 use crate::opened_messages::OpenedMessages;
+use crate::opener::Opener;
 use crate::reader::Reader;
 use crate::sent_queue::{SentQueue, Waiting};
 use crate::tables::{CommandKind, Numbers, Tables, Text};
@@ -39,8 +40,9 @@ pub struct State<'a, 'py> {
     delivered: Bound<'py, PyAny>,
     /// Commands that are for Python.
     pub left: [bool; 256],
-    /// Payloads are opened, if there is anything to open.
-    opens: bool,
+    /// Function that gives what opens payloads, if they are opened where there is something to open.
+    gives_opener: Option<Bound<'py, PyAny>>,
+    opener: Option<Opener<'py>>,
     pub known_producers: HashMap<i64, Option<Producer<'py>>>,
     known_consumers: HashMap<i64, Option<(u32, u32)>>,
     /// SENDs that may wait yet.
@@ -67,10 +69,10 @@ pub fn observe<'py>(
     mut place: usize,
     known: Known<'py>,
     room: i64,
-    opens: bool,
+    gives_opener: Option<Bound<'py, PyAny>>,
 ) -> PyResult<(usize, i64)> {
     let reader = frames.reader.clone_ref(py);
-    let mut state = State::of(py, reader.get(), known, room, opens);
+    let mut state = State { gives_opener, ..State::of(py, reader.get(), known, room) };
     let mut entries = std::mem::take(&mut frames.entries);
     let result = caught(|| {
         while let Some(Entry::Frame(frame)) = entries.get_mut(place) {
@@ -85,8 +87,8 @@ pub fn observe<'py>(
 }
 
 impl<'a, 'py> State<'a, 'py> {
-    /// `room`: SENDs that may begin to wait; `opens`: payloads are opened, if there is anything to open.
-    pub fn of(py: Python<'py>, reader: &'a Reader, known: Known<'py>, room: i64, opens: bool) -> Self {
+    /// `room`: SENDs that may begin to wait.
+    pub fn of(py: Python<'py>, reader: &'a Reader, known: Known<'py>, room: i64) -> Self {
         let (producers, consumers, early, delivered, left) = known;
         State {
             py,
@@ -97,7 +99,8 @@ impl<'a, 'py> State<'a, 'py> {
             early: (!early.is_empty()).then_some(early),
             delivered,
             left: reader.tables.chosen(&left),
-            opens,
+            gives_opener: None,
+            opener: None,
             known_producers: HashMap::new(),
             known_consumers: HashMap::new(),
             room,
@@ -114,7 +117,7 @@ impl<'a, 'py> State<'a, 'py> {
     fn observe(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<Named>> {
         let command = frames.command(self.tables, frame)?;
         let parts = frame.parts();
-        if self.left[usize::from(parts.command)] || (self.opens && parts.numbers.wrapped) {
+        if self.left[usize::from(parts.command)] {
             return Ok(None);
         }
         match command.kind {
@@ -123,10 +126,11 @@ impl<'a, 'py> State<'a, 'py> {
                 if self.waiting >= self.room || parts.numbers.replicated || self.is_answered(&parts.numbers)? {
                     return Ok(None);
                 }
-                let producer = self.producer(frames, parts.numbers.id)?;
-                let Some(producer) = producer.filter(|producer| !(producer.unnamed && parts.numbers.name.is_some())) else {
+                let is_plain = |producer: &&mut Producer| !(producer.unnamed && parts.numbers.name.is_some());
+                if self.producer(frames, parts.numbers.id)?.filter(is_plain).is_none() || !self.opens(frames, frame)? {
                     return Ok(None);
-                };
+                }
+                let Some(producer) = self.producer(frames, parts.numbers.id)? else { return Ok(None) };
                 producer.waiting.sent.push_back(Waiting::Plain(sent));
                 let named = Named::send(producer.topic, producer.name, &parts.numbers);
                 self.waiting += 1;
@@ -136,6 +140,9 @@ impl<'a, 'py> State<'a, 'py> {
             CommandKind::Message => {
                 let consumer = self.consumer(frames, parts.numbers.id)?.filter(|consumer| consumer.0 > 0 && !parts.numbers.ack_set);
                 let Some(named) = consumer.map(|consumer| Named::message(consumer, &parts.numbers)) else { return Ok(None) };
+                if !self.opens(frames, frame)? {
+                    return Ok(None);
+                }
                 if let Some(messages) = named.messages.filter(|messages| *messages > 1) {
                     self.remember_batch(frames, frame, messages)?;
                 }
@@ -144,6 +151,17 @@ impl<'a, 'py> State<'a, 'py> {
             CommandKind::Ack | CommandKind::Flow => Ok(self.plain_consumer(frames, frame)?.map(Named::consumer)),
             CommandKind::Other => Ok(None),
         }
+    }
+
+    /// Open the payload of a frame, where that is asked for and there is something to open; return false if there is something to be said of it.
+    fn opens(&mut self, frames: &Frames, frame: &Frame) -> PyResult<bool> {
+        let Some(gives_opener) = self.gives_opener.as_ref().filter(|_| frame.parts().numbers.wrapped) else { return Ok(true) };
+        let opener = match &self.opener {
+            Some(opener) => opener.clone(),
+            None => gives_opener.call0()?.extract()?,
+        };
+        self.opener = Some(opener.clone());
+        self.is_sound(frames, frame, &opener)
     }
 
     /// Return the consumer of an ACK or FLOW that says no more than usual.

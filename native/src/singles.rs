@@ -161,7 +161,7 @@ impl Opening<'_> {
     /// Return what makes objects of Python of the SENDs of a producer; None without a reader of batches.
     pub fn making(&self, frames: &Frames, topic: Option<Bound<'_, PyString>>, id: i64) -> Option<Making> {
         let py = self.row.py();
-        let (batches, _) = self.batches.as_ref()?;
+        let (batches, _) = self.opener.batches.as_ref()?;
         Some(Making {
             entry: self.entry.clone().unbind(),
             row: self.row.clone().unbind(),
@@ -184,7 +184,7 @@ impl<'py> State<'_, 'py> {
         (id, redelivered): (Option<Place>, Option<i64>),
     ) -> PyResult<bool> {
         let py = self.py;
-        let Some((batches, _)) = &opening.batches else { return Ok(false) };
+        let Some((batches, _)) = &opening.opener.batches else { return Ok(false) };
         let (ledger, entry, partition) = id.unwrap_or_default();
         let shared = (names, (unread.sent.file, number, partition, redelivered, unread.sent.time.div_euclid(DAY)));
         let is_full = |run: &Run| run.batch.messages.len() >= RUN_MAX || run.batch.metadata.len() > RUN_MAX_BYTES;
@@ -224,7 +224,7 @@ impl<'py> State<'_, 'py> {
     /// Hand on the messages without a batch so far.
     pub fn end_run(&mut self, frames: &Frames, opening: &Opening<'py>) -> PyResult<()> {
         let Some(run) = self.singles.run.take() else { return Ok(()) };
-        let (Some(origin), Some((batches, _))) = (frames.origins.first(), &opening.batches) else { return Ok(()) };
+        let (Some(origin), Some((batches, _))) = (frames.origins.first(), &opening.opener.batches) else { return Ok(()) };
         let (names, (_, number, partition, redelivered, _)) = run.shared;
         let producer = producer_name(self.py, Some(self.tables), &run.batch, run.batch.singles.first().and_then(|single| single.name));
         let values = RowValues { producer, id: Some((None, None, partition)), redelivered, ..RowValues::default() };
@@ -248,7 +248,7 @@ impl<'py> State<'_, 'py> {
         if self.producer(frames, id)?.is_none_or(|producer| producer.topic == 0 || producer.unnamed) {
             return Ok(None);
         }
-        let Some((batches, _)) = &opening.batches else { return Ok(None) };
+        let Some((batches, _)) = &opening.opener.batches else { return Ok(None) };
         let unread = plain!(Unread::of(frames, py, self.tables, frame, batches.get().digests));
         let (weight, large) = weight(frame);
         let ticket = plain!(self.held.room(&opening.room, 1, weight)?);
@@ -275,7 +275,7 @@ impl<'py> State<'_, 'py> {
         opening: &Opening<'py>,
         (topic, subscription): (u32, u32),
     ) -> PyResult<Option<i64>> {
-        let Some((batches, _)) = &opening.batches else { return Ok(None) };
+        let Some((batches, _)) = &opening.opener.batches else { return Ok(None) };
         let unread = plain!(Unread::of(frames, self.py, self.tables, frame, batches.get().digests));
         let (id, redelivered) = plain!(message_id(self.py, frames, self.tables, frame)?);
         let of = ((DELIVER, topic, subscription), frame.parts().numbers.id);

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::caught;
 use crate::chosen_frames::{no_such_place, ChosenFrames};
 use crate::frames::{Entry, Frame, Frames};
+use crate::numbers::Numbers;
 use crate::pack;
 use crate::plans::Reading;
 use crate::tables::CommandKind;
@@ -23,15 +24,100 @@ pub struct Published {
     topic: Option<Py<PyAny>>,
     /// Name of the producer, as receipts have it.
     name: Option<Py<PyAny>>,
-    sends: Vec<usize>,
-    sequence_ids: Vec<i64>,
-    /// Each sequence id is above those before.
+    sends: Py<PyList>,
+    sequence_ids: Py<PyList>,
+    /// Highest id of the messages up to each SEND.
+    highest_ids: Py<PyList>,
+    /// Each sequence id is above those of all messages before.
     ascending: bool,
-    receipts: Vec<usize>,
+    /// Some SEND gives a range of ids.
+    ranges: bool,
+    /// Some SEND has several messages.
+    batched: bool,
+    /// Place of the first compressed SEND.
+    compressed: Option<usize>,
+    receipts: Py<PyList>,
     /// Highest sequence id of the receipts.
     confirmed: i64,
     /// Most SENDs, less receipts, at a SEND since the beginning of the stretch.
     peak: i64,
+}
+
+/// What stands in `Published` while it grows, and the present number of SENDs less receipts.
+struct Columns {
+    name: (i64, u32, u32),
+    sends: Vec<usize>,
+    sequence_ids: Vec<i64>,
+    highest_ids: Vec<i64>,
+    ascending: bool,
+    ranges: bool,
+    batched: bool,
+    compressed: Option<usize>,
+    receipts: Vec<usize>,
+    confirmed: i64,
+    peak: i64,
+    level: i64,
+}
+
+impl Columns {
+    fn new(name: (i64, u32, u32)) -> Self {
+        Columns {
+            name,
+            sends: Vec::new(),
+            sequence_ids: Vec::new(),
+            highest_ids: Vec::new(),
+            ascending: true,
+            ranges: false,
+            batched: false,
+            compressed: None,
+            receipts: Vec::new(),
+            confirmed: i64::MIN,
+            peak: i64::MIN,
+            level: 0,
+        }
+    }
+
+    fn add_send(&mut self, place: usize, numbers: &Numbers) {
+        let highest = self.highest_ids.last().copied();
+        self.ascending &= highest.is_none_or(|highest| highest < numbers.sequence);
+        self.ranges |= numbers.highest > numbers.sequence;
+        self.batched |= numbers.messages.is_some_and(|messages| messages > 1);
+        if numbers.compressed {
+            self.compressed = self.compressed.or(Some(place));
+        }
+        self.sends.push(place);
+        self.sequence_ids.push(numbers.sequence);
+        self.highest_ids.push(highest.unwrap_or(i64::MIN).max(numbers.sequence).max(numbers.highest));
+        self.level += 1;
+        self.peak = self.peak.max(self.level);
+    }
+
+    fn add_receipt(&mut self, place: usize, numbers: &Numbers) {
+        self.receipts.push(place);
+        self.confirmed = self.confirmed.max(numbers.sequence);
+        self.level -= 1;
+    }
+
+    fn made(self, py: Python<'_>, frames: &Frames) -> PyResult<Py<Published>> {
+        let (id, topic, producer) = self.name;
+        let text = |number| frames.known(py, number).map(|text| text.into_any().unbind());
+        let published = Published {
+            id,
+            topic: text(topic),
+            name: text(producer),
+            sends: PyList::new(py, self.sends)?.unbind(),
+            sequence_ids: PyList::new(py, self.sequence_ids)?.unbind(),
+            highest_ids: PyList::new(py, self.highest_ids)?.unbind(),
+            ascending: self.ascending,
+            ranges: self.ranges,
+            batched: self.batched,
+            compressed: self.compressed,
+            receipts: PyList::new(py, self.receipts)?.unbind(),
+            confirmed: self.confirmed,
+            peak: self.peak,
+        };
+        Py::new(py, published)
+    }
 }
 
 /// A receipt: its place in the stretch, the place of its producer among those, the SEND that it answers (file, packet, sub), and when.
@@ -60,8 +146,10 @@ pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
     let numbers = &frame.parts().numbers;
     match kind {
         CommandKind::Send => {
-            let plain = !numbers.is_loud(Reading::Publishing) && !numbers.highest && numbers.ledger < 0 && clock_offset(frame).is_some();
-            plain && frames.is_client(frame) && frame.named.topic > 0
+            let plain = !numbers.is_loud(Reading::Publishing) && numbers.ledger < 0 && clock_offset(frame).is_some();
+            let counted = i64::from(numbers.announced) == numbers.messages.unwrap_or(1);
+            let sized = !numbers.compressed || numbers.uncompressed > 0;
+            plain && counted && sized && frames.is_client(frame) && frame.named.topic > 0
         }
         CommandKind::Receipt => {
             let plain = !numbers.is_loud(Reading::Publishing) && numbers.ledger > 0 && numbers.entry >= 0;
@@ -83,8 +171,7 @@ impl Stretch {
     /// Take frames of a batch: their entries, and their places among the rows.
     pub fn of<'py>(py: Python<'py>, frames: &Py<Frames>, at: Vec<(u32, u32)>, exchanges: bool) -> PyResult<Bound<'py, Self>> {
         let batch = frames.bind(py).try_borrow()?;
-        let mut made: Vec<Published> = Vec::new();
-        let mut levels: Vec<i64> = Vec::new();
+        let mut made: Vec<Columns> = Vec::new();
         let mut numbers: HashMap<(i64, u32), usize> = HashMap::new();
         let (mut receipts, mut closest, mut timed, mut largest, mut properties) = (Vec::new(), None, 0, 0, false);
         for (place, (entry, _)) in at.iter().enumerate() {
@@ -93,32 +180,14 @@ impl Stretch {
             let of_frame = &parts.numbers;
             let group = *numbers.entry((of_frame.id, named.topic)).or_insert(made.len());
             if group == made.len() {
-                made.push(Published {
-                    id: of_frame.id,
-                    topic: batch.known(py, named.topic).map(|topic| topic.into_any().unbind()),
-                    name: batch.known(py, named.producer).map(|name| name.into_any().unbind()),
-                    sends: Vec::new(),
-                    sequence_ids: Vec::new(),
-                    ascending: true,
-                    receipts: Vec::new(),
-                    confirmed: i64::MIN,
-                    peak: i64::MIN,
-                });
-                levels.push(0);
+                made.push(Columns::new((of_frame.id, named.topic, named.producer)));
             }
-            let of_group = &mut made[group];
             if let (Some(send), Some(latency)) = (named.request, named.latency) {
-                of_group.receipts.push(place);
-                of_group.confirmed = of_group.confirmed.max(of_frame.sequence);
-                levels[group] -= 1;
+                made[group].add_receipt(place, of_frame);
                 receipts.push(Receipt { place, group, send, latency, time: frame.time });
                 continue;
             }
-            of_group.ascending &= of_group.sequence_ids.last().is_none_or(|last| *last < of_frame.sequence);
-            of_group.sends.push(place);
-            of_group.sequence_ids.push(of_frame.sequence);
-            levels[group] += 1;
-            of_group.peak = of_group.peak.max(levels[group]);
+            made[group].add_send(place, of_frame);
             largest = largest.max(frame.size() - parts.payload_at);
             properties |= of_frame.properties;
             if let (true, Some(offset)) = (of_frame.published > 0, clock_offset(frame)) {
@@ -128,8 +197,8 @@ impl Stretch {
                 }
             }
         }
+        let groups = made.into_iter().map(|columns| columns.made(py, &batch)).collect::<PyResult<_>>()?;
         drop(batch);
-        let groups = made.into_iter().map(|group| Py::new(py, group)).collect::<PyResult<_>>()?;
         let made = Stretch { groups, receipts, closest, timed, largest, properties };
         Bound::new(py, PyClassInitializer::from(ChosenFrames { frames: frames.clone_ref(py), at, exchanges }).add_subclass(made))
     }
@@ -207,6 +276,26 @@ impl Stretch {
     /// captured soonest after it.
     fn published(&self) -> (usize, Option<(usize, i64)>) {
         (self.timed, self.closest)
+    }
+
+    /// Return the number of compressed SENDs of a producer, and their bytes before and after, without each `step`th SEND from the `first` on.
+    fn compressed(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, first: usize, step: usize) -> PyResult<(usize, i64, i64)> {
+        let chosen: &ChosenFrames = slf.as_super();
+        let (mut entries, mut before, mut after) = (0, 0, 0);
+        for (index, place) in slf.groups[producer].get().sends.bind(py).iter().enumerate() {
+            if index < first || (index - first) % step != 0 {
+                chosen.with(py, place.extract()?, |_, frame, _| {
+                    let parts = frame.parts();
+                    if parts.numbers.compressed {
+                        entries += 1;
+                        before += i64::from(parts.numbers.uncompressed);
+                        after += i64::from(frame.size() - parts.payload_at);
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok((entries, before, after))
     }
 
     /// Return the place of the next receipt, from a place on, whose latency is out of bounds, or whose SEND is of the time `end` or later;

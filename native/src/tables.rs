@@ -243,6 +243,8 @@ impl Tables {
         parts.numbers.published = of_metadata.published;
         parts.numbers.properties = of_metadata.properties;
         parts.numbers.replicated = of_metadata.replicated;
+        parts.numbers.compressed = of_metadata.compressed;
+        parts.numbers.uncompressed = of_metadata.uncompressed;
         if known.kind == CommandKind::Message {
             parts.numbers.sequence = of_metadata.sequence;
         }

@@ -27,11 +27,15 @@ QUIET = frozenset(
         "producer_id",
         "sequence_id",
         "highest_sequence_id",
+        "num_messages",
         "message_id",
         "producer_name",
         "publish_time",
         "properties",
+        "num_messages_in_batch",
+        "compression",
         "uncompressed_size",
+        "schema_version",
         "partition_key",
         "partition_key_b64_encoded",
         "ordering_key",
@@ -40,5 +44,5 @@ QUIET = frozenset(
 )
 """Fields of SEND, its receipt and metadata that rules see in columns (`ConnectionRule.columns`), and those that none of them reads."""
 
-QUIET_DELIVERED = QUIET | {"consumer_id", "consumer_epoch", "num_messages_in_batch", "compression", "schema_version"}
+QUIET_DELIVERED = QUIET - {"num_messages"} | {"consumer_id", "consumer_epoch"}
 """The same of MESSAGE and metadata."""

@@ -196,6 +196,15 @@ class EntryOpener:
             return None
         return columns, _large_metadata_bytes(data, claimed, columns)
 
+    def is_sound(self, payload: bytes, codec: str, uncompressed_size: int) -> bool:
+        """Return True for a payload of one message that decompresses, and of which there is nothing to be said."""
+        allowed = self.allowed
+        data, note, _ = self._decompressed(codec, payload, uncompressed_size)
+        if data is not None and note is None:
+            return True
+        self.allowed = allowed  # it is opened again
+        return False
+
     def _with_values(self, entry: Entry, data: bytes, owner: Owner, frame: FrameRow, notes: list[Note]) -> Entry:
         if self._values is not None:
             topic = frame.topic or ""

@@ -169,13 +169,37 @@ class SentForm:
             text = f"SEND {where_of(row).name} of {title_of(row)} has {size:,} bytes of {codec} without uncompressed_size"
             self._add("uncompressed-size-missing", row, text, compression=codec)
         elif before and "encryption_keys" not in metadata and "chunk_id" not in metadata:
-            compressed = self._compressed.get(number)
-            if compressed is None:
-                compressed = Compressed(where_of(row), codec, title_of(row), row.topic)
-                remember(self._compressed, number, compressed, PRODUCERS_MAX)
+            compressed = self._compressed_by(number, codec, row)
             compressed.entries += 1
             compressed.before += before
             compressed.after += size
+
+    def _compressed_by(self, number: int, codec: str, row: FrameRow) -> Compressed:
+        compressed = self._compressed.get(number)
+        if compressed is None:
+            compressed = Compressed(where_of(row), codec, title_of(row), row.topic)
+            remember(self._compressed, number, compressed, PRODUCERS_MAX)
+        return compressed
+
+    def has_room(self, count: int) -> bool:
+        """Return True when nothing of other producers has to go for so many more."""
+        return max(len(self._compressed), len(self.batched)) + count <= PRODUCERS_MAX
+
+    def begin_columns(self, frames: Any) -> None:
+        """Note the producers of SENDs in columns, none of which has a mistake, as `check` does of the first SEND that tells."""
+        self.batched.update(producer.id for producer in frames.producers if producer.batched)
+        for place, number in sorted((each.compressed, each.id) for each in frames.producers if each.compressed is not None):
+            if number not in self._compressed:
+                (row, *_), _ = frames.row(place)
+                self._compressed_by(number, row.metadata["compression"], row)
+
+    def count_compressed(self, number: int, entries: int, before: int, after: int) -> None:
+        """Count compressed SENDs in columns of a producer that `begin_columns` knows, and their bytes without compression and with it."""
+        if entries:
+            compressed = self._compressed[number]
+            compressed.entries += entries
+            compressed.before += before
+            compressed.after += after
 
     def _add(self, code: str, row: FrameRow, text: str, **evidence: Any) -> None:
         mistake = self._mistakes.get(code)

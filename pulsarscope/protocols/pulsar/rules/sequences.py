@@ -370,22 +370,27 @@ class SequenceRule(ConnectionRule):
         """Only count plain SENDs and receipts after the first ones; see `ConnectionRule.columns`."""
         producers = frames.producers
         sessions = [self._sessions.get(producer.id) for producer in producers]
-        if not all(map(self._is_plain, producers, sessions)):
+        if not all(map(self._is_plain, producers, sessions)) or not self._form.has_room(len(producers)):
             return False
+        self._form.begin_columns(frames)
         for number, (producer, session) in enumerate(zip(producers, sessions, strict=True)):
+            sends, highest_ids = producer.sends, producer.highest_ids
+            sent, count = 0 if session is None else session.sent, len(sends)
+            measured = range(count if session is None else -(sent + 1) % KEPT_MAX, count, KEPT_MAX)
+            if producer.compressed is not None:
+                self._form.count_compressed(producer.id, *frames.compressed(number, measured.start, KEPT_MAX))
             if session is None:
-                self._form.count_homeless(len(producer.sends))
+                self._form.count_homeless(count)
                 continue
-            sent, numbers = session.sent, producer.sequence_ids
-            measured = range(-(sent + 1) % KEPT_MAX, len(numbers), KEPT_MAX)
             if session.inferred:
-                self._form.count_homeless(len(numbers) - len(measured))
+                self._form.count_homeless(count - len(measured))
             for index in measured:
                 session.sent, session.chunk = sent + index, None
-                session.highest = numbers[index - 1] if index else session.highest
-                handle(producer.sends[index])
-            if numbers:
-                session.sent, session.chunk, session.highest = sent + len(numbers), None, numbers[-1]
+                session.highest = highest_ids[index - 1] if index else session.highest
+                handle(sends[index])
+            if sends:
+                session.sent, session.chunk, session.highest = sent + count, None, highest_ids[-1]
+                session.ranges = session.ranges or producer.ranges
             if producer.receipts:
                 session.confirmed = max(session.confirmed, producer.confirmed)
                 session.tail.extend(frames.latest(number, KEPT_MAX))

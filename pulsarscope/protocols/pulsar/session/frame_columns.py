@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX, ROWS_MAX
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from pulsarscope.protocols.pulsar.session.sends import Sends
 
 
-def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Sends, *, opens: bool) -> int:
-    """Complete frames from a place on, and return the place of the first one that needs a row; `opens`: payloads are opened."""
-    place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, opens)
+def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Sends, opener: Callable[[], EntryOpener] | None) -> int:
+    """Complete frames from a place on, and return the place of the first one that needs a row; `opener` gives what opens payloads."""
+    gives_opener = None if opener is None else lambda: _opener(opener())
+    place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, gives_opener)
     sends.waiting += waiting
     return place
 
@@ -29,7 +31,11 @@ def open_frames(
     columns keep the messages.
     """
     taken = [] if entries is None else entries
-    opening = opener, opener.compiled, sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
+    opening = _opener(opener), sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
     place, waiting = columns.open(places, known, PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
     sends.waiting += waiting
     return int(place)
+
+
+def _opener(opener: EntryOpener) -> tuple[Any, ...]:
+    return opener, opener.compiled

@@ -165,7 +165,7 @@ class PulsarSession(Session):
             return place
         if self._wants_messages:
             return open_frames(columns, (place, len(columns)), self._known(), self._opener, self._sends)
-        return observe_frames(columns, place, self._known(), self._sends, opens=self._opens_payloads)
+        return observe_frames(columns, place, self._known(), self._sends, (lambda: self._opener) if self._opens_payloads else None)
 
     def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:
         """See the contract."""
