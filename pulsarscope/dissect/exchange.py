@@ -51,10 +51,21 @@ class Response(msgspec.Struct, gc=False):
 class Placed(Protocol):
     """A frame, or the part of one that is kept."""
 
-    file: int
-    packet: int
-    sub: int
-    time: int
+    @property
+    def file(self) -> int:
+        """Position of its file."""
+
+    @property
+    def packet(self) -> int:
+        """Number of its packet."""
+
+    @property
+    def sub(self) -> int:
+        """Number within the packet."""
+
+    @property
+    def time(self) -> int:
+        """Time of its packet, ns since the epoch."""
 
 
 def elapsed(request: Placed, response: Placed) -> int | None:

@@ -145,9 +145,8 @@ HOLE_PACKETS_MAX = 128
 HOLE_NANOSECONDS_MAX = 200 * 1_000_000
 """The same bound in capture time: interrupts are delayed for less than a millisecond, busy hosts for longer."""
 
-LIVE_HOLE_NANOSECONDS_MAX = 1_000_000_000
-"""Age of the first bytes behind a hole after which it is a gap in a live capture, acknowledged or not: nobody waits longer for the next
-frame, and nothing piles up where packets were lost or skipped."""
+LATE_HOLE_PACKETS_MAX = 1_024
+"""HOLE_PACKETS_MAX for a hole that is not older than twice what packets of its connection were late: it may still be filled."""
 
 MEMORY_MAX_BYTES = 256 << 20
 """Buffered bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""

@@ -17,6 +17,10 @@ LIVE_QUEUE_MAX_BYTES = 64 << 20
 LIVE_STEPS_MAX = 8
 """Blocks of a live capture that several processes have begun to decode: what waits beyond that is in the queue, and bounded with it."""
 
+LIVE_HOLE_NANOSECONDS_MAX = 1_000_000_000
+"""Age of the first bytes behind a hole after which it is a gap in a live capture, acknowledged or not: nobody waits longer for the next
+frame, and nothing piles up where packets were lost or skipped."""
+
 LIVE_UNHEARD_NANOSECONDS = 120 * 1_000_000_000
 """Silence after which a connection is let go in a live capture that has skipped packets since it was heard, its end maybe among them:
 clients and brokers of Pulsar ask each other for a sign of life every 30 s. Short connections would pile up for an hour."""

@@ -17,11 +17,10 @@ from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     IDLE_CONNECTION_NANOSECONDS,
-    LIVE_HOLE_NANOSECONDS_MAX,
     SEQUENCE_JUMP_MAX_BYTES,
     STRAY_PACKETS_MAX,
 )
-from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
+from pulsarscope.model.live_limits import LIVE_HOLE_NANOSECONDS_MAX, LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, acknowledged_offset, open_connection
@@ -130,7 +129,7 @@ class Assembler(ConnectionTable):
             self._skipped_until = self._skipped_at = self._next_expiry = 0
         self._expired_at = time
         for connection in list(self._buffering):
-            if any(stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time) for stream in connection.streams):
+            if connection.is_overdue(time):
                 self._give_up_holes(connection, time, connection.last)
             if any(stream.buffer is not None and stream.buffer.waits_since(oldest) for stream in connection.streams):
                 events = connection.events or self._touch(connection)
@@ -324,10 +323,10 @@ class Assembler(ConnectionTable):
 
     def _give_up_holes(self, connection: Connection, time: int, where: Where) -> None:
         """Declare as gaps, at a packet, the holes that the peer acknowledged long before `time`."""
-        events = connection.events or self._touch(connection)
-        events.file = where[0]
+        (connection.events or self._touch(connection)).file = where[0]
+        connection.late = max(connection.late, connection.end - time)
         for stream in connection.streams:
-            if stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time):
+            if stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time, connection.late):
                 stream.give_up_acknowledged(where)
         if not connection.ended and all(stream.ended for stream in connection.streams):
             self._close(connection, "fin", where[0], where[1])

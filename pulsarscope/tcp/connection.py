@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, overl
 import msgspec
 
 from pulsarscope.model.flow import FILE_SHIFT, reverse_key
-from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
+    HOLE_NANOSECONDS_MAX,
+    HOLE_PACKETS_MAX,
+    IDLE_CONNECTION_NANOSECONDS,
+)
 from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import NO_ITEMS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
@@ -27,7 +32,7 @@ OWNERS_MAX = 4
 """Owners of the sockets of a connection that are remembered: one at each end, and processes that a socket was handed to."""
 
 _FAST_OPEN_MAX_BYTES = 65_535
-"""Largest amount of data on a SYN (RFC 7413): one segment."""
+"""Largest amount of data on a SYN (RFC 7413): one segment. Data of a first window, which no scale applies to, are not further from it."""
 
 
 class Counts(NamedTuple):
@@ -75,6 +80,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """The packet that closed it, and its file."""
     packets: int = 0
     """Packets of both directions, those without data and those after the end included."""
+    late: int = 0
+    """Greatest time by which a packet was older than `end` while the connection waited for missing bytes, ns."""
     closed: Literal["open", "fin", "rst"] = "open"
     closed_by: int | None = None
     """Index of the stream with the first FIN or RST."""
@@ -167,7 +174,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         _, time, seq, ack, flags, *_ = segment
         if time - self.end > (CLOSED_CONNECTION_NANOSECONDS if self.ended else IDLE_CONNECTION_NANOSECONDS):
             return True
-        if not flags & SYN or flags & RST:
+        if not flags & SYN or flags & RST or self._is_late_handshake(index, segment):
             return False
         own = self.streams[index]
         other = self.streams[1 - index]
@@ -180,6 +187,27 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         if self._acknowledges(other, ack) or (own_first == UNKNOWN and other.handshake and not self.ended):
             return False
         return self.ended or other.sequence != UNKNOWN or own_first != UNKNOWN
+
+    def _is_late_handshake(self, index: int, segment: Segment) -> bool:
+        """Return True for a SYN that was captured behind data of its connection: it lies shortly before them.
+
+        That of a next connection does not: its sequence number is chosen at random, or beyond them.
+        """
+        _, time, seq, ack, flags, *_ = segment
+        own, other = self.streams[index], self.streams[1 - index]
+        if self.opened == "syn" or self.ended or not (own.segments or other.segments):
+            return False
+        if self.packets > HOLE_PACKETS_MAX or time - self.start > HOLE_NANOSECONDS_MAX:
+            return False
+        starts = [((seq + 1) & SEQUENCE_MASK, own, other), *([(ack, other, own)] if flags & ACK else [])]
+        firsts = [(start, peer.acknowledges if of.sequence == UNKNOWN else of.first_sequence()) for start, of, peer in starts]
+        distances = [sequence_difference(start, first) for start, first in firsts if first != UNKNOWN]
+        return bool(distances) and all(0 <= distance <= _FAST_OPEN_MAX_BYTES for distance in distances)
+
+    def is_overdue(self, time: int) -> bool:
+        """Return True when a stream has a hole that nothing fills any more."""
+        waiting = (stream.buffer for stream in self.streams if stream.buffer is not None)
+        return any(buffer.is_overdue(self.packets, time, self.late) for buffer in waiting)
 
     def accepts_reset(self, index: int, segment: Segment) -> bool:
         """Return True for a RST with the next sequence number (RFC 5961), or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""
@@ -221,11 +249,12 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         _, _, seq, ack, flags, *_ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
-        if flags & ACK and other.handshake and own.sequence == UNKNOWN and not self._acknowledges(other, ack):
+        late = self._is_late_handshake(index, segment)
+        if flags & ACK and other.handshake and own.sequence == UNKNOWN and not late and not self._acknowledges(other, ack):
             return False  # answers the SYN of a connection that is not in the capture
         if own.sequence == UNKNOWN:
             own.sequence = (seq + 1) & SEQUENCE_MASK
-        if own.first_sequence() != (seq + 1) & SEQUENCE_MASK:
+        if own.first_sequence() != (seq + 1) & SEQUENCE_MASK and not late:
             own.alternative_start = (seq + 1) & SEQUENCE_MASK
             return False
         if not own.handshake:

@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, HOLE_PACKETS_MAX, OUT_OF_ORDER_MAX_BYTES, OUT_OF_ORDER_MAX_SEGMENTS
+from pulsarscope.model.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
+    HOLE_NANOSECONDS_MAX,
+    HOLE_PACKETS_MAX,
+    LATE_HOLE_PACKETS_MAX,
+    OUT_OF_ORDER_MAX_BYTES,
+    OUT_OF_ORDER_MAX_SEGMENTS,
+)
 
 BUFFERED_PIECE_BYTES = 256
 """Memory of a buffered piece beyond its payload, for the bound on the whole process."""
@@ -68,9 +75,17 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         if not self.acknowledged and offset >= self.start:
             self.acknowledged, self.packets, self.time = offset, packets, time
 
-    def is_overdue(self, packets: int, time: int) -> bool:
-        """Return True when the first hole was acknowledged so long ago that a reordered capture would have filled it."""
-        return bool(self.acknowledged) and (packets - self.packets >= HOLE_PACKETS_MAX or time - self.time > HOLE_NANOSECONDS_MAX)
+    def is_overdue(self, packets: int, time: int, late: int) -> bool:
+        """Return True when the first hole was acknowledged so long ago that a reordered capture would have filled it.
+
+        `late`: the greatest time by which the capture had a packet of the connection late. Hours show a clock that was set back.
+        """
+        if not self.acknowledged:
+            return False
+        passed, elapsed = packets - self.packets, time - self.time
+        if late and elapsed <= 2 * min(late, CLOSED_CONNECTION_NANOSECONDS):
+            return passed >= LATE_HOLE_PACKETS_MAX
+        return passed >= HOLE_PACKETS_MAX or elapsed > HOLE_NANOSECONDS_MAX
 
     def waits_since(self, time: int) -> bool:
         """Return True when the first piece came at this time or before."""

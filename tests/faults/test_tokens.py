@@ -77,6 +77,29 @@ def test_a_challenge_that_the_client_does_not_answer(end: str, *, refresh: bool,
     assert "asked for a new one" in only(rows, "auth-refresh-unsupported")[0]
 
 
+def late(talk: Conversation, *numbers: int, by: int) -> Conversation:
+    """Put packets so many places later in the file, with their times."""
+    for number in numbers:
+        talk.packets.insert(number + by, talk.packets.pop(number))
+    return talk
+
+
+@pytest.mark.parametrize("before", [0, 5])
+def test_a_challenge_that_was_captured_behind_its_answer(before: int, tmp_path: Path) -> None:
+    talk = open_to(5).wait(before * SECOND).server(CHALLENGE).client(response(HOUR))
+    talk = late(talk, len(talk.packets) - 2, by=1).wait(20 * SECOND).client(PING).server(PONG)
+    assert with_code(findings_of(tmp_path, talk), "auth-refresh-unsupported") == []
+
+
+@pytest.mark.parametrize("answered", ["before", "unseen"])
+def test_a_second_challenge_without_an_answer_is_not_answered_by_the_first(answered: str, tmp_path: Path) -> None:
+    talk = open_to(5).wait(5 * SECOND)
+    if answered == "before":
+        talk.server(CHALLENGE)
+    talk.client(response(5)).wait(SECOND).server(CHALLENGE).wait(20 * SECOND).client(PING).server(PONG)
+    assert only(findings_of(tmp_path, talk), "auth-refresh-unsupported")
+
+
 def test_a_renewed_token_that_has_expired(tmp_path: Path) -> None:
     talk = open_to(5).wait(6 * SECOND).server(CHALLENGE).client(response(5))
     rows = findings_of(tmp_path, talk.server(error(-1 % 2**64, "AuthenticationError")).close("server"))

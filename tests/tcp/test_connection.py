@@ -221,7 +221,7 @@ def port_reused_after_the_end_syn_lost(tape: Tape) -> None:
 
 
 def port_reused_midstream(tape: Tape) -> None:
-    tape.send(SERVER, 0, b"old")
+    tape.send(SERVER, 0, b"old", ack=70_000_000)
     tape.send(CLIENT, -1, flags=SYN)
     tape.send(CLIENT, 0, b"new")
 

@@ -7,10 +7,87 @@ from typing import NamedTuple
 
 import pytest
 
-from pulsarscope.model.limits import RESET_WINDOW_BYTES
-from tests.tcp.tape import ACK, BASES, CLIENT, FIN, RST, SERVER, Outcome, Tape
+from pulsarscope.model.limits import HOLE_PACKETS_MAX, RESET_WINDOW_BYTES
+from tests.tcp.tape import ACK, BASES, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, flow_key
 
 FAR = (700_000_000, 3_000_000_000)
+SECOND = 1_000_000_000
+
+Send = Callable[[Tape], object]
+
+
+def syn(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+
+
+def syn_ack(tape: Tape) -> None:
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=BASES[CLIENT])
+
+
+def acknowledged(tape: Tape) -> None:
+    tape.send(CLIENT, 0)
+
+
+def first(tape: Tape) -> None:
+    tape.send(CLIENT, 0, b"first")
+
+
+def second(tape: Tape) -> None:
+    tape.send(CLIENT, 5, b"second")
+
+
+def answered(tape: Tape) -> None:
+    tape.send(SERVER, 0, b"answer", ack=BASES[CLIENT] + 5)
+
+
+def sent(*order: Send) -> Tape:
+    tape = Tape()
+    for send in order:
+        send(tape)
+    return tape
+
+
+@pytest.mark.parametrize(
+    ("order", "client"),
+    [
+        ((second, syn, syn_ack, acknowledged, first, answered), b"second"),
+        ((second, syn_ack, acknowledged, syn, first, answered), b"second"),
+        ((acknowledged, second, first, syn, syn_ack, answered), b"second"),
+        ((acknowledged, second, syn_ack, first, answered, syn), b"second"),
+        ((second, syn, syn, syn_ack, syn_ack, acknowledged, first, answered), b"second"),
+        ((first, syn, syn_ack, acknowledged, second, answered), b"firstsecond"),
+        ((answered, first, syn_ack, syn, acknowledged, second), b"firstsecond"),
+        ((answered, syn_ack, syn, acknowledged, first, second), b"firstsecond"),
+    ],
+)
+def test_a_handshake_behind_its_data_is_that_of_their_connection(order: tuple[Send, ...], client: bytes) -> None:
+    outcome = sent(*order).only()
+    of_client = 0 if outcome.connection.key == flow_key(CLIENT) else 1
+    assert (outcome.connection.opened, outcome.connection.client) == ("midstream", of_client)
+    assert b"".join(data for data, _ in outcome.pieces(of_client)) == client
+    assert b"".join(data for data, _ in outcome.pieces(1 - of_client)) == b"answer"
+    assert set(outcome.codes()) == {"midstream-start"}
+
+
+@pytest.mark.parametrize("distance", [-70_000, 5, 12, 1_000_000, 3_000_000_000])
+def test_a_syn_that_is_not_shortly_before_the_data_begins_the_next_connection(distance: int) -> None:
+    tape = sent(second)
+    tape.send(CLIENT, distance, flags=SYN)
+    assert [outcome.connection.opened for outcome in tape.run()] == ["midstream", "syn"]
+
+
+@pytest.mark.parametrize("after", ["time", "packets", "end"])
+def test_a_syn_long_after_the_data_begins_the_next_connection(after: str) -> None:
+    tape = sent(second)
+    if after == "packets":
+        for _ in range(HOLE_PACKETS_MAX):
+            tape.send(CLIENT, 11, ack=BASES[SERVER], after=0)
+    elif after == "end":
+        tape.send(CLIENT, 11, flags=FIN | ACK)
+        tape.send(SERVER, 0, flags=FIN | ACK, ack=BASES[CLIENT] + 12)
+        tape.send(CLIENT, 12, ack=BASES[SERVER] + 1)
+    tape.send(CLIENT, -1, flags=SYN, after=SECOND if after == "time" else 0)
+    assert [outcome.connection.opened for outcome in tape.run()] == ["midstream", "syn"]
 
 
 class Case(NamedTuple):

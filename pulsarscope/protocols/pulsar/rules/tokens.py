@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from pulsarscope.dissect.exchange import is_near
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
@@ -65,7 +66,7 @@ _SECOND = 1_000_000_000
 class TokenRule(ConnectionRule):
     """Source of the facts on the tokens of one connection."""
 
-    __slots__ = ("_answered_at", "_challenge", "_connected", "_context", "_error", "_refreshable", "_refreshes", "_token")
+    __slots__ = ("_answered_at", "_challenge", "_connected", "_context", "_early", "_error", "_refreshable", "_refreshes", "_token")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -79,6 +80,8 @@ class TokenRule(ConnectionRule):
         """Unanswered challenge on an open connection."""
         self._answered_at = NOWHERE
         """File and packet of the latest answer."""
+        self._early: Where | None = None
+        """The latest answer, if it came without a challenge."""
         self._error: tuple[str, str] | None = None
         """Error in answer to a token, and its frame."""
 
@@ -98,10 +101,14 @@ class TokenRule(ConnectionRule):
 
     def _challenged(self, row: FrameRow) -> None:
         due = self._connected or row.direction != SERVER or self._refreshable is None
+        early, self._early = self._early, None
+        if early is not None and is_near(row, early, recurs=True):  # captured out of order
+            return
         if due and (row.file, row.packet) >= self._answered_at:  # next to a hole its answer may be read first
             self._challenge = where_of(row)
 
     def _response(self, row: FrameRow) -> None:
+        self._early = where_of(row) if self._challenge is None else None
         self._challenge, self._answered_at = None, (row.file, row.packet)
         self._refreshes += self._take(row, ((row.fields or {}).get("response") or {}).get("auth_data"))
 
