@@ -17,6 +17,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
+from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
 from pulsarscope.protocols.pulsar.rules.lag import evaluate_lag
@@ -24,7 +25,7 @@ from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED,
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.resting import evaluate_resting
 from pulsarscope.protocols.pulsar.rules.spans import WITHHELD, evaluate_spans
-from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
+from pulsarscope.protocols.pulsar.rules.stuck import BUSY, HOLDING, PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.uneven import evaluate_uneven
 from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
 from pulsarscope.protocols.pulsar.text.formatting import duration, host
@@ -199,10 +200,20 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
         if waiting.values["kind"] == "Key_Shared" and any(consumer_of(fact) != consumer_of(waiting) for fact in deliveries):
             continue  # the keys of the backlog may belong to another consumer
+        if _holds_all(waiting, facts):
+            continue  # the broker may have a lower limit of unacknowledged messages; consumer-not-acking says who has to act
         due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries, silent_ns)), None)
         if due is not None:
             reported.add(consumer_of(waiting))
             _report_silent(topic, waiting, due, report)
+
+
+def _holds_all(waiting: Fact, facts: Sequence[Fact]) -> bool:
+    """Return True when this Shared or Key_Shared consumer is reported to have acknowledged none of its messages."""
+    if waiting.values["kind"] not in SHARED_TYPES:
+        return False  # brokers limit no others
+    held = (fact for fact in facts if fact.what in (HOLDING, BUSY) and consumer_of(fact) == consumer_of(waiting))
+    return any(fact.values["reported"] and not fact.values["acks"] for fact in held)
 
 
 def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:

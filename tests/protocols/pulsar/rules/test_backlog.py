@@ -9,7 +9,7 @@ import pytest
 
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.commands import PING, TOPIC, delivery, flow
+from tests.scenarios.commands import PING, TOPIC, ack, delivery, flow
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -76,6 +76,20 @@ def test_what_another_consumer_of_the_subscription_got_is_no_backlog(tmp_path: P
     waiting = subscribed(connected(), kind=kind).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
     published = producing(connected(40002, start=2 * SECOND), entry=2).close()
     assert "broker-silent" not in diagnose(tmp_path, waiting, served(3, kind, entry=2), published).codes
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "acked", "silent"),
+    [("Shared", 20, 0, False), ("Key_Shared", 20, 0, False), ("Shared", 20, 20, True), ("Shared", 2, 0, True), ("Exclusive", 20, 0, True)],
+)
+def test_a_consumer_that_acknowledges_nothing_may_have_reached_a_low_limit(
+    tmp_path: Path, kind: str, held: int, acked: int, silent: bool
+) -> None:
+    waiting = subscribed(connected(), kind=kind).client(flow(100)).server(*(delivery(entry) for entry in range(held)))
+    waiting = waiting.client(*(ack(entry) for entry in range(acked))).wait(60 * SECOND).client(PING).close()
+    codes = diagnose(tmp_path, waiting, producing(connected(40001, start=2 * SECOND), entry=held).close()).codes
+    assert ("broker-silent" in codes) is silent
+    assert ("consumer-not-acking" in codes) is (held > 2 and not acked)
 
 
 def test_an_inactive_failover_consumer_waits_rightly(tmp_path: Path) -> None:
