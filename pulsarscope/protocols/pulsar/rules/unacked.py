@@ -36,7 +36,7 @@ CODES = table(
         "consumer-not-acking",
         "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
         "Look at the application: unacknowledged messages come again when the consumer reconnects. Shared and Key_Shared consumers "
-        "get no more at 50,000 messages each, or 200,000 for the subscription.",
+        "get no more at 50,000 messages each, or 200,000 for the subscription, where the broker has no lower limits.",
     ),
     SESSION.warning(
         "ack-hole",
