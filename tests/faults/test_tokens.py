@@ -100,6 +100,11 @@ def test_a_second_challenge_without_an_answer_is_not_answered_by_the_first(answe
     assert only(findings_of(tmp_path, talk), "auth-refresh-unsupported")
 
 
+def test_an_answer_of_the_handshake_answers_no_challenge_soon_after_it(tmp_path: Path) -> None:
+    talk = begun(5).server(CHALLENGE).client(response(5)).server(CONNECTED).wait(SECOND // 10).server(CHALLENGE)
+    assert only(findings_of(tmp_path, talk.wait(20 * SECOND).client(PING).server(PONG)), "auth-refresh-unsupported")
+
+
 def test_a_renewed_token_that_has_expired(tmp_path: Path) -> None:
     talk = open_to(5).wait(6 * SECOND).server(CHALLENGE).client(response(5))
     rows = findings_of(tmp_path, talk.server(error(-1 % 2**64, "AuthenticationError")).close("server"))

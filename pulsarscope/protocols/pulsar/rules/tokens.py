@@ -66,7 +66,7 @@ _SECOND = 1_000_000_000
 class TokenRule(ConnectionRule):
     """Source of the facts on the tokens of one connection."""
 
-    __slots__ = ("_answered_at", "_challenge", "_connected", "_context", "_early", "_error", "_refreshable", "_refreshes", "_token")
+    __slots__ = ("_answered_at", "_challenge", "_connected", "_context", "_due", "_early", "_error", "_refreshable", "_refreshes", "_token")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -77,7 +77,9 @@ class TokenRule(ConnectionRule):
         """True when the client announces that it can renew its token; None without its CONNECT."""
         self._refreshes = 0
         self._challenge: Where | None = None
-        """Unanswered challenge on an open connection."""
+        """Latest challenge without an answer."""
+        self._due = False
+        """True when it is a fault that it has none: the connection was open."""
         self._answered_at = NOWHERE
         """File and packet of the latest answer."""
         self._early: Where | None = None
@@ -100,12 +102,12 @@ class TokenRule(ConnectionRule):
         self._connected = True
 
     def _challenged(self, row: FrameRow) -> None:
-        due = self._connected or row.direction != SERVER or self._refreshable is None
         early, self._early = self._early, None
         if early is not None and is_near(row, early, recurs=True):  # captured out of order
             return
-        if due and (row.file, row.packet) >= self._answered_at:  # next to a hole its answer may be read first
+        if (row.file, row.packet) >= self._answered_at:  # next to a hole its answer may be read first
             self._challenge = where_of(row)
+            self._due = self._connected or row.direction != SERVER or self._refreshable is None
 
     def _response(self, row: FrameRow) -> None:
         self._early = where_of(row) if self._challenge is None else None
@@ -119,19 +121,19 @@ class TokenRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit what became of the tokens."""
-        challenge = self._challenge
+        challenge = self._challenge if self._due else None
         if challenge is not None and (not row.client_bytes or may_lack(self._context, challenge.time, row.end)):
-            self._challenge = None  # the capture may lack the answer
-        if self._token is None and self._challenge is None:
+            challenge = None  # the capture may lack the answer
+        if self._token is None and challenge is None:
             return
-        where, expires = self._token or (self._challenge or last, None)
+        where, expires = self._token or (challenge or last, None)
         values = {
             "server": row.server,
             "expires": expires,
             "connected": self._connected,
             "refreshable": self._refreshable,
             "refreshes": self._refreshes,
-            "challenge": None if self._challenge is None else [self._challenge.name, self._challenge.time],
+            "challenge": None if challenge is None else [challenge.name, challenge.time],
             "error": self._error and list(self._error),
             "closed_by": row.closed_by,
             "closed": row.closed,
