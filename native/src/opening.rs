@@ -23,9 +23,9 @@ const TIME_MAX: i64 = i64::MAX / MILLISECOND;
 const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
-/// What opens entries: what opens their payloads, functions that count the messages of SENDs that wait and release them, the types of entries and of rows of messages,
-/// the list that takes entries, a function that tells how many messages and bytes may wait yet, and the latest ticket, and whether frames
-/// are asked for, too: they are named then, and keep the entries (`opened_messages`).
+/// What opens entries: an `Opener` of their payloads, functions that count the messages of SENDs that wait and release them, the types of
+/// entries and of rows of messages, the list that takes entries, a function that returns how many messages and bytes may wait yet, and the
+/// latest ticket, and whether frames are asked for, too: they are named then, and keep the entries (`opened_messages`).
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
