@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import msgspec
@@ -24,61 +25,95 @@ class _Answer(NamedTuple):
 class EarlyAnswers:
     """Answers without a request, which may still come.
 
-    A capture that begins within a connection begins with answers to requests that it lacks. A key that comes again soon may be another
-    request. Such a request waits next to the early answer: if it gets an answer of its own, the early one has no request.
+    A capture that begins within a connection begins with answers to requests that it lacks, and a key that comes again soon may be another
+    request. Until something proves that the capture has packets of this connection in the wrong order, such a request waits next to the
+    early answers of its key. If all requests of the key get answers of their own, the early ones have no request.
     """
 
     def __init__(self, pairing: Pairing, *, from_start: bool) -> None:
         """`from_start`: the capture has all requests."""
         self._pairing = pairing
-        self._from_start = from_start
-        self._answers: dict[str, _Answer] = {}
+        self._disordered = from_start
+        """True when an answer without a request proves, or was proven, to be captured before it."""
+        self._answers: dict[str, deque[_Answer]] = {}
+        """By key, the first to come first; several are there when requests of one key are pipelined."""
+        self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._answers)
 
     def remember(self, key: str, frame: FrameRow, error: str | None, events: list[Event]) -> None:
         """Keep an answer without a request."""
-        self.forget(key, events)
-        self._answers[key] = _Answer(msgspec.structs.replace(response_of(frame), fields={}), error)
-        if len(self._answers) > EARLY_RESPONSES_MAX:
-            self.forget(next(iter(self._answers)), events)
+        self._forget_far(key, frame, events)
+        answer = _Answer(msgspec.structs.replace(response_of(frame), fields={}), error)
+        self._answers.setdefault(key, deque()).append(answer)
+        self._count += 1
+        if self._count > EARLY_RESPONSES_MAX:
+            self._report(next(iter(self._answers)), None, events)
 
     def take(self, key: str, request: FrameRow, events: list[Event]) -> bool:
         """Return True when a request is answered by an early answer; the exchange is reported then."""
-        answer = self._answers.get(key)
-        if answer is None:
+        self._forget_far(key, request, events)
+        answers = self._answers.get(key)
+        if answers is None:
             return False
-        waiting = self._pairing.answer(key)
-        if waiting is not None:  # the client asks again, so it has the answer
-            self._report(key, waiting, events)
-            return False
-        recurs = key.startswith(_RECURRING)
-        if not is_near(request, answer.response, recurs=recurs):
-            self.forget(key, events)
-            return False
-        is_held_up = (request.file, request.packet) <= (answer.response.file, answer.response.packet)
-        if recurs and not (self._from_start or is_held_up or request.time < answer.response.time):
-            return False
-        self._report(key, request_of(request, key), events)
+        if self._disordered or not key.startswith(_RECURRING):
+            place = 0
+        else:
+            place = next((place for place, answer in enumerate(answers) if _is_proven(request, answer.response)), -1)
+            if place < 0:
+                return False
+        is_held_up = _is_held_up(request, answers[place].response)
+        self._report(key, request_of(request, key), events, place)
+        if not (self._disordered or is_held_up):
+            self._disordered = True
+            self._settle(events)
         return True
 
-    def forget(self, key: str, events: list[Event]) -> None:
-        """Report an early answer as one without a request."""
-        answer = self._answers.pop(key, None)
-        if answer is not None:
-            events.append(Exchange(None, answer.response, answer.error, key=key))
+    def answered(self, key: str, events: list[Event]) -> None:
+        """Report early answers as ones without a request when the last request of their key has got an answer of its own."""
+        if key in self._answers and self._pairing.peek(key) is None:
+            self._forget(key, events)
 
     def finish(self, events: list[Event]) -> None:
         """Report all that still waits, requests and answers."""
-        for request in self._pairing.rest():
-            if request.key in self._answers:
-                self._report(request.key, request, events)
-            else:
-                events.append(Exchange(request))
+        self._settle(events)
+        events += [Exchange(request) for request in self._pairing.rest()]
         for key in list(self._answers):
-            self.forget(key, events)
+            self._forget(key, events)
 
-    def _report(self, key: str, request: Request, events: list[Event]) -> None:
-        answer = self._answers.pop(key)
-        events.append(Exchange(request, answer.response, answer.error))
+    def _settle(self, events: list[Event]) -> None:
+        """Give early answers to the requests that wait next to them."""
+        for key in list(self._answers):
+            while key in self._answers and (request := self._pairing.answer(key)) is not None:
+                self._report(key, request, events)
+
+    def _forget_far(self, key: str, frame: FrameRow, events: list[Event]) -> None:
+        """Report the early answers of a key as ones without a request when they are too far before a frame of that key."""
+        recurs = key.startswith(_RECURRING)
+        while (answers := self._answers.get(key)) and not is_near(frame, answers[0].response, recurs=recurs):
+            self._report(key, None, events)
+
+    def _forget(self, key: str, events: list[Event]) -> None:
+        while key in self._answers:
+            self._report(key, None, events)
+
+    def _report(self, key: str, request: Request | None, events: list[Event], place: int = 0) -> None:
+        """Report the early answer of a key at a place, and the request that it answers."""
+        answers = self._answers[key]
+        response, error = answers[place]
+        del answers[place]
+        if not answers:
+            del self._answers[key]
+        self._count -= 1
+        events.append(Exchange(request, response, error, key=key if request is None else None))
+
+
+def _is_held_up(request: FrameRow, response: Response) -> bool:
+    """Return True when a request became readable after the response, but was captured before it."""
+    return (request.file, request.packet) <= (response.file, response.packet)
+
+
+def _is_proven(request: FrameRow, response: Response) -> bool:
+    """Return True when place or time show that a request was sent before a response that was readable before it."""
+    return _is_held_up(request, response) or request.time < response.time

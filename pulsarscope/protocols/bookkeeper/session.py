@@ -76,7 +76,7 @@ class BookkeeperSession(Session):
         answer(frame, request)
         events.append(Exchange(request, response_of(frame), error))
         if self._early:
-            self._early.forget(key, events)
+            self._early.answered(key, events)
 
     def _open(self, frame: FrameRow, payload: bytes, events: list[Event]) -> None:
         """Report the messages in the entry that a frame brings."""

@@ -29,6 +29,15 @@ Pair = tuple[str | None, str | None, str | None]
 """Names of the packets of a request and of its response, and the status."""
 
 
+def pipelined(made: ScriptedConnection, request: bytes, answer: bytes, count: int) -> ScriptedConnection:
+    """Send a request several times, and then as many answers, each in a packet."""
+    for _ in range(count):
+        made.client(request)
+    for _ in range(count):
+        made.server(answer)
+    return made
+
+
 def capture(
     path: Path, made: ScriptedConnection, order: Iterable[int], *, begins: int = 0, ends: float = 3, restamp: bool = True
 ) -> ps.Capture:
@@ -72,13 +81,62 @@ def test_an_answer_before_its_request_is_no_silence(tmp_path: Path, name: str, b
     assert not codes(seen) & {"bookie-silent", "quorum-lost"}
 
 
-@pytest.mark.parametrize("begins", [0, HANDSHAKE])
+@pytest.mark.parametrize(
+    ("begins", "expected"),
+    [
+        (0, [("2", "1", None), ("3", "4", "timed")]),
+        (HANDSHAKE, [("2", "4", "timed"), ("3", "1", None)]),  # the first answer may be that to an earlier request
+    ],
+)
 @pytest.mark.parametrize("name", ["READ", "READ of the last entry", "AUTH"])
-def test_the_next_request_of_the_same_key_has_its_own_answer(tmp_path: Path, name: str, begins: int) -> None:
+def test_the_next_request_of_the_same_key_is_answered_too(tmp_path: Path, name: str, begins: int, expected: list[Pair]) -> None:
     request, answer = EXCHANGES[name]
     made = connection().client(request).server(answer).client(request).server(answer)
     seen = capture(tmp_path / "a.pcap", made, [1, 0], begins=begins)
-    assert sorted(pairs(seen, begins=begins)) == [("2", "1", None), ("3", "4", "timed")]
+    assert sorted(pairs(seen, begins=begins), key=str) == expected
+    assert "bookie-silent" not in codes(seen)
+
+
+@pytest.mark.parametrize("restamp", [True, False], ids=["merged by time", "late in the file"])
+@pytest.mark.parametrize("begins", [0, HANDSHAKE], ids=["complete", "midstream"])
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("name", ["READ", "READ of the last entry", "AUTH"])
+def test_pipelined_requests_of_one_key_that_are_all_captured_late_are_answered(
+    tmp_path: Path, name: str, count: int, begins: int, restamp: bool
+) -> None:
+    request, answer = EXCHANGES[name]
+    made = pipelined(connection(), request, answer, count)
+    order = [*range(count, 2 * count), *range(count)]
+    seen = capture(tmp_path / "a.pcap", made, order, begins=begins, restamp=restamp)
+    assert pairs(seen, begins=begins) == [(str(count + number), str(number), None) for number in range(1, count + 1)]
+    assert "bookie-silent" not in codes(seen)
+
+
+@pytest.mark.parametrize("name", ["READ", "READ of the last entry", "AUTH"])
+def test_pipelined_requests_with_too_few_early_answers_are_not_all_answered(tmp_path: Path, name: str) -> None:
+    request, answer = EXCHANGES[name]
+    made = pipelined(connection().client(request), request, answer, 2)
+    seen = capture(tmp_path / "a.pcap", made, [3, 4, 0, 1, 2])
+    assert sorted(pairs(seen), key=str) == [("3", "1", None), ("4", "2", None), ("5", None, None)]
+    assert "bookie-silent" in codes(seen)
+
+
+@pytest.mark.parametrize("name", ["READ", "READ of the last entry", "AUTH"])
+def test_pipelined_requests_with_answers_of_their_own_are_not_answered_before(tmp_path: Path, name: str) -> None:
+    request, answer = EXCHANGES[name]
+    made = pipelined(connection().client(request).server(answer), request, answer, 2)
+    seen = capture(tmp_path / "a.pcap", made, [], begins=HANDSHAKE + 1)
+    found = pairs(seen, begins=HANDSHAKE + 1)
+    assert sorted(found, key=str) == [("2", "4", "timed"), ("3", "5", "timed"), (None, "1", None)]
+    assert not codes(seen) & {"capture-order", "bookie-silent"}
+
+
+def test_another_request_proves_the_order_of_the_capture(tmp_path: Path) -> None:
+    made = connection()
+    for request, answer in (EXCHANGES["READ"], EXCHANGES["ADD"], EXCHANGES["READ"], EXCHANGES["READ"]):
+        made.client(request).server(answer)
+    seen = capture(tmp_path / "a.pcap", made, [1, 0, 3, 2, 5, 4, 7, 6], begins=HANDSHAKE)
+    assert sorted(pairs(seen, begins=HANDSHAKE)) == [("2", "1", None), ("4", "3", None), ("6", "5", None), ("8", "7", None)]
     assert "bookie-silent" not in codes(seen)
 
 
@@ -141,9 +199,21 @@ def test_a_bookie_is_not_silent_while_it_answers_out_of_order(tmp_path: Path) ->
     assert "bookie-silent" not in codes(capture(tmp_path / "a.pcap", made, order, ends=0))
 
 
+@pytest.mark.parametrize("name", ["READ", "AUTH"])
+def test_a_silent_bookie_is_not_excused_by_an_answer_to_what_was_asked_before_the_capture(tmp_path: Path, name: str) -> None:
+    request, answer = EXCHANGES[name]
+    made = connection().client(request).server(answer).client(request).client(read(9, 1))
+    assert "bookie-silent" in codes(capture(tmp_path / "a.pcap", made, [], begins=HANDSHAKE + 1))
+    made = connection().client(request).server(answer).client(request).server(answer).client(request)
+    assert "bookie-silent" in codes(capture(tmp_path / "a.pcap", made, [], begins=HANDSHAKE + 1))
+
+
 def test_early_answers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.protocols.bookkeeper.early_answers.EARLY_RESPONSES_MAX", 3)
     made = connection().server(*(added(9, number) for number in range(5))).client(*(add(ledger_entry(9, number)) for number in range(5)))
     rows = list(capture(tmp_path / "a.pcap", made, []).exchanges())
     assert [row.key for row in rows if row.status == "unrequested"] == ["ADD 9:0", "ADD 9:1"]
     assert [row.key for row in rows if row.status == "ok"] == ["ADD 9:2", "ADD 9:3", "ADD 9:4"]
+    request, answer = EXCHANGES["READ"]
+    rows = list(capture(tmp_path / "b.pcap", connection().server(*[answer] * 5).client(*[request] * 5), []).exchanges())
+    assert [row.status for row in rows] == ["unrequested", "unrequested", "ok", "ok", "ok", "unanswered", "unanswered"]
