@@ -94,9 +94,10 @@ def _codes() -> Iterator[str]:
         yield f"## {layer.capitalize() if layer not in {'tcp', 'tls'} else layer.upper()}\n"
         for entry in entries:
             yield f"### {entry.code}\n"
-            for protocols, meaning, hint in entry.wordings:
+            for protocols, meaning, hint, to_act in entry.wordings:
                 whose = f" ({', '.join(protocols)})" if len(entry.wordings) > 1 else ""
-                yield f"**{entry.severity}**{whose}: {_cell(meaning)} *Try:* {_cell(hint)}\n"
+                actor = f" *Who must act:* {to_act}." if to_act else ""
+                yield f"**{entry.severity}**{whose}: {_cell(meaning)} *Try:* {_cell(hint)}{actor}\n"
             yield from _limits(entry.thresholds)
             yield f"{chr(10) * bool(entry.thresholds)}```\n{entry.example}\n```\n"
             yield from _known_issues(entry)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pulsarscope
 from docs.command_tree import FLAG, PROGRAM, Command, Parameter, commands, findings
+from pulsarscope.dissect.finding_catalogue import Wording
 
 _DATE = "2026-11-27"
 """When the pages were last looked through: readers of man pages expect a date."""
@@ -86,8 +87,8 @@ def _command(command: Command) -> Iterator[str]:
     yield from (".SH SEE ALSO", f".BR {PROGRAM} (1)")
 
 
-def _meaning(severity: str, wordings: Sequence[tuple[tuple[str, ...], str, str]]) -> str:
-    return f"{severity.capitalize()}: {' '.join(dict.fromkeys(wording[1] for wording in wordings))}"
+def _meaning(severity: str, wordings: Sequence[Wording]) -> str:
+    return f"{severity.capitalize()}: {' '.join(dict.fromkeys(wording.meaning for wording in wordings))}"
 
 
 def _names(option: Parameter) -> str:

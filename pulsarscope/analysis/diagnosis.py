@@ -30,13 +30,14 @@ TROUBLED_CONNECTIONS_MAX = 100_000
 class Symptom:
     """The findings of one code, in the words of one protocol."""
 
-    def __init__(self, row: FindingRow, meaning: str, known: KnownIssues, explains: tuple[str, ...] = ()) -> None:
+    def __init__(self, row: FindingRow, code: Code | None, known: KnownIssues) -> None:
         self.code = row.code
-        self.explains = explains
+        self.explains = () if code is None else code.explains
         """Codes of what has the same cause on the same connections."""
         self.severity = row.severity or WARNING
         self.layer = row.layer
-        self.meaning = meaning
+        self.meaning = "" if code is None else code.meaning
+        self.to_act = None if code is None else code.to_act
         self.hint = row.hint
         self.count = 0
         self.first: int | None = None
@@ -145,9 +146,7 @@ class Diagnosis:
                 symptom = self._symptoms.get((row.code, code))
                 if symptom is None:
                     known = self._known_issues.get(row.dissector or "", _NONE_KNOWN)
-                    symptom = self._symptoms[row.code, code] = (
-                        Symptom(row, "", known) if code is None else Symptom(row, code.meaning, known, code.explains)
-                    )
+                    symptom = self._symptoms[row.code, code] = Symptom(row, code, known)
                 self._add_troubled(symptom, symptom.add(row))
                 self.coverage.add_finding(row)
             elif isinstance(row, ConnectionRow):
@@ -205,6 +204,11 @@ class Diagnosis:
                     break
         return {symptom: _root(cause, found) for symptom, cause in found.items()}
 
+    def cause(self) -> Symptom | None:
+        """Return the worst group of errors or warnings that no other explains."""
+        explained = self.explanations()
+        return next((symptom for symptom in self.symptoms() if symptom.severity in (ERROR, WARNING) and symptom not in explained), None)
+
     def not_judged(self) -> list[Unjudged]:
         """Return the parts of the capture that could not be judged, without connections of which a finding says why."""
         explained: dict[str, set[str]] = {}
@@ -249,6 +253,7 @@ class Diagnosis:
                 "last": symptom.last,
                 "meaning": symptom.meaning,
                 "hint": symptom.hint,
+                "to_act": symptom.to_act,
                 "connections": list(symptom.connections),
                 "topics": list(symptom.topics),
                 "samples": symptom.samples,

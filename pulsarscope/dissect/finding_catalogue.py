@@ -20,6 +20,7 @@ class Wording(NamedTuple):
     """Names of their dissectors; empty for a code of the layers below."""
     meaning: str
     hint: str
+    to_act: str | None
 
 
 class FindingEntry(NamedTuple):
@@ -68,14 +69,18 @@ def _position(name: str, names: Sequence[str]) -> int:
 def _entry(
     code: Code, own: Mapping[str, Mapping[str, Code]], thresholds: Iterable[Threshold], known: Iterable[tuple[str, KnownIssue]]
 ) -> FindingEntry:
-    protocols: dict[tuple[str, str], list[str]] = {}
+    protocols: dict[tuple[str, str, str | None], list[str]] = {}
     for name, codes in own.items():
         if code.code in codes:
-            protocols.setdefault((codes[code.code].meaning, codes[code.code].hint), []).append(name)
-    wordings = tuple(Wording(tuple(names), *words) for words, names in protocols.items()) or (Wording((), code.meaning, code.hint),)
+            protocols.setdefault(_words(codes[code.code]), []).append(name)
+    wordings = tuple(Wording(tuple(names), *words) for words, names in protocols.items()) or (Wording((), *_words(code)),)
     limits = tuple(threshold for threshold in thresholds if code.code in threshold.codes)
     issues = tuple((product, issue) for product, issue in known if code.code in issue.codes)
     return FindingEntry(code.code, code.severity, code.layer, wordings, limits, _example(code.code, limits), issues)
+
+
+def _words(code: Code) -> tuple[str, str, str | None]:
+    return code.meaning, code.hint, code.to_act
 
 
 def _example(code: str, thresholds: Sequence[Threshold]) -> str:

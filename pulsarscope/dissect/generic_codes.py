@@ -29,11 +29,13 @@ GENERIC_CODES = table(
         DISSECTOR_FAILED,
         "A dissector raised an exception: the rest of the connection is not decoded, or lacks what the dissector adds.",
         "Report it to the authors of the package that the finding names, with the capture.",
+        to_act="the authors of the package",
     ),
     SESSION.warning(
         RULE_FAILED,
         "A rule raised an exception: it no longer judges the connection or key.",
         "Report it to the authors of the package that the finding names, with the capture.",
+        to_act="the authors of the package",
     ),
 )
 """Finding codes that every dissector has, in plain words; `Dissector.codes` may define them in the words of its protocol."""

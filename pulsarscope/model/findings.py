@@ -30,6 +30,8 @@ class Code(msgspec.Struct, frozen=True):
     hint: str
     explains: tuple[str, ...] = ()
     """Codes of findings of the same connections, and of what was not judged of them (`Coverage`), that have the same cause."""
+    to_act: str | None = None
+    """Who has to act, such as "the application"; None where the code alone does not tell."""
 
     def at(
         self,
@@ -77,13 +79,13 @@ class Layer(NamedTuple):
 
     name: str
 
-    def error(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
+    def error(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = (), to_act: str | None = None) -> Code:
         """Return a code of this layer with severity error."""
-        return Code(code, ERROR, self.name, meaning, hint, explains)
+        return Code(code, ERROR, self.name, meaning, hint, explains, to_act)
 
-    def warning(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
+    def warning(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = (), to_act: str | None = None) -> Code:
         """Return a code of this layer with severity warning."""
-        return Code(code, WARNING, self.name, meaning, hint, explains)
+        return Code(code, WARNING, self.name, meaning, hint, explains, to_act)
 
     def note(self, code: str, meaning: str, hint: str) -> Code:
         """Return a code of this layer with severity note."""
@@ -148,8 +150,11 @@ CAPTURE_CODES = table(
         "capture-truncated",
         "The capture ends within a record.",
         "All whole packets were decoded; let the capture finish before copying it.",
+        to_act="whoever captures",
     ),
-    CAPTURE.warning("snaplen-truncated", "Packets were cut when captured.", "Capture whole packets: tcpdump -s 0."),
+    CAPTURE.warning(
+        "snaplen-truncated", "Packets were cut when captured.", "Capture whole packets: tcpdump -s 0.", to_act="whoever captures"
+    ),
     CAPTURE.warning(
         "unknown-link-type", "Packets of a link type that is not decoded.", "Capture on Ethernet, Linux cooked, loopback, PPP or raw IP."
     ),
@@ -160,7 +165,10 @@ CAPTURE_CODES = table(
         "time-backwards", "A packet is older than the one before it.", "Order is that of the file; latencies across the step are left out."
     ),
     CAPTURE.warning(
-        "packets-dropped", "The capturing host reports dropped packets.", "Capture with a larger buffer (tcpdump -B) or a narrower filter."
+        "packets-dropped",
+        "The capturing host reports dropped packets.",
+        "Capture with a larger buffer (tcpdump -B) or a narrower filter.",
+        to_act="whoever captures",
     ),
     CAPTURE.warning(
         "packets-skipped",
@@ -186,6 +194,7 @@ CAPTURE_CODES = table(
         "fragment-incomplete",
         "IP fragments without the others of their packet in the same file.",
         'A capture filter on ports lets only first fragments through: add "or ip[6:2] & 0x1fff != 0".',
+        to_act="whoever captures",
     ),
     CAPTURE.warning("fragment-overlap", "Overlapping IP fragments have different bytes.", "The first bytes are kept; look for an attack."),
     CAPTURE.warning(
@@ -214,6 +223,7 @@ TCP_CODES = table(
         "stream-gap",
         "Bytes of a stream are not in the capture.",
         "The capture lost packets, not necessarily the network: look at packets-dropped. Those that the snap length cut: tcpdump -s 0.",
+        to_act="whoever captures",
     ),
     TCP.error(
         "overlap-conflict",

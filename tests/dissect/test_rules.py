@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 import pulsarscope as ps
 from pulsarscope.cli.application import app
+from pulsarscope.dissect.finding_catalogue import codes_of
 from pulsarscope.dissect.registry import finding_codes, threshold_table
+from pulsarscope.model.findings import NOTE, SESSION
 from pulsarscope.model.thresholds import MOST, VERDICT_THRESHOLDS
 from pulsarscope.protocols import make_dissectors
 from tests.places import ROOT
@@ -20,6 +22,22 @@ from tests.places import ROOT
 DISSECTORS = make_dissectors()
 TABLE = threshold_table(DISSECTORS)
 RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").glob("*.py"), *(ROOT / "pulsarscope/protocols").glob("*/*rules.py")]
+
+
+UNKNOWN_ACTOR = frozenset(
+    {
+        "ack-failed",
+        "connection-closed-by-broker",
+        "consumer-corrupt",
+        "foreign-protocol",
+        "keepalive-lost",
+        "reconnect-loop",
+        "request-failed",
+        "session-cap",
+        "tls-handshake-failed",
+    }
+)
+"""Codes of faults that either side, or what is between them, may have caused."""
 
 
 def constants(path: Path) -> Iterator[str]:
@@ -41,6 +59,13 @@ def test_each_says_why_and_which_findings_it_decides(threshold: ps.wire.Threshol
 @pytest.mark.parametrize("threshold", [threshold for threshold in TABLE.values() if threshold not in VERDICT_THRESHOLDS])
 def test_each_is_read_by_a_rule(threshold: ps.wire.Threshold) -> None:
     assert sum(path.read_text(encoding="utf-8").count(f'"{threshold.name}"') for path in RULES) > 1
+
+
+@pytest.mark.parametrize("dissector", DISSECTORS, ids=lambda dissector: dissector.name)
+def test_errors_and_warnings_of_sessions_name_who_must_act(dissector: ps.wire.Dissector) -> None:
+    codes = [code for code in codes_of(dissector).values() if code.layer == SESSION.name and code.severity != NOTE]
+    assert {code.code for code in codes if code.to_act is None} <= UNKNOWN_ACTOR
+    assert all(code.to_act.startswith("the ") for code in codes if code.to_act is not None)
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)

@@ -45,7 +45,8 @@ def test_every_code_is_on_the_page_with_its_meaning(code: str) -> None:
     section = TEXT.partition(f"\n### {code}\n")[2].partition("\n#")[0].replace("&lt;", "<").replace("\\|", "|")
     assert f"**{known.severity}**" in section
     for wording in known.wordings:
-        assert f": {wording.meaning} *Try:* {wording.hint}\n" in section
+        actor = f" *Who must act:* {wording.to_act}." if wording.to_act else ""
+        assert f": {wording.meaning} *Try:* {wording.hint}{actor}\n" in section
     assert [line.split("`")[1] for line in section.splitlines() if line.startswith("- `")] == [limit.name for limit in known.thresholds]
     assert f"```\n{known.example}\n```" in section
 

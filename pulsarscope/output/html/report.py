@@ -21,7 +21,7 @@ from pulsarscope.output.html.charts import charts
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.pseudonyms import Pseudonyms
 from pulsarscope.output.html.tables import Table, table
-from pulsarscope.output.render.diagnosis import not_judged, state
+from pulsarscope.output.render.diagnosis import cause, not_judged, state
 from pulsarscope.output.render.text_report import size_text
 from pulsarscope.output.render.times import duration_text, instant_text
 
@@ -142,6 +142,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
     records = {**statistics.sections(_SECTIONS), **overview.table_records(options.outer_of)}
     shown = {
         "state": state(diagnosis, packets),
+        "cause": cause(diagnosis),
         "not_judged": [part["text"] for part in not_judged(diagnosis)],
         "charts": charts(overview, zero, records["connections"], _troubled(groups), several_files=len(options.files) > 1),
         "journeys": _journeys(overview.lanes(), statistics.end or 0),
@@ -170,6 +171,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
         "title": ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
         "level": level,
         "state": clean["state"],
+        "cause": with_labels(clean["cause"], several_files=len(options.files) > 1),
         "not_judged": clean["not_judged"],
         "span": f"{instant_text(total['start'])}, {duration_text(total['duration_ns'])}" if total["start"] is not None else "",
         "figures": _figures(total),

@@ -23,9 +23,18 @@ SHOWN_NAMES = 3
 
 
 def verdict(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
-    """Return one sentence about the state of the run, and one about what could not be judged; `filtered`: findings were chosen."""
+    """Return the state of the run, the worst finding, and what could not be judged; `filtered`: findings were chosen."""
     unjudged = "; ".join(part["text"] for part in not_judged(diagnosis))
-    return state(diagnosis, packets, filtered=filtered) + (f" Not judged: {unjudged}." if unjudged else "")
+    parts = (state(diagnosis, packets, filtered=filtered), cause(diagnosis), f"Not judged: {unjudged}." if unjudged else "")
+    return " ".join(part for part in parts if part)
+
+
+def cause(diagnosis: Diagnosis) -> str:
+    """Return the text of the worst finding, and who has to act; nothing without errors and warnings."""
+    symptom = diagnosis.cause()
+    if symptom is None:
+        return ""
+    return f"{symptom.samples[0]['text']}{f' Who must act: {symptom.to_act}.' if symptom.to_act else ''}"
 
 
 def state(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
@@ -85,7 +94,9 @@ def _connections(counts: Mapping[str, Any]) -> str:
 
 
 def _too_short(counts: Mapping[str, Any]) -> str:
-    return f"what takes longer than the {duration_text(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
+    return (
+        f"what shows only in more than {duration_text(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
+    )
 
 
 def _never_opened(counts: Mapping[str, Any]) -> str:
@@ -100,7 +111,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "too-short": _too_short,
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
-    "midstream": lambda counts: f"{_connections(counts)} that began before the capture: what was open or used up by then is unknown",
+    "midstream": lambda counts: f"what {_connections(counts)} that began before the capture had open or used up by then",
     "missing-bytes": lambda counts: f"{counts['bytes']:,} bytes of {_connections(counts)} that the capture lacks",
     "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",
     "failed": lambda counts: f"what a dissector or a rule that failed would have reported ({plural(counts['findings'], 'finding')})",
@@ -108,7 +119,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "encrypted-payloads": lambda counts: f"{plural(counts['findings'], 'payload')} encrypted end to end (--private-key)",
     "never-opened": _never_opened,
     "unknown-protocol": lambda counts: f"{_connections(counts)} of no known protocol",
-    "still-open": lambda counts: f"{_connections(counts)} still open at the end of the capture: what came later",
+    "still-open": lambda counts: f"what came later on {_connections(counts)} still open at the end of the capture",
 }
 """Texts by code."""
 
@@ -125,9 +136,10 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
     look = report.palette
     color = look.bad if counts[ERROR] else look.good if diagnosis.coverage.healthy and not counts[WARNING] else look.warning
     if options.quiet:
-        report.paragraph(escape(verdict(diagnosis, packets, filtered=filtered)), color=color)
+        report.paragraph(report.finding_text(verdict(diagnosis, packets, filtered=filtered)), color=color)
         return report.text()
     report.paragraph(escape(state(diagnosis, packets, filtered=filtered)), color=color)
+    report.paragraph(report.finding_text(cause(diagnosis)))
     hidden_parts = not_judged(diagnosis)
     if hidden_parts:
         report.lines.append("Not judged:")
@@ -210,4 +222,4 @@ def _listed(noun: str, names: Iterable[str]) -> str:
     return f"{least}{plural(len(escaped), noun)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
 
 
-__all__ = ["diagnosis_text", "not_judged", "state", "verdict"]
+__all__ = ["cause", "diagnosis_text", "not_judged", "state", "verdict"]

@@ -38,6 +38,8 @@ def entry_text(entry: FindingEntry, options: ReportOptions) -> bytes:
         protocols = f"{', '.join(wording.protocols)}: " if len(entry.wordings) > 1 else ""
         report.paragraph(escape(protocols + wording.meaning), 2)
         report.paragraph(f"Try: {escape(wording.hint)}", 2, hang=5)
+        if wording.to_act:
+            report.paragraph(f"Who must act: {escape(wording.to_act)}", 2)
     if entry.thresholds:
         _limits(report, "limits", entry.thresholds)
     if entry.known_issues:

@@ -15,10 +15,12 @@ CODES = table(
         "A bookie refuses an operation.",
         "EREADONLY and EIO: look at its disks; EUA: the master keys differ; ETOOMANYREQUESTS: it cannot keep up; ENOLEDGER: it has none of "
         "the ledger's entries.",
+        to_act="the bookie's operators",
     ),
     SESSION.warning(
         "ledger-fenced",
         "A bookie refuses to serve a writer whose ledger was recovered by another one.",
         "Two brokers believed that they owned the topic: look for an ownership change, or a lost ZooKeeper session.",
+        to_act="the broker's operators",
     ),
 )

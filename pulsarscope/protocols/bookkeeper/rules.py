@@ -25,21 +25,25 @@ CODES = table(
         "slow-bookie",
         "A bookie answers ADDs much later than the others that the same host writes to.",
         "Look at its journal disk, its garbage collection and its load. Entries wait for it whenever the ack quorum needs its answer.",
+        to_act="the bookie's operators",
     ),
     SESSION.warning(
         "slow-broker",
         "A broker answers publishers late, though its bookies answered it at once.",
         "The time went by in the broker, or on the way to it: look at its garbage collection, its load and publish limits, and the link.",
+        to_act="the broker's operators",
     ),
     SESSION.error(
         "bookie-silent",
         "A bookie answers nothing, although its connection is open.",
         "It hangs, or is cut off. After AUTH, it has refused the credentials: bookies do that without an answer.",
+        to_act="the bookie's operators",
     ),
     SESSION.error(
         "quorum-lost",
         "Two bookies or more refused or did not answer an ADD of an entry, and its writer did not go on without them.",
         "The broker fails its clients' SENDs, or closes the ledger: see why each of the bookies failed.",
+        to_act="the bookies' operators",
     ),
     SESSION.note(
         "read-from-storage",

@@ -30,6 +30,7 @@ CODES = table(
         "produce-lost",
         "The broker closed a connection after messages were produced on it.",
         "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "produce-unconfirmed",
@@ -40,11 +41,13 @@ CODES = table(
         "message-too-large-dropped",
         "A produced message is larger than a 0.7 broker stores: it silently drops the message and all that was sent with it.",
         "Raise max.message.size on all brokers and the producer's max.message.size, or send less at once.",
+        to_act="the producer's application, or the broker's operators",
     ),
     SESSION.warning(
         "offset-skipped",
         "A consumer continues beyond the offset up to which it has read: it never gets the messages in between.",
         "It computes offsets wrongly, or started from a stored one: compare both offsets with what it had read.",
+        to_act="the consumer's application",
     ),
     SESSION.note(
         "fetched-twice",

@@ -30,11 +30,13 @@ CODES = table(
         "offset-out-of-range",
         "A consumer asks for an offset that the broker's log does not have.",
         "The log was cleaned past it, or it was lost: compare with OFFSETS, and see autooffset.reset and log.retention.hours.",
+        to_act="the consumer's application",
     ),
     SESSION.error(
         "fetch-too-small",
         "The next message is larger than the consumer's fetch size: the consumer is stuck.",
         "Raise fetch.size of the consumer above the size of the message. If none is so large, the offset is within one: compare OFFSETS.",
+        to_act="the consumer's application",
     ),
     SESSION.warning(
         "connection-closed-by-broker",
@@ -50,6 +52,7 @@ CODES = table(
         "request-unanswered",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after socket.timeout.ms.",
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "response-unrequested",
@@ -60,6 +63,7 @@ CODES = table(
         "slow-exchange",
         "A request was answered late.",
         "Brokers of 0.7 answer at once with what they have: look at their disks and the network.",
+        to_act="the broker's operators",
     ),
 )
 

@@ -15,6 +15,7 @@ CODES = table(
         "frame-too-large",
         "A frame announces more bytes than the broker allows.",
         "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking.",
+        to_act="the application, or the broker's operators",
     ),
     FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
     FRAME.note(
@@ -41,6 +42,7 @@ CODES = table(
         "checksum-mismatch",
         "A checksum does not match the bytes that it covers.",
         "The message was damaged on its way: compare a capture of the hop before.",
+        to_act="the network's operators",
     ),
     FRAME.note("checksum-absent", "A payload frame carries no CRC32-C.", "An old or custom client; damage goes unnoticed."),
     FRAME.note(
@@ -51,16 +53,21 @@ CODES = table(
         "TLS on the port for plain connections.",
         "The client's service URL says pulsar+ssl:// and the plain port: use the TLS port. The broker takes the first bytes for a size and "
         "logs an adjusted frame length of 369295620 or a little more.",
+        to_act="the application",
     ),
     FRAME.warning(
         "http-on-plain-port",
         "HTTP on the port of the binary protocol.",
         "The service URL says http:// and the binary port: use pulsar://, or the web port. The broker takes GET for a size and logs an "
         "adjusted frame length of 1195725860.",
+        to_act="the application",
     ),
     # payload
     PAYLOAD.error(
-        "decompress-failed", "A payload does not decompress.", "The bytes do not match the codec: look at the producer's client library."
+        "decompress-failed",
+        "A payload does not decompress.",
+        "The bytes do not match the codec: look at the producer's client library.",
+        to_act="the producer's application",
     ),
     PAYLOAD.error(
         "decompress-bomb",
@@ -77,11 +84,13 @@ CODES = table(
         "batch-corrupt",
         "A batch does not hold the messages that its metadata announces.",
         "The messages before the damage are shown; look at the producer's client library.",
+        to_act="the producer's application",
     ),
     PAYLOAD.error(
         "size-mismatch",
         "A payload does not decompress to the size in its metadata.",
         "Java clients drop such a message; look at the producer's client library.",
+        to_act="the producer's application",
     ),
     PAYLOAD.warning(
         "chunk-missing",
@@ -100,6 +109,7 @@ CODES = table(
         "chunk-invalid",
         "A chunk has an impossible number, or another count of chunks than those before it.",
         "Consumers drop such a message: look at the producer's client library.",
+        to_act="the producer's application",
     ),
     PAYLOAD.warning(
         "chunk-cap",
@@ -115,11 +125,13 @@ CODES = table(
         "decrypt-failed",
         "An encrypted payload does not decrypt, although its data key does.",
         "Consumers cannot read it either: it was damaged, or the producer's client library encrypted it wrongly.",
+        to_act="the producer's application",
     ),
     PAYLOAD.warning(
         "value-undecodable",
         "A payload does not match the schema of its topic.",
         "Consumers fail on it: look at who produced it. If the schema was given with --schema, it may be the wrong one.",
+        to_act="the producer's application",
     ),
     PAYLOAD.note(
         "schema-unknown",
@@ -130,6 +142,7 @@ CODES = table(
         "payload-decoder-failed",
         "A payload decoder of another package failed on a payload.",
         "Look at the decoder, or at who produced the payload; the values are left out.",
+        to_act="the authors of the decoder",
     ),
     # session
     SESSION.warning("session-cap", "Too many requests wait on one connection.", "The oldest ones were reported as unanswered."),

@@ -20,6 +20,7 @@ DATA = {
     "title": HOSTILE,
     "level": "healthy",
     "state": HOSTILE,
+    "cause": HOSTILE,
     "not_judged": [HOSTILE],
     "span": "",
     "figures": [(HOSTILE, HOSTILE)],

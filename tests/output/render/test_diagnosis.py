@@ -12,7 +12,10 @@ from pulsarscope.output.render.text_report import ReportOptions
 from pulsarscope.protocols.pulsar.topics import short_topic
 from tests.scenarios import rows
 
-CODES = table(Code("checksum-mismatch", ERROR, "frame", "The bytes are not those that were sent.", "Look at the card."))
+CODES = table(
+    Code("checksum-mismatch", ERROR, "frame", "The bytes are not those that were sent.", "Look at the card.", (), "the network's operators")
+)
+MISMATCH = "CRC32-C is 11111111, computed e3069283. Who must act: the network's operators."
 WHOLE = rows.connection(server_missing=0, end=rows.START + 60_000_000_000)
 SHORT = rows.connection(server_missing=0)
 
@@ -44,7 +47,7 @@ def shown(*some: Any, **values: Any) -> str:
         ([WHOLE, rows.finding(severity="note")], "Healthy: no errors, no warnings; 1 note."),
         ([WHOLE, rows.finding(severity="note", code="partition-skew", layer="session")], "No errors, no warnings; 1 note."),
         ([WHOLE, rows.finding(severity="note", code="ack-each", layer="tuning")], "No errors, no warnings; 1 note."),
-        ([WHOLE, rows.finding()] * 2, "2 errors in 1 connection: checksum-mismatch (2)."),
+        ([WHOLE, rows.finding()] * 2, f"2 errors in 1 connection: checksum-mismatch (2). {MISMATCH}"),
         (
             [
                 WHOLE,
@@ -52,30 +55,33 @@ def shown(*some: Any, **values: Any) -> str:
                 rows.finding(code="slow-exchange", severity="warning", connection="0:7"),
                 rows.finding(severity="note", code="x"),
             ],
-            "1 error, 1 warning in 2 connections: checksum-mismatch (1), slow-exchange (1); 1 note.",
+            "1 error, 1 warning in 2 connections: checksum-mismatch (1), slow-exchange (1); 1 note. " + MISMATCH,
         ),
         (
             [SHORT],
             (
                 "No errors, no warnings in what could be judged. "
-                "Not judged: what takes longer than the 5.00 s of traffic (a verdict needs 10 s)."
+                "Not judged: what shows only in more than 5.00 s of traffic (a verdict needs 10 s)."
             ),
         ),
         (
             [WHOLE, rows.connection(opened="midstream"), rows.finding(severity="note")],
             (
                 "No errors, no warnings in what could be judged; 1 note. "
-                "Not judged: 1 connection that began before the capture: what was open or used up by then is unknown; "
+                "Not judged: what 1 connection that began before the capture had open or used up by then; "
                 "12 bytes of 1 connection that the capture lacks."
             ),
         ),
         (
             [rows.connection(server_missing=0, end=rows.START + 60_000_000_000, closed="open", closed_by=None)],
-            "Healthy: no errors, no warnings. Not judged: 1 connection still open at the end of the capture: what came later.",
+            "Healthy: no errors, no warnings. Not judged: what came later on 1 connection still open at the end of the capture.",
         ),
         (
             [WHOLE, rows.finding(code="packets-dropped", severity="warning", connection=None)],
-            "1 warning: packets-dropped (1). Not judged: what the capture lacks or was given up (packets-dropped).",
+            (
+                "1 warning: packets-dropped (1). CRC32-C is 11111111, computed e3069283. "
+                "Not judged: what the capture lacks or was given up (packets-dropped)."
+            ),
         ),
         (
             [WHOLE, *[rows.connection(**REFUSED, client=f"10.0.0.{number}:5") for number in (1, 2, 2)]],
@@ -84,7 +90,7 @@ def shown(*some: Any, **values: Any) -> str:
         (
             [WHOLE, rows.finding(), rows.connection(**REFUSED)],
             (
-                "1 error in 1 connection: checksum-mismatch (1); 1 connection to 10.0.0.2:6650 failed at the start. "
+                f"1 error in 1 connection: checksum-mismatch (1); 1 connection to 10.0.0.2:6650 failed at the start. {MISMATCH} "
                 "Not judged: 1 connection to 10.0.0.2:6650 never opened (1 refused)."
             ),
         ),
@@ -115,6 +121,7 @@ def test_a_group_says_what_happened_where_why_it_matters_and_what_to_try() -> No
     ]
     assert shown(WHOLE, *some).splitlines() == [
         "20 errors in 1 connection: checksum-mismatch (20).",
+        "Number 1. Who must act: the network's operators.",
         "",
         "error checksum-mismatch  20 times  from 1.000000 to 20.000000 s",
         "  The bytes are not those that were sent.",
@@ -139,7 +146,8 @@ def test_what_a_finding_explains_stands_below_it_in_one_paragraph() -> None:
     diagnosis.feed([rows.finding(code="reset", severity="note", text="It was reset.", packet=8)])
     text = diagnosis_text(diagnosis, ReportOptions(), 20).decode()
     assert text.startswith("2 warnings in 1 connection: cut (1) explaining closed (1); 1 note.\n")
-    assert [line.partition("  ")[0] for line in text.splitlines() if not line.startswith(" ") and line][1:] == ["warning cut"]
+    assert text.splitlines()[1] == "CRC32-C is 11111111, computed e3069283."
+    assert [line.partition("  ")[0] for line in text.splitlines() if not line.startswith(" ") and line][2:] == ["warning cut"]
     assert "Explains closed (1): at " in text
     assert "It was reset." in text
 
@@ -163,9 +171,8 @@ def test_what_was_not_judged_is_listed_below_the_verdict() -> None:
     assert lines == [
         "No errors, no warnings in what could be judged.",
         "Not judged:",
-        "  · what takes longer than the 5.00 s of traffic (a verdict needs 10 s)",
-        "  · 1 connection that began before the capture: what was open or used up by then",
-        "    is unknown",
+        "  · what shows only in more than 5.00 s of traffic (a verdict needs 10 s)",
+        "  · what 1 connection that began before the capture had open or used up by then",
         "  · 12 bytes of 1 connection that the capture lacks",
     ]
 
@@ -175,7 +182,7 @@ def test_a_filtered_run_is_never_called_healthy() -> None:
 
 
 def test_quiet_is_the_verdict_alone() -> None:
-    assert shown(WHOLE, rows.finding(), quiet=True) == "1 error in 1 connection: checksum-mismatch (1).\n"
+    assert shown(WHOLE, rows.finding(), quiet=True, width=160) == f"1 error in 1 connection: checksum-mismatch (1). {MISMATCH}\n"
 
 
 def test_what_a_peer_said_is_escaped_and_fits() -> None:

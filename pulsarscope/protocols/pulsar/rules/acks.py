@@ -24,17 +24,20 @@ CODES = table(
         "ack-unanswered",
         "An ACK that asked for a response got none while the connection went on.",
         "The messages may come again: the client cannot know whether the broker has the acknowledgement.",
+        to_act="the broker's operators",
     ),
     SESSION.error("ack-failed", "The broker refused an ACK.", "The error says why; the messages will be delivered again."),
     SESSION.warning(
         "ack-after-close",
         "An ACK came for a consumer that was closed: the broker ignores it, and the messages are delivered again.",
         "Wait for outstanding acknowledgements before the consumer is closed; after an unload, receive again what was not acknowledged.",
+        to_act="the application",
     ),
     SESSION.warning(
         "ack-cumulative-shared",
         "A consumer of a Shared or Key_Shared subscription acknowledged cumulatively: the broker ignores it.",
         "Other consumers have messages in between: acknowledge each on its own. The broker's log says so, too; the client is not notified.",
+        to_act="the consumer's application",
     ),
     SESSION.error(
         "consumer-corrupt",

@@ -35,6 +35,7 @@ CODES = table(
         "broker-silent",
         "A consumer has permits and there is a backlog, but the broker sends nothing.",
         "Look at the topic's stats on the broker (blockedConsumerOnUnackedMsgs, dispatch rate limits, availablePermits) and at its log.",
+        to_act="the broker's operators",
     ),
 )
 

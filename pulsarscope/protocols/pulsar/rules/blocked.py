@@ -19,6 +19,7 @@ CODES = table(
         "key-shared-blocked",
         "A consumer that joined a Key_Shared subscription gets nothing while another holds unacknowledged entries from before.",
         "Let the other consumer acknowledge or return its entries, or close it; a smaller receiver queue shortens this.",
+        to_act="the consumer's application",
     ),
 )
 

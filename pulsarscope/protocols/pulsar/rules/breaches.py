@@ -23,32 +23,38 @@ CODES = table(
         "request-id-reused",
         "A client reused the id of a request that is still unanswered.",
         "An answer cannot be matched to one of the two: request ids must increase on a connection. Check the client library.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "producer-id-reused",
         "A client opened a producer with an id that is already in use.",
         "The broker keeps the first producer, so that messages go to its topic. Close a producer before you reuse its id.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "consumer-id-reused",
         "A client opened a consumer with an id that is already in use.",
         "The broker keeps the first consumer, with its topic and subscription. Close a consumer before you reuse its id.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "retry-without-close",
         "A client asked again for a producer or consumer without closing the one whose answer it still waits for.",
         "The broker may be about to create the first: a client that gives up waiting sends CLOSE_PRODUCER or CLOSE_CONSUMER before it "
         "tries again.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "command-before-connect",
         "A client sent commands before CONNECT.",
         "Brokers close such a connection: CONNECT comes first, everything else after CONNECTED.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "command-too-new",
         "A command is newer than the version of the protocol that client and broker agreed on.",
         "The peer may not know it: it answers with an error or closes the connection. The client must respect CONNECTED.protocol_version.",
+        to_act="the client library",
     ),
 )
 

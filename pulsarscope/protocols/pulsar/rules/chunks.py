@@ -27,11 +27,13 @@ CODES = table(
         "A consumer does not get all chunks of a message, though they were sent.",
         "The consumer holds its chunks until they expire or it runs out of room: look at acknowledgments of single chunks, "
         "at expireTimeOfIncompleteChunkedMessage and maxPendingChunkedMessage.",
+        to_act="the consumer's application",
     ),
     SESSION.error(
         "chunk-size-mismatch",
         "The chunks of a message do not add up to the size that they announce.",
         "The consumer cannot put the message together: look at the producer's client library.",
+        to_act="the producer's application",
     ),
 )
 

@@ -26,16 +26,19 @@ CODES = table(
         "connection-churn",
         "A client opens connections again and again, and closes each after hardly any work.",
         "Create one client for the life of the process and share it: it keeps one connection to each broker.",
+        to_act="the application",
     ),
     SESSION.warning(
         "producer-churn",
         "A client opens and closes a producer for every message or two.",
         "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
+        to_act="the application",
     ),
     SESSION.warning(
         "consumer-churn",
         "A client opens a consumer or reader again and again, and closes each after hardly any work.",
         "Keep it open: each one costs the broker requests, and what it has prefetched is delivered again to the next one.",
+        to_act="the application",
     ),
     SESSION.note(
         "churn-undecided",
@@ -47,6 +50,7 @@ CODES = table(
         "Connections die after the same time without traffic, again and again.",
         "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
         ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset"),
+        to_act="the network's operators",
     ),
 )
 

@@ -21,6 +21,7 @@ CODES = table(
         "message-duplicate-dropped",
         "The broker dropped messages as duplicates, but the capture does not show an earlier copy.",
         "If they were new, they are lost: sequence ids must rise for a producer name across restarts, see sequence-regression.",
+        to_act="the producer's application",
     ),
     SESSION.note(
         "resend-deduplicated",
@@ -32,12 +33,14 @@ CODES = table(
         "The broker dropped messages of a non-persistent topic.",
         "It handles a limited number per connection at once: keep fewer in flight, spread producers over connections, or raise "
         "maxConcurrentNonPersistentMessagePerConnection. It also keeps none for a consumer without permits: let that one read faster.",
+        to_act="the application",
     ),
     SESSION.warning(
         "sequence-regression",
         "Sequence ids of a producer go back, or their ranges overlap.",
         "With deduplication such messages are dropped: start a named producer after its last id (initialSequenceId), and do not "
         "share its name.",
+        to_act="the producer's application",
     ),
 )
 

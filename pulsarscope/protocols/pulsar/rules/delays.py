@@ -24,16 +24,19 @@ CODES = table(
         "delay-ignored",
         "A message was delivered at once, though its producer asked for a later time.",
         "Only Shared and Key_Shared subscriptions delay; for these, look at delayedDeliveryEnabled of the broker and namespace.",
+        to_act="the application, or the broker's operators",
     ),
     SESSION.warning(
         "delay-early",
         "A message was delivered well before the time that its producer asked for.",
         "Brokers may be a tick early, 1 s by default: look at delayedDeliveryTickTimeMillis, and at the clocks of producer and broker.",
+        to_act="the broker's operators",
     ),
     SESSION.warning(
         "delay-late",
         "A message was delivered long after the time that its producer asked for, to a consumer that had permits.",
         "Look at the broker's load and delayed delivery tracker, its tick, and at the clocks of producer and broker.",
+        to_act="the broker's operators",
     ),
 )
 

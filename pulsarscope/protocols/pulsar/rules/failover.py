@@ -25,6 +25,7 @@ CODES = table(
         "failover-flapping",
         "The active consumer of a failover subscription changes again and again.",
         "Find the member that comes and goes, or give it a lower priority; each change delivers unacknowledged messages twice.",
+        to_act="the consumer's application",
     ),
     SESSION.note(
         "delivered-to-both",

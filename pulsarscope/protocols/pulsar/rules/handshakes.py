@@ -25,11 +25,13 @@ CODES = table(
         "certificate-expires",
         "A TLS certificate has expired or expires soon.",
         "Renew it in time: once it has expired, every new connection fails.",
+        to_act="the owner of the certificate",
     ),
     SESSION.warning(
         "tls-name-mismatch",
         "A client refused a broker's certificate because it does not cover the name that the client connected to.",
         "Connect by a name in the certificate, add the name to it, or look for the wrong advertised address.",
+        to_act="the application, or the owner of the certificate",
     ),
 )
 

@@ -32,11 +32,13 @@ CODES = table(
         "key-on-two-consumers",
         "A key of a Key_Shared subscription went to a consumer while another one still held entries of it: their order is lost.",
         "Look at the consumers that joined or left at that time, at overlapping sticky ranges, and at the broker's version.",
+        to_act="the broker's operators",
     ),
     SESSION.warning(
         "key-out-of-order",
         "An entry of a key of a Key_Shared subscription was delivered after a later one of the same key.",
         "It is not marked as a redelivery: look at the consumers that joined or left at that time, and at the broker's version.",
+        to_act="the broker's operators",
     ),
 )
 

@@ -25,6 +25,7 @@ CODES = table(
         "A consumer got messages, but its subscription never got some of those before them.",
         "Someone skipped or cleared the backlog, its messages expired (TTL), or a backlog quota evicted them: see the policies of topic "
         "and namespace, and the broker's log.",
+        to_act="the broker's operators",
     ),
 )
 

@@ -21,21 +21,25 @@ CODES = table(
         "lookup-loop",
         "Brokers redirect a lookup in circles, or again and again.",
         "The brokers disagree on who owns the bundle: look at their load manager, advertised addresses and listener names.",
+        to_act="the broker's operators",
     ),
     SESSION.warning(
         "redirect-not-followed",
         "A client does not go on to the broker to which a lookup redirected it.",
         "After a Redirect the client must send the LOOKUP again, to the broker that the answer names: mend or update the client.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "authoritative-dropped",
         "A client follows an authoritative redirect with a lookup that is not authoritative.",
         "The client must repeat the flag of the answer: without it the next broker may send it back. Mend or update the client.",
+        to_act="the client library",
     ),
     SESSION.error(
         "too-many-requests",
         "The broker refused requests because too many wait.",
         "Spread out the start of clients, share one client among producers, or raise maxConcurrentLookupRequest.",
+        to_act="the application",
     ),
 )
 

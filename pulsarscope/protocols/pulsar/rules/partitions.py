@@ -22,6 +22,7 @@ CODES = table(
         "partition-stuck",
         "A consumer with permits gets nothing from one partition, though messages are published to it and other partitions deliver.",
         "Look at the stats of that partition, at its bundle and broker, and unload it.",
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "partition-skew",

@@ -20,6 +20,7 @@ CODES = table(
         "A path through a proxy ended on one of its legs: at the broker, or at the proxy.",
         "The client sees its connection to the proxy fail, whoever caused it. Where the broker closed first, see its log; where the proxy "
         "did, or cannot reach the broker, see the proxy's, and the network between the two.",
+        to_act="the operators of broker and proxy",
     ),
 )
 

@@ -25,6 +25,7 @@ CODES = table(
         "A reader waits for the message that the broker calls the last one, and does not get it.",
         "The last position holds a marker, a message of an aborted or open transaction, or a compacted message: a reader that waits "
         "for it waits forever. Newer brokers report the last message that can be read.",
+        to_act="the broker's operators",
     ),
 )
 

@@ -19,11 +19,13 @@ CODES = table(
         "A producer was refused because another holds its name, or the topic for itself, or because a limit is reached.",
         "Two applications with one producer name, or a connection that died unnoticed: the broker frees it after its keep-alive time. "
         "Where the broker names a limit: close producers that are not used, or raise it.",
+        to_act="the application",
     ),
     SESSION.error(
         "producer-fenced",
         "A producer lost its topic to another with exclusive access.",
         "Messages that it sends after that are not stored: let only one application take the topic with ExclusiveWithFencing.",
+        to_act="the application",
     ),
     SESSION.note(
         "producer-waiting",
@@ -35,6 +37,7 @@ CODES = table(
         "A consumer was refused because another holds the subscription, or because a limit is reached.",
         "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder is removed after the "
         "keep-alive time. Where the broker names a limit: close consumers that are not used, or raise it.",
+        to_act="the application",
     ),
 )
 

@@ -24,16 +24,19 @@ CODES = table(
         "A producer waits long for its receipts.",
         "The text names the leg that took longest when the capture has the broker's links to its bookies, or both sides of a proxy. When "
         "the broker closed its window it had stopped reading: look at its publish limits and memory; else at the latency of its bookies.",
+        to_act="the broker's operators",
     ),
     SESSION.warning(
         "send-unanswered",
         "SENDs got neither a receipt nor an error while the connection went on.",
         "The producer gives up after its send time-out and may send them again: look at the broker's log at that time.",
+        to_act="the broker's operators",
     ),
     SESSION.warning(
         "replication-stalled",
         "A replicator waits for its receipts, or falls further behind the clients that publish.",
         "Look at the remote cluster first: its write latency, quotas and dispatch limits; then at the link between the two.",
+        to_act="the remote cluster's operators",
     ),
 )
 

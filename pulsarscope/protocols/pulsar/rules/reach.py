@@ -26,6 +26,7 @@ CODES = table(
         "Compare the address with advertisedAddress, advertisedListeners and the client's listener name; check that the broker runs, "
         "and look for a firewall in between.",
         ("never-opened",),
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "broker-undecided",
@@ -36,6 +37,7 @@ CODES = table(
         "advertised-address-odd",
         "A broker sent a client an address that it cannot use: loopback, a container bridge, or another address family.",
         "Set advertisedAddress or advertisedListeners on the broker to an address that its clients can reach.",
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "broker-outage",

@@ -26,11 +26,13 @@ CODES = table(
         "auth-failed",
         "The broker refused a client's identity or its permissions.",
         "Check the token or certificate and its expiry, and the permissions of its role on the namespace.",
+        to_act="the application, or the broker's operators",
     ),
     SESSION.warning(
         "request-unanswered",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after its operation timeout.",
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "response-unrequested", "A response to a request that is not in the capture.", "The capture began after the request, or lost it."
@@ -39,6 +41,7 @@ CODES = table(
         "slow-exchange",
         "A request was answered late.",
         "Compare with the latencies of such requests in the statistics, and with the broker's metrics at that time.",
+        to_act="the broker's operators",
     ),
 )
 

@@ -20,6 +20,7 @@ CODES = table(
         "A producer sends one message again and again, and the broker refuses its checksum each time.",
         "The bytes are damaged after the producer's own check: replace the network path or proxy in between; no later message of this "
         "producer gets through.",
+        to_act="the network's operators",
     ),
 )
 

@@ -22,6 +22,7 @@ CODES = table(
         "schema-incompatible",
         "The broker refused a schema that does not fit those of the topic.",
         "Change the schema as the namespace's compatibility strategy allows, add defaults to new fields, or change the strategy.",
+        to_act="the application",
     ),
 )
 

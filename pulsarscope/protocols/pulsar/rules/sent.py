@@ -22,16 +22,19 @@ CODES = table(
         "send-without-producer",
         "A client sent messages with the id of a producer that is not open.",
         "The broker ignores them, or closes the connection: nothing is stored. PRODUCER comes first, and nothing after CLOSE_PRODUCER.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "num-messages-mismatch",
         "SEND and its metadata announce different numbers of messages.",
         "Brokers count and limit by one, consumers read by the other: permits and statistics go wrong. Look at the client's library.",
+        to_act="the client library",
     ),
     SESSION.warning(
         "uncompressed-size-missing",
         "A compressed payload does not say how large it is without compression.",
         "Java and C++ clients cannot read it without uncompressed_size in the metadata: look at the producer's library.",
+        to_act="the producer's application",
     ),
     TUNING.note(
         "batching-unused",

@@ -19,6 +19,7 @@ CODES = table(
         "A SEND is larger than the broker, or a policy of its topic, allows.",
         "The broker refuses it or closes the connection: use chunking or compression, or raise maxMessageSize on all brokers, or of the "
         "topic's policies.",
+        to_act="the producer's application, or the broker's operators",
     ),
 )
 

@@ -22,6 +22,7 @@ CODES = table(
         "A message was sent again and stored a second time, under another message id.",
         "Consumers get it twice: turn on deduplication for the topic or namespace (brokerDeduplicationEnabled), or let the application "
         "recognise what it has seen.",
+        to_act="the application, or the broker's operators",
     ),
 )
 

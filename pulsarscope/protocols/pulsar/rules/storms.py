@@ -19,6 +19,7 @@ CODES = table(
         "request-storm",
         "A client repeats the same request again and again, although each one is answered.",
         "Look for a loop in the client: clients that are made for each message, a poll without a pause, an interval in the wrong unit.",
+        to_act="the application",
     ),
 )
 

@@ -24,11 +24,13 @@ CODES = table(
         "token-expired",
         "A client used a token that has expired.",
         "Give the client a new token, or a token supplier that renews it in time; compare the clocks of both.",
+        to_act="the application",
     ),
     SESSION.warning(
         "auth-refresh-unsupported",
         "A client does not renew its token when the broker asks, and loses its connection.",
         "Use a client that supports AUTH_CHALLENGE, with a token supplier; or tokens that live longer than its connections.",
+        to_act="the application",
     ),
     SESSION.note(
         "token-expires-soon",

@@ -22,12 +22,14 @@ CODES = table(
         "txn-open",
         "A transaction was neither committed nor aborted.",
         "Consumers wait behind it until its timeout aborts it: look for a client that died, or forgot to end it.",
+        to_act="the application",
     ),
     SESSION.error(
         "txn-failed",
         "A step of a transaction was refused.",
         "Abort it and start again. After a conflict, look for another consumer of the same messages; after TransactionNotFound, "
         "check the timeout.",
+        to_act="the application",
     ),
 )
 

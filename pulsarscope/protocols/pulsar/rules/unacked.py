@@ -37,11 +37,13 @@ CODES = table(
         "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
         "Look at the application: unacknowledged messages come again when the consumer reconnects. Shared and Key_Shared consumers "
         "get no more at 50,000 messages each, or 200,000 for the subscription, where the broker has no lower limits.",
+        to_act="the consumer's application",
     ),
     SESSION.warning(
         "ack-hole",
         "A message stays unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
         "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
+        to_act="the consumer's application",
     ),
 )
 

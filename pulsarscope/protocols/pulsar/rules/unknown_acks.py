@@ -23,6 +23,7 @@ CODES = table(
         "A consumer acknowledged a message that it never got.",
         "The broker accepts it: a message with this id, now or later, counts as acknowledged and is not delivered. Look at how the "
         "application stores message ids, and for which topic and subscription.",
+        to_act="the consumer's application",
     ),
 )
 

@@ -35,6 +35,7 @@ CODES = table(
         "topic-terminated",
         "A producer was refused because the topic is terminated.",
         "Nothing more can be published to it: write to another topic, or delete and recreate it.",
+        to_act="the producer's application",
     ),
     SESSION.note(
         "end-of-topic", "Consumers have reached the end of a terminated topic.", "There is nothing more to receive: consumers may close."
@@ -48,6 +49,7 @@ CODES = table(
         "quota-exceeded",
         "Producers were refused because the topic's backlog is over quota.",
         "Find the subscription that does not acknowledge, skip or expire its backlog, or raise the backlog quota.",
+        to_act="the consumer's application",
     ),
 )
 
